@@ -1,0 +1,247 @@
+"""Arithmetic on values: one method per operation of the language, for scalars and vectors of every type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorsmith.codegen import vecmath
+from tensorsmith.codegen.irtext import Function, Value, const, type_text
+from tensorsmith.lang.dtypes import dtype
+
+_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or"}
+_ROUNDING = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt", "abs": "fabs"}
+
+
+class Arithmetic:
+    """Writes arithmetic into a function, and collects the helper functions and intrinsics it needs."""
+
+    def __init__(self, function: Function, helpers: dict[str, str], declarations: set[str]) -> None:
+        self.f = function
+        self.helpers = helpers
+        self.declarations = declarations
+        self._splats: dict[tuple[str, int], tuple[str, Value]] = {}
+
+    # -- lanes -----------------------------------------------------------------------------------------------------
+
+    def splat(self, v: Value, lanes: int) -> Value:
+        """A scalar in every lane."""
+        if v.lanes == lanes:
+            return v
+        if not v.text.startswith("%"):
+            scalar = v.type
+            return Value(f"<{', '.join([f'{scalar} {v.text}'] * lanes)}>", v.dtype, lanes)
+        known = self._splats.get((v.text, lanes))
+        if known is not None and known[0] == self.f.block:
+            return known[1]
+        vector = type_text(v.dtype, lanes)
+        one = self.f.op(f"insertelement {vector} poison, {v}, i32 0", v.dtype, lanes)
+        result = self.f.op(f"shufflevector {one}, {vector} poison, <{lanes} x i32> zeroinitializer", v.dtype, lanes)
+        self._splats[v.text, lanes] = (self.f.block, result)
+        return result
+
+    def same_lanes(self, *values: Value) -> list[Value]:
+        lanes = max(v.lanes for v in values)
+        return [self.splat(v, lanes) if lanes and v.lanes != lanes else v for v in values]
+
+    def piece(self, v: Value, start: int, lanes: int) -> Value:
+        """Some neighbouring lanes of a vector; a scalar if it is just one."""
+        if lanes == 1:
+            return self.f.op(f"extractelement {v}, i32 {start}", v.dtype)
+        if start == 0 and lanes == v.lanes:
+            return v
+        picks = ", ".join(f"i32 {start + n}" for n in range(lanes))
+        return self.f.op(f"shufflevector {v}, {v.type} poison, <{lanes} x i32> <{picks}>", v.dtype, lanes)
+
+    def widen(self, v: Value, lanes: int) -> Value:
+        """A vector (or scalar) as the first lanes of a wider one; the others hold anything."""
+        if not v.lanes:
+            return self.f.op(f"insertelement {type_text(v.dtype, lanes)} poison, {v}, i32 0", v.dtype, lanes)
+        picks = ", ".join(f"i32 {n}" if n < v.lanes else "i32 poison" for n in range(lanes))
+        return self.f.op(f"shufflevector {v}, {v.type} poison, <{lanes} x i32> <{picks}>", v.dtype, lanes)
+
+    def iota(self, name: str, lanes: int) -> Value:
+        items = ", ".join(f"{type_text(name)} {n}" for n in range(lanes))
+        return Value(f"<{items}>", name, lanes)
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def call(self, intrinsic: str, args: Sequence[Value], name: str, lanes: int, suffix: str = "") -> Value:
+        types = ", ".join(a.type for a in args)
+        result = type_text(name, lanes)
+        self.declarations.add(f"declare {result} @{intrinsic}({types})")
+        return self.f.op(f"call {result} @{intrinsic}({', '.join(map(str, args))})", name, lanes)
+
+    def overloaded(self, intrinsic: str, *args: Value) -> Value:
+        """An LLVM intrinsic named after the type of its first operand."""
+        first = args[0]
+        return self.call(f"{intrinsic}.{_suffix(first)}", args, first.dtype, first.lanes)
+
+    def binary(self, op: str, a: Value, b: Value) -> Value:
+        a, b = self.same_lanes(a, b)
+        kind, lanes = dtype(a.dtype).kind, a.lanes
+        if op in ("lt", "le", "eq", "ne"):
+            return self.compare(op, a, b)
+        if op in ("max", "min"):
+            return self.extremum(op, a, b)
+        if kind == "f":
+            if op in _FLOAT:
+                return self.f.op(f"{_FLOAT[op]} {a}, {b.text}", a.dtype, lanes)
+            if op == "pow":
+                return self.function("pow", a, b)
+            quotient = self.f.op(f"fdiv {a}, {b.text}", a.dtype, lanes)
+            floored = self.overloaded("llvm.floor", quotient)
+            return floored if op == "floordiv" else self.float_mod(a, b)
+        if op in _INT:
+            return self.f.op(f"{_INT[op]} {a}, {b.text}", a.dtype, lanes)
+        return self.int_division(op, a, b)
+
+    def float_mod(self, a: Value, b: Value) -> Value:
+        """The remainder with the divisor's sign, exact as C's fmod is."""
+        rest = self.f.op(f"frem {a}, {b.text}", a.dtype, a.lanes)
+        zero = const(0.0, a.dtype, a.lanes)
+        nonzero = self.f.op(f"fcmp une {rest}, {zero.text}", "bool", a.lanes)
+        negative_rest = self.f.op(f"fcmp olt {rest}, {zero.text}", "bool", a.lanes)
+        negative_b = self.f.op(f"fcmp olt {b}, {zero.text}", "bool", a.lanes)
+        differ = self.f.op(f"xor {negative_rest}, {negative_b.text}", "bool", a.lanes)
+        wrong = self.f.op(f"and {differ}, {nonzero.text}", "bool", a.lanes)
+        mended = self.f.op(f"fadd {rest}, {b.text}", a.dtype, a.lanes)
+        return self.select(wrong, mended, rest)
+
+    def int_division(self, op: str, a: Value, b: Value) -> Value:
+        """Rounds down, as Python does; LLVM's signed division rounds to zero. Division by 0 gives 0, as NumPy's does."""
+        signed = dtype(a.dtype).kind == "i"
+        lanes = a.lanes
+        zero, one = const(0, a.dtype, lanes), const(1, a.dtype, lanes)
+        constant = not b.text.startswith("%")
+        if not constant:
+            by_zero = self.f.op(f"icmp eq {b}, {zero.text}", "bool", lanes)
+            b = self.select(by_zero, one, b)
+            if signed:  # the one quotient that overflows, lowest / -1, wraps instead of trapping
+                lowest = const(-(1 << (dtype(a.dtype).bytes * 8 - 1)), a.dtype, lanes)
+                minus = self.f.op(f"icmp eq {b}, {const(-1, a.dtype, lanes).text}", "bool", lanes)
+                is_lowest = self.f.op(f"icmp eq {a}, {lowest.text}", "bool", lanes)
+                wraps = self.f.op(f"and {minus}, {is_lowest.text}", "bool", lanes)
+                b = self.select(wraps, one, b)
+        divide, remain = ("sdiv", "srem") if signed else ("udiv", "urem")
+        rest = self.f.op(f"{remain} {a}, {b.text}", a.dtype, lanes)
+        if op == "floordiv":
+            quotient = self.f.op(f"{divide} {a}, {b.text}", a.dtype, lanes)
+        if signed:
+            mixed = self.f.op(f"xor {rest}, {b.text}", a.dtype, lanes)
+            differ = self.f.op(f"icmp slt {mixed}, {zero.text}", "bool", lanes)
+            nonzero = self.f.op(f"icmp ne {rest}, {zero.text}", "bool", lanes)
+            off = self.f.op(f"and {differ}, {nonzero.text}", "bool", lanes)
+            if op == "floordiv":
+                down = self.f.op(f"sub {quotient}, {one.text}", a.dtype, lanes)
+                result = self.select(off, down, quotient)
+            else:
+                up = self.f.op(f"add {rest}, {b.text}", a.dtype, lanes)
+                result = self.select(off, up, rest)
+        else:
+            result = quotient if op == "floordiv" else rest
+        return result if constant else self.select(by_zero, zero, result)
+
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        kind = dtype(a.dtype).kind
+        if kind == "f":
+            word = {"lt": "fcmp olt", "le": "fcmp ole", "eq": "fcmp oeq", "ne": "fcmp une"}[op]
+        else:
+            sign = "s" if kind == "i" else "u"
+            word = {"lt": f"icmp {sign}lt", "le": f"icmp {sign}le", "eq": "icmp eq", "ne": "icmp ne"}[op]
+        return self.f.op(f"{word} {a}, {b.text}", "bool", a.lanes)
+
+    def extremum(self, op: str, a: Value, b: Value) -> Value:
+        """max or min; NaN wins, as in NumPy. `a > b ? a : b` is one x86 instruction and gives b when either is NaN."""
+        kind = dtype(a.dtype).kind
+        if kind != "f":
+            return self.overloaded(f"llvm.{'s' if kind == 'i' else 'u'}{op}", a, b)
+        if not b.text.startswith("%") and a.text.startswith("%"):
+            a, b = b, a
+        word = "ogt" if op == "max" else "olt"
+        better = self.f.op(f"fcmp {word} {a}, {b.text}", "bool", a.lanes)
+        result = self.select(better, a, b)
+        if not a.text.startswith("%"):
+            return result  # a constant is no NaN
+        lost = self.f.op(f"fcmp uno {a}, {a.text}", "bool", a.lanes)
+        return self.select(lost, a, result)
+
+    def select(self, cond: Value, a: Value, b: Value) -> Value:
+        if cond.lanes or a.lanes or b.lanes:
+            a, b = self.same_lanes(a, b)
+            if cond.lanes and not a.lanes:
+                a, b = self.splat(a, cond.lanes), self.splat(b, cond.lanes)
+        return self.f.op(f"select {cond}, {a}, {b}", a.dtype, a.lanes)
+
+    def unary(self, op: str, a: Value) -> Value:
+        kind, lanes = dtype(a.dtype).kind, a.lanes
+        if op == "not":
+            return self.f.op(f"xor {a}, {const(True, 'bool', lanes).text}", "bool", lanes)
+        if op == "neg":
+            if kind == "f":
+                return self.f.op(f"fneg {a}", a.dtype, lanes)
+            return self.f.op(f"sub {a.type} {const(0, a.dtype, lanes).text}, {a.text}", a.dtype, lanes)
+        if op == "abs" and kind != "f":
+            if kind == "u":
+                return a
+            return self.call(f"llvm.abs.{_suffix(a)}", [a, Value("false", "bool")], a.dtype, lanes)
+        if op in _ROUNDING:
+            return self.overloaded(f"llvm.{_ROUNDING[op]}", a)
+        return self.function(op, a)
+
+    def function(self, op: str, *args: Value) -> Value:
+        """A transcendental function, by our own polynomial code."""
+        name, lanes = args[0].dtype, args[0].lanes
+        if name == "f16":
+            wide = [self.cast("f32", a) for a in args]
+            return self.cast("f16", self.function(op, *wide))
+        symbol = vecmath.function_name(op, lanes or 1, name)
+        if symbol not in self.helpers:
+            text, declarations = vecmath.definition(op, lanes or 1, name)
+            self.helpers[symbol] = text
+            self.declarations |= declarations
+        result = type_text(name, lanes)
+        return self.f.op(f'call {result} @"{symbol}"({", ".join(map(str, args))})', name, lanes)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        a, b, c = self.same_lanes(a, b, c)
+        return self.overloaded("llvm.fma", a, b, c)
+
+    def cast(self, to: str, a: Value) -> Value:
+        source, target, lanes = dtype(a.dtype), dtype(to), a.lanes
+        if a.dtype == to:
+            return a
+        if to == "bool":
+            zero = const(0, a.dtype, lanes)
+            return self.f.op(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {a}, {zero.text}", "bool", lanes)
+        if source.kind == "f":
+            if target.kind == "f":
+                word = "fpext" if target.bytes > source.bytes else "fptrunc"
+            else:
+                return self.float_to_int(to, a)
+        elif target.kind == "f":
+            word = "sitofp" if source.kind == "i" else "uitofp"
+        elif source.kind != "b" and target.bytes == source.bytes:
+            return Value(a.text, to, lanes)  # i8 and u8 differ in name only
+        elif source.kind != "b" and target.bytes < source.bytes:
+            word = "trunc"
+        else:
+            word = "sext" if source.kind == "i" else "zext"
+        return self.f.op(f"{word} {a} to {type_text(to, lanes)}", to, lanes)
+
+    def float_to_int(self, to: str, a: Value) -> Value:
+        """Truncates towards zero; what does not fit wraps from the i64 (or, beyond that, is anything but never a trap)."""
+        wide = "i64" if dtype(to).bytes < 4 else to
+        if dtype(to).bytes < 4:
+            wide = "i32"
+        type_ = type_text(wide, a.lanes)
+        cast = self.f.op(f"fptosi {a} to {type_}", wide, a.lanes)
+        safe = self.f.op(f"freeze {type_} {cast.text}", wide, a.lanes)
+        return self.cast(to, safe)
+
+
+def _suffix(v: Value) -> str:
+    """`v8f32`, `i64`: how LLVM spells a type in the names of its intrinsics."""
+    facts = dtype(v.dtype)
+    scalar = f"{'f' if facts.kind == 'f' else 'i'}{facts.bytes * 8}"
+    return f"v{v.lanes}{scalar}" if v.lanes else scalar

@@ -1,0 +1,408 @@
+"""The body of a stage at one point of a register tile: loads, conditions, arithmetic.
+
+A point fixes every loop variable: outer ones to SSA values, unrolled ones to numbers, the vector one to some lanes. Addresses are
+linear in loop variables, so each load is a base pointer, a part computed at run time and shared between points, and a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from tensorsmith.codegen.arith import Arithmetic
+from tensorsmith.codegen.irtext import Function, Value, const, i64, storage_type, type_text
+from tensorsmith.lang.affine import Affine, Bounds, affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary
+from tensorsmith.program.ir import Block, Program
+from tensorsmith.program.linear import Linear
+
+Bound = Union[Value, int]  # a loop variable's value: known when the code runs, or now
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Which steps of the vector loop a vector holds: `start` .. `start + active`; lanes from `active` on hold anything."""
+
+    var: str
+    start: int
+    width: int
+    active: int
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a buffer lies: its pointer and the distance in elements between neighbours of each dimension."""
+
+    pointer: Value
+    dtype: str
+    strides: tuple[int, ...]
+    slack: bool  # reading up to a vector past the end is allowed (memory of our own)
+
+
+class BodyEmitter:
+    """Evaluates expressions of one block at its points."""
+
+    def __init__(
+        self, function: Function, arithmetic: Arithmetic, program: Program, storage: Mapping[str, Storage]
+    ) -> None:
+        self.f = function
+        self.arith = arithmetic
+        self.program = program
+        self.storage = storage
+        self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
+        self.known: set[tuple[object, ...]] = set()  # conditions that hold here
+        self._memo: dict[tuple[object, ...], Value] = {}
+        self._memo_block = ""
+        self._forms: dict[tuple[int, Load], tuple[Linear | None, bool]] = {}
+
+    def forget(self) -> None:
+        """Drops values remembered for reuse; call where memory may have changed."""
+        self._memo = {}
+
+    # -- linear forms ----------------------------------------------------------------------------------------------
+
+    def linear(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> tuple[Value | None, int, int]:
+        """(run-time part, constant part, step per lane) of a linear form."""
+        constant = int(form.offset)
+        step = 0
+        running: list[tuple[Value, int]] = []
+        for name, bound in env.items():  # in nesting order: what is common to inner loops comes first
+            coefficient = form.terms.get(name)
+            if coefficient is None:
+                continue
+            if isinstance(bound, int):
+                constant += int(coefficient) * bound
+            else:
+                running.append((bound, int(coefficient)))
+        if lanes is not None and lanes.var in form.terms:
+            step = int(form.terms[lanes.var])
+            constant += step * lanes.start
+        total: Value | None = None
+        key: tuple[object, ...] = ()
+        for value, coefficient in running:
+            key = (*key, value.text, coefficient)
+            total = self.remember(("linear", key), lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
+        return total, constant, step
+
+    def _add_term(self, total: Value | None, value: Value, coefficient: int) -> Value:
+        term = value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")
+        return term if total is None else self.f.op(f"add nsw i64 {total.text}, {term.text}", "i64")
+
+    def remember(self, key: tuple[object, ...], make: object) -> Value:
+        """A value computed once per basic block."""
+        if self._memo_block != self.f.block:
+            self._memo, self._memo_block = {}, self.f.block
+        if key not in self._memo:
+            self._memo[key] = make()  # type: ignore[operator]
+        return self._memo[key]
+
+    def integer(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+        """A linear form as an i64, a vector if it differs between lanes."""
+        running, constant, step = self.linear(form, env, lanes)
+        total = i64(constant)
+        if running is not None:
+            total = self.f.op(f"add nsw i64 {running.text}, {constant}", "i64") if constant else running
+        if not step or lanes is None:
+            return total
+        ramp = self.arith.iota("i64", lanes.width)
+        if step != 1:
+            items = ", ".join(f"i64 {n * step}" for n in range(lanes.width))
+            ramp = Value(f"<{items}>", "i64", lanes.width)
+        return self.f.op(f"add {ramp}, {self.arith.splat(total, lanes.width).text}", "i64", lanes.width)
+
+    # -- expressions -----------------------------------------------------------------------------------------------
+
+    def value(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None = None) -> Value:
+        """`e` at a point. Under a `mask` the loads that would fail where it is false do not touch memory there."""
+        if isinstance(e, Const):
+            return const(e.value, e.dtype)
+        if e.dtype == "i64":
+            form = affine(e)
+            if form is not None:
+                return self.integer(axis_form(form, block), env, lanes)
+        if isinstance(e, Load):
+            return self.load(e, block, env, lanes, mask)
+        if isinstance(e, Cast):
+            return self.arith.cast(e.dtype, self.value(e.a, block, env, lanes, mask))
+        if isinstance(e, Select):
+            return self.select(e, block, env, lanes, mask)
+        if isinstance(e, Unary):
+            return self.arith.unary(e.op, self.value(e.a, block, env, lanes, mask))
+        assert isinstance(e, Binary)
+        a = self.value(e.a, block, env, lanes, mask)
+        b = self.value(e.b, block, env, lanes, mask)
+        return self.arith.binary(e.op, a, b)
+
+    def select(self, e: Select, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+        cond = self.condition(e.cond, block, env, lanes, mask)
+        if cond is True:
+            return self.value(e.a, block, env, lanes, mask)
+        if cond is False:
+            return self.value(e.b, block, env, lanes, mask)
+        assert isinstance(cond, Value)
+        inside = cond if mask is None else self.arith.binary("and", mask, cond)
+        if inside.lanes and lanes is not None and lanes.active < lanes.width:
+            inside = self.arith.binary("and", inside, active_mask(lanes))
+        a = self.value(e.a, block, env, lanes, inside)
+        outside = None
+        if not isinstance(e.b, Const):
+            opposite = self.arith.unary("not", cond)
+            outside = opposite if mask is None else self.arith.binary("and", mask, opposite)
+        b = self.value(e.b, block, env, lanes, outside)
+        return self.arith.select(cond, a, b)
+
+    def condition(
+        self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None
+    ) -> Value | bool:
+        """A condition: decided now where the loop variables in it are numbers or it is known to hold, else a value."""
+        if isinstance(e, Const):
+            return bool(e.value)
+        if isinstance(e, Binary) and e.op in ("and", "or"):
+            a = self.condition(e.a, block, env, lanes, mask)
+            b = self.condition(e.b, block, env, lanes, mask)
+            decisive = e.op == "or"
+            for this, other in ((a, b), (b, a)):
+                if isinstance(this, bool):
+                    return decisive if this is decisive else other
+            assert isinstance(a, Value) and isinstance(b, Value)
+            return self.arith.binary(e.op, a, b)
+        facts = affine_facts(e)
+        if facts is not None:
+            result: Value | bool = True
+            for fact in facts:
+                one = self.fact(axis_form(fact, block), env, lanes)
+                if one is False:
+                    return False
+                if isinstance(one, Value):
+                    result = one if result is True else self.arith.binary("and", result, one)  # type: ignore[arg-type]
+            return result
+        return self.value(e, block, env, lanes, mask)
+
+    def fact(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> Value | bool:
+        """Whether a linear form is at least 0."""
+        if form_key(form) in self.known:
+            return True
+        running, constant, step = self.linear(form, env, lanes)
+        if running is None:
+            active = lanes.active if lanes else 1
+            ends = [constant, constant + step * (active - 1)]
+            if min(ends) >= 0:
+                return True
+            if max(ends) < 0:
+                return False
+        if not step:
+            assert running is not None
+            return self.f.op(f"icmp sge i64 {running.text}, {-constant}", "bool")
+        value = self.integer(form, env, lanes)
+        return self.f.op(f"icmp sge {value}, {const(0, 'i64', value.lanes).text}", "bool", value.lanes)
+
+    # -- loads -----------------------------------------------------------------------------------------------------
+
+    def load(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+        held = self.registers.get(e.tensor)
+        if held is not None:
+            return held[self.held_at(e, block, env, lanes)]
+        form, safe = self.offset(e, block)
+        if form is None:
+            return self._gather(e, block, env, lanes, mask)
+        needs = None if safe else mask
+        running, constant, step = self.linear(form, env, lanes)
+        key = ("load", e.tensor, running.text if running else "", constant, step, lanes if step else None, needs and needs.text)
+        return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
+
+    def offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
+        """(position in the buffer in elements, whether it is always in bounds); no position where it is not linear."""
+        key = (id(block), e)
+        if key not in self._forms:
+            self._forms[key] = self._offset(e, block)
+        return self._forms[key]
+
+    def _offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
+        buffer = self.program.buffers[e.tensor]
+        strides = self.storage[e.tensor].strides
+        if buffer.packed is not None and self.storage[e.tensor].slack:
+            total = Linear()
+            for var, stride in zip(buffer.packed.loops, strides):
+                total = total + Linear({var.name: stride})
+            return total, True
+        total, bounds = Linear(), block.stage.bounds()
+        for index, extent, stride, origin in zip(
+            e.indices, self.program.workload.buffers[e.tensor].shape, strides, buffer.origin
+        ):
+            form = affine(index)
+            if form is None:
+                return None, False
+            low, high = bounds.affine_range(form)
+            if low < 0 or high >= extent:
+                safe = False
+                break
+            total = total + (axis_form(form, block) - origin).scaled(stride)
+        else:
+            return total, True
+        total = Linear()
+        for index, stride, origin in zip(e.indices, strides, buffer.origin):
+            form = affine(index)
+            if form is None:
+                return None, False
+            total = total + (axis_form(form, block) - origin).scaled(stride)
+        return total, safe
+
+    def pointer(self, tensor: str, running: Value | None, constant: int) -> Value:
+        place = self.storage[tensor]
+        element = storage_type(place.dtype)
+        base = place.pointer
+        if running is not None:
+            base = self.remember(
+                ("pointer", base.text, running.text),
+                lambda: self.f.op(f"getelementptr {element}, ptr {place.pointer.text}, i64 {running.text}", "ptr"),
+            )
+        if not constant:
+            return base
+        return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")
+
+    def _load(
+        self, e: Load, running: Value | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None
+    ) -> Value:
+        name = e.dtype
+        if lanes is None:
+            pointer = self.pointer(e.tensor, running, constant)
+            if mask is not None:
+                # where the mask is off, read an element that is there; the value is not used
+                pointer = self.f.op(f"select {_any(self, mask)}, {pointer}, {self.storage[e.tensor].pointer}", "ptr")
+            return self.from_storage(self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", _stored(name)), name)
+        if step == 1:
+            return self._contiguous(e, running, constant, lanes, mask)
+        result = Value("poison", _stored(name), lanes.width)
+        for n in range(lanes.active):
+            pointer = self.pointer(e.tensor, running, constant + n * step)
+            if mask is not None:
+                on = self.arith.piece(mask, n, 1) if mask.lanes else mask
+                pointer = self.f.op(f"select {on}, {pointer}, {self.storage[e.tensor].pointer}", "ptr")
+            item = self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", _stored(name))
+            result = self.f.op(f"insertelement {result}, {item}, i32 {n}", _stored(name), lanes.width)
+        return self.from_storage(result, name)
+
+    def _contiguous(self, e: Load, running: Value | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
+        name, place = e.dtype, self.storage[e.tensor]
+        pointer = self.pointer(e.tensor, running, constant)
+        stored = storage_type(name, lanes.width)
+        short = lanes.active < lanes.width and not place.slack
+        if not short and mask is None:
+            loaded = self.f.op(f"load {stored}, {pointer}, align {_align(name)}", _stored(name), lanes.width)
+            return self.from_storage(loaded, name)
+        on = active_mask(lanes)
+        if mask is not None:
+            every = self.arith.splat(mask, lanes.width)
+            on = self.arith.binary("and", every, on) if short else every
+        passed = const(0, _stored(name), lanes.width)
+        suffix = f"v{lanes.width}{'f' if dtype(_stored(name)).kind == 'f' else 'i'}{dtype(_stored(name)).bytes * 8}"
+        self.arith.declarations.add(
+            f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{lanes.width} x i1>, {stored})"
+        )
+        loaded = self.f.op(
+            f"call {stored} @llvm.masked.load.{suffix}.p0({pointer}, i32 {_align(name)}, {on}, {passed})",
+            _stored(name), lanes.width,
+        )  # fmt: skip
+        return self.from_storage(loaded, name)
+
+    def _gather(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+        """A load at indices computed from data: each clamped to the tensor's edge, lane by lane."""
+        buffer, place = self.program.buffers[e.tensor], self.storage[e.tensor]
+        bounds: Bounds = block.stage.bounds()
+        total: Value = i64(0)
+        for index, extent, stride, origin in zip(
+            e.indices, self.program.workload.buffers[e.tensor].shape, place.strides, buffer.origin
+        ):
+            value = self.value(index, block, env, lanes, mask)
+            found = bounds.range(index)
+            if found is None or found[0] < 0 or found[1] >= extent:
+                value = self.arith.extremum("max", value, const(0, "i64", value.lanes))
+                value = self.arith.extremum("min", value, const(extent - 1, "i64", value.lanes))
+            if origin.terms or origin.offset:
+                value = self.arith.binary("sub", value, self.integer(origin, env, None))
+            total = self.arith.binary("add", total, self.arith.binary("mul", value, i64(stride)))
+        if not total.lanes:
+            return self._at(place, total, e.dtype)
+        result = Value("poison", _stored(e.dtype), total.lanes)
+        for n in range(lanes.active if lanes else 1):
+            item = self._at(place, self.arith.piece(total, n, 1), e.dtype, raw=True)
+            result = self.f.op(f"insertelement {result}, {item}, i32 {n}", _stored(e.dtype), total.lanes)
+        return self.from_storage(result, e.dtype)
+
+    def _at(self, place: Storage, offset: Value, name: str, raw: bool = False) -> Value:
+        pointer = self.f.op(f"getelementptr {storage_type(name)}, {place.pointer}, i64 {offset.text}", "ptr")
+        item = self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", _stored(name))
+        return item if raw else self.from_storage(item, name)
+
+    def from_storage(self, v: Value, name: str) -> Value:
+        """What was loaded as a value of its type: a bool is stored as a byte."""
+        if name != "bool":
+            return Value(v.text, name, v.lanes)
+        return self.f.op(f"icmp ne {v}, {const(0, 'u8', v.lanes).text}", "bool", v.lanes)
+
+    # -- values held in registers ----------------------------------------------------------------------------------
+
+    def held_at(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None) -> tuple[int, ...]:
+        """Where inside a register-held buffer a read falls, for its first lane; only numbers can be in it."""
+        position = []
+        for index, origin in zip(e.indices, self.program.buffers[e.tensor].origin):
+            form = affine(index)
+            assert form is not None
+            running, constant, _ = self.linear(axis_form(form, block) - origin, env, lanes)
+            assert running is None
+            position.append(constant)
+        return tuple(position)
+
+
+def axis_form(form: Affine, block: Block) -> Linear:
+    """An affine form of a stage's axes as a linear form of loop variables."""
+    total = Linear({}, form.offset)
+    for name, coefficient in form.terms.items():
+        total = total + block.axes[name].value.scaled(coefficient)
+    return total
+
+
+def affine_facts(e: Expr) -> list[Affine] | None:
+    """The condition as affine forms that must all be >= 0, or None."""
+    if not isinstance(e, Binary):
+        return None
+    if e.op == "and":
+        a, b = affine_facts(e.a), affine_facts(e.b)
+        return None if a is None or b is None else a + b
+    if e.op not in ("lt", "le", "eq") or e.a.dtype != "i64":
+        return None
+    a_form, b_form = affine(e.a), affine(e.b)
+    if a_form is None or b_form is None:
+        return None
+    difference = b_form + a_form.scaled(-1)
+    if e.op == "lt":
+        return [difference + Affine({}, -1)]
+    return [difference] if e.op == "le" else [difference, difference.scaled(-1)]
+
+
+def form_key(form: Linear) -> tuple[object, ...]:
+    return (*sorted(form.terms.items()), form.offset)
+
+
+def active_mask(lanes: Lanes) -> Value:
+    items = ", ".join(f"i1 {'true' if n < lanes.active else 'false'}" for n in range(lanes.width))
+    return Value(f"<{items}>", "bool", lanes.width)
+
+
+def _stored(name: str) -> str:
+    return "u8" if name == "bool" else name
+
+
+def _align(name: str) -> int:
+    return dtype(name).bytes
+
+
+def _any(body: BodyEmitter, mask: Value) -> Value:
+    """A scalar mask for a load that is the same in all lanes: on if any lane wants it."""
+    if not mask.lanes:
+        return mask
+    bits = type_text("bool", mask.lanes)
+    body.arith.declarations.add(f"declare i1 @llvm.vector.reduce.or.v{mask.lanes}i1({bits})")
+    return body.f.op(f"call i1 @llvm.vector.reduce.or.v{mask.lanes}i1({mask})", "bool")

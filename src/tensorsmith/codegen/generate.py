@@ -1,0 +1,324 @@
+"""A loop program as one LLVM module.
+
+    void entry(ptr args, ptr scratch, ptr pool, ptr parallel_for)
+
+`args` holds the data pointers of inputs, then outputs. Every root nest is a function of its own,
+
+    void nest(ptr context, i64 begin, i64 end, i64 thread)        context = [args..., scratch]
+
+that runs steps `begin` to `end` of its fused parallel loops; `parallel_for(pool, nest, context, count)` shares them among
+threads. A nest without parallel loops has one step and is called directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorsmith.codegen.arith import Arithmetic
+from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
+from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
+from tensorsmith.codegen.tile import Remaining, Remainders, TileEmitter
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.workload import Stage
+from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks
+from tensorsmith.program.linear import Linear
+from tensorsmith.target import Target
+
+ENTRY = "entry"
+_STACK_BYTES = 4096  # attached buffers up to this size live on the stack
+_SLACK_BYTES = 128  # behind every buffer of our own, so that a vector may be read past its end
+_MAX_ORIGINS = 4096  # positions of a region that are looked at for what can be left of an axis
+
+
+@dataclass(frozen=True)
+class Generated:
+    """An LLVM module and the memory it needs."""
+
+    ir: str
+    scratch_bytes: int
+    scratch_bytes_per_thread: int
+
+
+def generate(program: Program, target: Target) -> Generated:
+    """The module of a program whose extents are numbers."""
+    return _Generator(program, target).run()
+
+
+class _Generator:
+    def __init__(self, program: Program, target: Target) -> None:
+        self.program = program
+        self.target = target
+        self.helpers: dict[str, str] = {}
+        self.declarations: set[str] = set()
+        self.arguments = [b.name for b in program.workload.inputs] + list(program.workload.outputs)
+        self.shared, self.shared_bytes = self._place("scratch")
+        self.local, self.local_bytes = self._place("local")
+
+    def _place(self, kind: str) -> tuple[dict[str, int], int]:
+        """Offsets of the buffers of one kind in their memory."""
+        offsets: dict[str, int] = {}
+        end = 0
+        for b in self.program.buffers.values():
+            if b.kind == kind and not (kind == "local" and buffer_bytes(b) <= _STACK_BYTES):
+                offsets[b.name] = end
+                end += -(-(buffer_bytes(b) + _SLACK_BYTES) // 64) * 64
+        return offsets, end
+
+    def run(self) -> Generated:
+        functions = [self._nest(number, node) for number, node in enumerate(self.program.body)]
+        entry = self._entry()
+        text = "\n\n".join([*sorted(self.declarations), *self.helpers.values(), *functions, entry]) + "\n"
+        return Generated(text, self.shared_bytes, self.local_bytes)
+
+    def _entry(self) -> str:
+        f = Function(f"define void @{ENTRY}(ptr %args, ptr %scratch, ptr %pool, ptr %parallel_for)")
+        count = len(self.arguments) + 1
+        context = f.alloca("ptr", count)
+        for n in range(len(self.arguments)):
+            slot = f.op(f"getelementptr ptr, ptr %args, i64 {n}", "ptr")
+            pointer = f.op(f"load ptr, {slot}, align 8", "ptr")
+            f.line(f"store {pointer}, {f.op(f'getelementptr ptr, {context}, i64 {n}', 'ptr')}, align 8")
+        f.line(f"store ptr %scratch, {f.op(f'getelementptr ptr, {context}, i64 {count - 1}', 'ptr')}, align 8")
+        for number, node in enumerate(self.program.body):
+            steps = _parallel_steps(node)
+            if steps == 0:
+                continue
+            if steps > 1:
+                f.line(f"call void %parallel_for(ptr %pool, ptr @nest{number}, {context}, i64 {steps})")
+            else:
+                f.line(f"call void @nest{number}({context}, i64 0, i64 1, i64 0)")
+        return f.text()
+
+    def _nest(self, number: int, node: Node) -> str:
+        f = Function(f"define internal void @nest{number}(ptr %context, i64 %begin, i64 %end, i64 %thread) nounwind")
+        names = {x.tensor for b in blocks(node) for x in b.stage.reads} | {b.stage.name for b in blocks(node)}
+        arguments = [n for n in self.arguments if n in names]
+        parameters = ", ".join(f"ptr noalias %p{n}" for n in range(len(arguments)))
+        work = Function(
+            f"define internal void @work{number}({parameters}{', ' if arguments else ''}"
+            "ptr noalias %scratch, ptr noalias %local, i64 %begin, i64 %end) noinline nounwind"
+        )
+        passed = []
+        for name in arguments:
+            slot = f.op(f"getelementptr ptr, ptr %context, i64 {self.arguments.index(name)}", "ptr")
+            passed.append(f.op(f"load ptr, {slot}, align 8", "ptr"))
+        slot = f.op(f"getelementptr ptr, ptr %context, i64 {len(self.arguments)}", "ptr")
+        scratch = f.op(f"load ptr, {slot}, align 8", "ptr")
+        shift = f.op(f"mul i64 %thread, {self.local_bytes}", "i64")
+        shift = f.op(f"add i64 {shift.text}, {self.shared_bytes}", "i64")
+        local = f.op(f"getelementptr i8, {scratch}, i64 {shift.text}", "ptr")
+        everything = ", ".join(map(str, [*passed, scratch, local]))
+        f.line(f"call void @work{number}({everything}, i64 %begin, i64 %end)")
+        _Work(self, work, {n: Value(f"%p{i}", "ptr") for i, n in enumerate(arguments)}, names).run(node)
+        return f"{work.text()}\n\n{f.text()}"
+
+
+class _Work:
+    """Writes one root nest."""
+
+    def __init__(self, generator: _Generator, f: Function, pointers: Mapping[str, Value], names: set[str]) -> None:
+        self.generator, self.f, self.program = generator, f, generator.program
+        self.storage = {n: self._storage(self.program.buffers[n], pointers) for n in sorted(names)}
+        arithmetic = Arithmetic(f, generator.helpers, generator.declarations)
+        self.body = BodyEmitter(f, arithmetic, self.program, self.storage)
+        self.tile = TileEmitter(f, arithmetic, self.body, self.program, generator.target, self.attached)
+
+    def _storage(self, b: ProgramBuffer, pointers: Mapping[str, Value]) -> Storage:
+        strides = row_major(buffer_shape(b))
+        if b.name in pointers:
+            return Storage(pointers[b.name], b.dtype, strides, slack=b.packed is not None)
+        if b.name in self.generator.shared:
+            base, offset = "%scratch", self.generator.shared[b.name]
+        elif b.name in self.generator.local:
+            base, offset = "%local", self.generator.local[b.name]
+        else:
+            elements = buffer_bytes(b) // dtype(b.dtype).bytes + _SLACK_BYTES
+            return Storage(self.f.alloca(storage_type(b.dtype), elements), b.dtype, strides, slack=True)
+        return Storage(self.f.op(f"getelementptr i8, ptr {base}, i64 {offset}", "ptr"), b.dtype, strides, slack=True)
+
+    def run(self, node: Node) -> None:
+        parallel = _parallel_loops(node)
+        begin, end = Value("%begin", "i64"), Value("%end", "i64")
+
+        def step(position: Value, _: list[Value]) -> list[Value]:
+            self._shared_steps(node, position)
+            return []
+
+        if parallel:
+            self.f.loop(begin, end, 1, [], step)
+        else:
+            self.attached(node, {}, None)
+
+    def _shared_steps(self, node: Node, position: Value) -> None:
+        """One step of the fused parallel loops: its number taken apart into their variables."""
+        loops = _parallel_loops(node)
+        env: dict[str, Bound] = {}
+        values: dict[str, Bound] = {}
+        rest: Value = position
+        for loop in reversed(loops):
+            count = int(loop.var.count)
+            if loop is loops[0]:
+                values[loop.var.name] = rest
+            else:
+                values[loop.var.name] = self.f.op(f"urem i64 {rest.text}, {count}", "i64")
+                rest = self.f.op(f"udiv i64 {rest.text}, {count}", "i64")
+        left = self._whole(_block(node), env, None)
+
+        def enter(depth: int, left: Remainders) -> None:
+            if depth == len(loops):
+                self._nodes(loops[-1].body, env, left, _stage(node))
+                return
+            var = loops[depth].var
+            env[var.name] = values[var.name]
+            inside = left[var.axis].inside(self.f, values[var.name], int(var.stride))
+            deeper = {**left, var.axis: inside}
+            if isinstance(inside.now, Value) and depth and any(p.var.axis == var.axis for p in loops[:depth]):
+                # parts of one axis, fused: beyond the axis' end there are steps with nothing to do
+                some = self.f.op(f"icmp sgt i64 {inside.now.text}, 0", "bool")
+                self.f.choose(some, lambda: enter_list(depth + 1, deeper), None)
+            else:
+                enter(depth + 1, deeper)
+
+        def enter_list(depth: int, left: Remainders) -> list[Value]:
+            enter(depth, left)
+            return []
+
+        enter(0, left)
+
+    def attached(self, node: Node, env: dict[str, Bound], regions: Mapping[str, int] | None) -> None:
+        """A nest with its own axes: at the root, or attached, with region lengths that are known better here."""
+        block = _block(node)
+        self._node(node, env, self._whole(block, env, regions))
+
+    def _whole(self, block: Block, env: Mapping[str, Bound], regions: Mapping[str, int] | None) -> dict[str, Remaining]:
+        """What is to be computed of each axis of a nest: its region, as far as the axis goes."""
+        left: dict[str, Remaining] = {}
+        for axis in block.stage.all_axes:
+            binding = block.axes[axis.name]
+            length = int(binding.length)
+            if regions is not None and axis.name in regions:
+                left[axis.name] = Remaining(regions[axis.name])
+                continue
+            starts = self._starts(binding.origin)
+            if starts is not None:
+                possible = {min(length, binding.extent - s) for s in starts if s < binding.extent}
+                if len(possible) == 1:
+                    left[axis.name] = Remaining(possible.pop())
+                    continue
+            else:
+                possible = set()
+            start = self.body.integer(binding.origin, env, None)
+            there = self.f.op(f"sub nsw i64 {binding.extent}, {start.text}", "i64")
+            short = self.f.op(f"icmp slt i64 {there.text}, {length}", "bool")
+            now = self.f.op(f"select {short}, {there}, i64 {length}", "i64")
+            left[axis.name] = Remaining(now, tuple(sorted(possible, reverse=True)) or None)
+        return left
+
+    def _starts(self, origin: Linear) -> set[int] | None:
+        """Every value that the start of a region can take, if they are few enough to list."""
+        starts = {int(origin.offset)}
+        for name, coefficient in origin.terms.items():
+            count = int(self._loops()[name].count)
+            if len(starts) * count > _MAX_ORIGINS:
+                return None
+            starts = {s + int(coefficient) * n for s in starts for n in range(count)}
+        return starts
+
+    def _loops(self) -> dict[str, LoopVar]:
+        if not hasattr(self, "_loop_table"):
+            self._loop_table: dict[str, LoopVar] = {}
+            for node in self.program.body:
+                _collect(node, self._loop_table)
+        return self._loop_table
+
+    def _nodes(self, nodes: tuple[Node, ...], env: dict[str, Bound], left: Remainders, owner: Stage) -> None:
+        for node in nodes:
+            if _stage(node) is owner or _stage(node).name == owner.name:
+                self._node(node, env, left)
+            else:
+                self.attached(node, dict(env), None)
+
+    def _node(self, node: Node, env: dict[str, Bound], left: Remainders) -> None:
+        if isinstance(node, Block):
+            self.tile.block(node, env, left)
+            return
+        var = node.var
+        stride = int(var.stride)
+        trips = left[var.axis].trips(self.f, stride)
+        if isinstance(trips, int) and trips == 1:
+            inside = left[var.axis].inside(self.f, 0, stride)
+            self._nodes(node.body, {**env, var.name: 0}, {**left, var.axis: inside}, _stage(node))
+            return
+
+        def step(position: Value, _: list[Value]) -> list[Value]:
+            inside = left[var.axis].inside(self.f, position, stride)
+            self._nodes(node.body, {**env, var.name: position}, {**left, var.axis: inside}, _stage(node))
+            return []
+
+        known = isinstance(trips, int)
+        self.f.loop(i64(0), i64(trips) if isinstance(trips, int) else trips, 1, [], step, runs=known and trips > 0)
+
+
+def buffer_shape(b: ProgramBuffer) -> tuple[int, ...]:
+    """The shape a buffer has in memory."""
+    return tuple(int(n) for n in (b.packed.shape if b.packed else b.shape))
+
+
+def buffer_bytes(b: ProgramBuffer) -> int:
+    total = dtype(b.dtype).bytes
+    for n in buffer_shape(b):
+        total *= n
+    return total
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    total = 1
+    for n in reversed(shape):
+        strides.insert(0, total)
+        total *= n
+    return tuple(strides)
+
+
+def _block(node: Node) -> Block:
+    """The block of a nest itself, below its loops and what is attached in them."""
+    while not isinstance(node, Block):
+        node = node.body[-1]
+    return node
+
+
+def _stage(node: Node) -> Stage:
+    return _block(node).stage
+
+
+def _parallel_loops(node: Node) -> list[Loop]:
+    found = []
+    while isinstance(node, Loop) and node.parallel:
+        if node.var.reduce:
+            raise Refusal("parallel reduction", node.var.name)
+        found.append(node)
+        if len(node.body) > 1:
+            break
+        node = node.body[0]
+    return found
+
+
+def _parallel_steps(node: Node) -> int:
+    total = 1
+    for loop in _parallel_loops(node):
+        total *= int(loop.var.count)
+    return total
+
+
+def _collect(node: Node, table: dict[str, LoopVar]) -> None:
+    if isinstance(node, Loop):
+        table[node.var.name] = node.var
+        for inner in node.body:
+            _collect(inner, table)
+        return
+    for var in node.tile + node.reduce:
+        table[var.name] = var
+    for inner in node.before:
+        _collect(inner, table)

@@ -1,0 +1,187 @@
+"""Writing LLVM IR as text: types, values, functions with loops and branches.
+
+Loops and branches are written functionally: what changes inside is passed in and comes back as phi nodes, so
+no value ever lives in a stack slot and no pass is needed to promote one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.dtypes import dtype
+
+_SCALARS = {
+    "f16": "half", "f32": "float", "f64": "double", "i8": "i8", "u8": "i8", "i32": "i32", "i64": "i64", "bool": "i1",
+}  # fmt: skip
+
+MAX_LINES = 60_000  # of one module: more is a candidate that unrolls without measure
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value or constant: its text, element type (`ptr` for pointers) and lanes (0 for a scalar)."""
+
+    text: str
+    dtype: str
+    lanes: int = 0
+
+    @property
+    def type(self) -> str:
+        return type_text(self.dtype, self.lanes)
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+def type_text(name: str, lanes: int = 0) -> str:
+    """`float`, `<8 x float>`"""
+    scalar = _SCALARS.get(name, name)
+    return f"<{lanes} x {scalar}>" if lanes else scalar
+
+
+def storage_type(name: str, lanes: int = 0) -> str:
+    """The type an element has in memory: a bool takes a byte."""
+    return type_text("i8" if name == "bool" else name, lanes)
+
+
+def number(value: float | int | bool, name: str) -> str:
+    """A scalar constant as LLVM writes it."""
+    kind = dtype(name).kind
+    if kind == "f":
+        rounded = dtype(name).numpy.type(value)
+        if name == "f16":
+            return f"0xH{struct.unpack('<H', struct.pack('<e', float(rounded)))[0]:04X}"
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(rounded)))[0]:016X}"
+    if kind == "b":
+        return "true" if value else "false"
+    bits = dtype(name).bytes * 8
+    wrapped = int(value) & ((1 << bits) - 1)
+    return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+
+
+def const(value: float | int | bool, name: str, lanes: int = 0) -> Value:
+    """A constant, in every lane."""
+    text = number(value, name)
+    if lanes:
+        scalar = type_text(name)
+        text = f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
+    return Value(text, name, lanes)
+
+
+def i64(value: int) -> Value:
+    return Value(str(value), "i64")
+
+
+@dataclass
+class Function:
+    """The body of one function as it is being written."""
+
+    head: str
+    lines: list[str] = field(default_factory=list)
+    block: str = "entry"
+    entry: list[str] = field(default_factory=list)  # allocas
+    _count: int = 0
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%t{self._count}"
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+        if len(self.lines) > MAX_LINES:
+            raise Refusal("code too large", f"more than {MAX_LINES} instructions")
+
+    def op(self, text: str, name: str, lanes: int = 0) -> Value:
+        """An instruction with a result."""
+        result = self.name()
+        self.line(f"{result} = {text}")
+        return Value(result, name, lanes)
+
+    def label(self) -> str:
+        self._count += 1
+        return f"b{self._count}"
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        self.line(f"br label %{label}")
+
+    def branch(self, cond: Value, yes: str, no: str) -> None:
+        self.line(f"br i1 {cond.text}, label %{yes}, label %{no}")
+
+    def phi(self, pairs: Sequence[tuple[Value, str]]) -> Value:
+        first = pairs[0][0]
+        if all(v.text == first.text for v, _ in pairs):
+            return first
+        choices = ", ".join(f"[ {v.text}, %{label} ]" for v, label in pairs)
+        return self.op(f"phi {first.type} {choices}", first.dtype, first.lanes)
+
+    def loop(
+        self,
+        begin: Value,
+        end: Value,
+        step: int,
+        state: Sequence[Value],
+        body: Callable[[Value, list[Value]], list[Value]],
+        *,
+        runs: bool = False,
+    ) -> list[Value]:
+        """`for v in begin..end by step: state = body(v, state)`; gives the final state. `runs`: at least one step is taken."""
+        before, header, after = self.block, self.label(), self.label()
+        if runs:
+            self.jump(header)
+        else:
+            self.branch(self.op(f"icmp slt i64 {begin.text}, {end.text}", "bool"), header, after)
+        self.start(header)
+        position = len(self.lines)
+        variable, following = Value(self.name(), "i64"), self.name()
+        inside = [Value(self.name(), v.dtype, v.lanes) for v in state]
+        result = body(variable, inside)
+        latch = self.block
+        self.line(f"{following} = add nuw nsw i64 {variable.text}, {step}")
+        again = self.op(f"icmp slt i64 {following}, {end.text}", "bool")
+        self.branch(again, header, after)
+        phis = [f"  {variable.text} = phi i64 [ {begin.text}, %{before} ], [ {following}, %{latch} ]"]
+        for old, inner, new in zip(state, inside, result):
+            phis.append(f"  {inner.text} = phi {inner.type} [ {old.text}, %{before} ], [ {new.text}, %{latch} ]")
+        self.lines[position:position] = phis
+        self.start(after)
+        if runs:
+            return result
+        return [self.phi([(old, before), (new, latch)]) for old, new in zip(state, result)]
+
+    def choose(
+        self, cond: Value, yes: Callable[[], list[Value]], no: Callable[[], list[Value]] | None, otherwise: Sequence[Value] = ()
+    ) -> list[Value]:
+        """A two-way branch; without `no` the other way keeps `otherwise`."""
+        yes_label, no_label, after = self.label(), self.label(), self.label()
+        before = self.block
+        self.branch(cond, yes_label, no_label if no else after)
+        self.start(yes_label)
+        first = yes()
+        first_end = self.block
+        self.jump(after)
+        if no is None:
+            second, second_end = list(otherwise), before
+        else:
+            self.start(no_label)
+            second = no()
+            second_end = self.block
+            self.jump(after)
+        self.start(after)
+        return [self.phi([(a, first_end), (b, second_end)]) for a, b in zip(first, second)]
+
+    def alloca(self, type_: str, count: int) -> Value:
+        """Stack memory, made once at the function's start."""
+        result = self.name()
+        self.entry.append(f"  {result} = alloca [{count} x {type_}], align 64")
+        return Value(result, "ptr")
+
+    def text(self) -> str:
+        body = "\n".join([*self.entry, *self.lines])
+        return f"{self.head} {{\nentry:\n{body}\n  ret void\n}}"

@@ -1,0 +1,645 @@
+"""Vector math as LLVM IR text: `exp`, `log`, `tanh`, ... on `<lanes x float>` or `<lanes x double>`.
+
+LLVM would turn these calls on vectors into one libm call per lane. Here each function is straight polynomial code on
+whole vectors, marked `alwaysinline`: no calls, no memory, no branch that depends on a single lane (`sin` and `cos` have
+one branch on the whole vector, taken when any lane is huge; a lane's result does not depend on the others). The target
+must have fused multiply-add; without it `llvm.fma` is a call.
+
+Inputs and outputs follow C and NumPy over the whole range: NaN, infinities, signed zeros, denormal inputs and results.
+`pow` on f32 works in f64 inside.
+
+Largest errors, in units in the last place of the exact result, as printed by `python tests/codegen/test_vecmath.py`:
+
+@TABLE@
+
+These are maxima over samples (f32 of one argument: every 257th of all bit patterns; `sin` and `cos` up to the largest
+float and double), not proofs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+# --- the text builder ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Format:
+    """An IEEE type: LLVM's names of it and of the integer of its width, all bits, stored mantissa bits, exponent bias."""
+
+    name: str
+    float_type: str
+    int_type: str
+    bits: int
+    mantissa: int
+    bias: int
+
+    @property
+    def exponent_mask(self) -> int:
+        return (2 * self.bias + 1) << self.mantissa
+
+    @property
+    def magic(self) -> float:
+        """Adding it to a small number rounds that number to an integer, held in the low bits of the sum."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def smallest_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def largest(self) -> float:
+        return (2.0 - 2.0**-self.mantissa) * 2.0**self.bias
+
+
+F32 = Format("f32", "float", "i32", 32, 23, 127)
+F64 = Format("f64", "double", "i64", 64, 52, 1023)
+FORMATS = {"f32": F32, "f64": F64}
+INF = float("inf")
+NAN = float("nan")
+
+Operand = Union["Value", float, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A value in the function under construction. `type` is the type of one lane; arithmetic emits an instruction.
+
+    Python numbers on either side of an operator become constants of the same type.
+    """
+
+    body: Body
+    text: str
+    type: str
+
+    def _emit(self, float_op: str, int_op: str, left: Operand, right: Operand) -> Value:
+        return self.body.binary(float_op if self.type in ("float", "double") else int_op, self.type, left, right)
+
+    def __add__(self, other: Operand) -> Value:
+        return self._emit("fadd", "add", self, other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return self._emit("fadd", "add", other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._emit("fsub", "sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return self._emit("fsub", "sub", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._emit("fmul", "mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return self._emit("fmul", "mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self.body.binary("fdiv", self.type, self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return self.body.binary("fdiv", self.type, other, self)
+
+    def __and__(self, other: Operand) -> Value:
+        return self.body.binary("and", self.type, self, other)
+
+    def __or__(self, other: Operand) -> Value:
+        return self.body.binary("or", self.type, self, other)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self.body.binary("xor", self.type, self, other)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self.body.binary("shl", self.type, self, other)
+
+    def __rshift__(self, other: Operand) -> Value:
+        """The logical shift: zeros come in from the left."""
+        return self.body.binary("lshr", self.type, self, other)
+
+    def __neg__(self) -> Value:
+        return self.body.emit(self.type, f"fneg {self.body.typed(self)}")
+
+    def __lt__(self, other: Operand) -> Value:
+        return self.body.compare("olt", "slt", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self.body.compare("ogt", "sgt", self, other)
+
+    def equals(self, other: Operand) -> Value:
+        return self.body.compare("oeq", "eq", self, other)
+
+    def differs(self, other: Operand) -> Value:
+        return self.body.compare("une", "ne", self, other)
+
+
+class Body:
+    """The instructions of one function on `lanes` lanes (one lane: scalars), and the intrinsics they need."""
+
+    def __init__(self, lanes: int, fmt: Format) -> None:
+        self.lanes = lanes
+        self.format = fmt
+        self.lines: list[str] = []
+        self.declares: set[str] = set()
+        self._block = "entry"
+        self._count = 0
+
+    def vector(self, type: str) -> str:
+        return type if self.lanes == 1 else f"<{self.lanes} x {type}>"
+
+    def const(self, value: float, type: str) -> Value:
+        if type == "float":
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        if type in ("float", "double"):
+            text = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+        else:
+            bits = int(type[1:])
+            wrapped = int(value) % 2**bits
+            text = str(wrapped - 2**bits if wrapped >> (bits - 1) else wrapped)
+        return Value(self, text if self.lanes == 1 else f"splat ({type} {text})", type)
+
+    def typed(self, value: Value) -> str:
+        return f"{self.vector(value.type)} {value.text}"
+
+    def emit(self, type: str, instruction: str) -> Value:
+        self._count += 1
+        self.lines.append(f"  %v{self._count} = {instruction}")
+        return Value(self, f"%v{self._count}", type)
+
+    def _as(self, type: str, operand: Operand) -> Value:
+        return operand if isinstance(operand, Value) else self.const(operand, type)
+
+    def binary(self, op: str, type: str, left: Operand, right: Operand) -> Value:
+        a, b = self._as(type, left), self._as(type, right)
+        return self.emit(type, f"{op} {self.typed(a)}, {b.text}")
+
+    def compare(self, float_order: str, int_order: str, left: Value, right: Operand) -> Value:
+        is_float = left.type in ("float", "double")
+        op = f"fcmp {float_order}" if is_float else f"icmp {int_order}"
+        return self.emit("i1", f"{op} {self.typed(left)}, {self._as(left.type, right).text}")
+
+    def select(self, condition: Value, yes: Operand, no: Operand) -> Value:
+        type = next((v.type for v in (yes, no) if isinstance(v, Value)), self.format.float_type)
+        a, b = self._as(type, yes), self._as(type, no)
+        return self.emit(type, f"select {self.typed(condition)}, {self.typed(a)}, {self.typed(b)}")
+
+    def at_most(self, x: Value, bound: Operand) -> Value:
+        """min(x, bound), NaN stays NaN. In this operand order x86 does it in one instruction."""
+        bound = self._as(x.type, bound)
+        return self.select(bound < x, bound, x)
+
+    def at_least(self, x: Value, bound: Operand) -> Value:
+        bound = self._as(x.type, bound)
+        return self.select(bound > x, bound, x)
+
+    def convert(self, op: str, x: Value, type: str) -> Value:
+        """`op` is LLVM's conversion: bitcast, zext, fpext, sitofp, ..."""
+        return self.emit(type, f"{op} {self.typed(x)} to {self.vector(type)}")
+
+    def bits(self, x: Value) -> Value:
+        return self.convert("bitcast", x, (F32 if x.type == "float" else F64).int_type)
+
+    def floats(self, x: Value) -> Value:
+        return self.convert("bitcast", x, (F32 if x.type == "i32" else F64).float_type)
+
+    def intrinsic(self, name: str, *args: Value) -> Value:
+        type = args[0].type
+        suffix = type.replace("float", "f32").replace("double", "f64")
+        full = f"@llvm.{name}.{suffix if self.lanes == 1 else f'v{self.lanes}{suffix}'}"
+        vector = self.vector(type)
+        self.declares.add(f"declare {vector} {full}({', '.join([vector] * len(args))})")
+        return self.emit(type, f"call {vector} {full}({', '.join(map(self.typed, args))})")
+
+    def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
+        type = next(v.type for v in (x, y, z) if isinstance(v, Value))
+        return self.intrinsic("fma", *(self._as(type, v) for v in (x, y, z)))
+
+    def abs(self, x: Value) -> Value:
+        return self.intrinsic("fabs", x)
+
+    def sign_bit(self, x: Value) -> Value:
+        ints = self.bits(x)
+        return ints & (1 << (int(ints.type[1:]) - 1))
+
+    def flip_sign(self, x: Value, sign: Value) -> Value:
+        """`sign`: an integer, zero but for the sign bit."""
+        return self.floats(self.bits(x) ^ sign)
+
+    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
+        """Horner's scheme, `coefficients` from the constant term up. Kernels hide its latency by independent vectors."""
+        acc: Operand = coefficients[-1]
+        for c in reversed(coefficients[:-1]):
+            acc = self.fma(acc, x, c)
+        return self._as(x.type, acc)
+
+    def if_any(self, mask: Value, rare: Callable[[], Value], usual: Value) -> Value:
+        """`rare()` where any lane of `mask` is set, else `usual`: a branch on the whole vector."""
+        some = mask
+        if self.lanes > 1:
+            name = f"@llvm.vector.reduce.or.v{self.lanes}i1"
+            self.declares.add(f"declare i1 {name}(<{self.lanes} x i1>)")
+            some = self.emit("i1", f"call i1 {name}({self.typed(mask)})")
+        before = self._block
+        weights = '!prof !{!"branch_weights", i32 1, i32 2000}'
+        self.lines += [f"  br i1 {some.text}, label %rare, label %done, {weights}", "rare:"]
+        self._block = "rare"
+        value = rare()
+        self.lines += ["  br label %done", "done:"]
+        came_from, self._block = self._block, "done"
+        arms = f"[ {value.text}, %{came_from} ], [ {usual.text}, %{before} ]"
+        return self.emit(usual.type, f"phi {self.vector(usual.type)} {arms}")
+
+
+# --- exp, sigmoid, tanh ----------------------------------------------------------------------------------------------
+
+LOG2_E = 1.4426950408889634
+LN2 = {"f32": (float.fromhex("0x1.62e430p-1"), float.fromhex("-0x1.05c610p-29")),
+       "f64": (float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))}  # fmt: skip
+
+# (e^r - 1 - r) / r^2 on |r| <= ln2/2; relative error of e^r 2^-28.2 and 2^-57.9.
+EXP = {
+    "f32": (0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.00836916547268629, 0.0013838002923876047),
+    "f64": (0.5000000000000011, 0.1666666666666641, 0.041666666666529725, 0.008333333333494978, 0.0013888888943760704,
+            0.0001984126950576547, 2.4801492948843317e-05, 2.7557586815532085e-06, 2.76303065329326e-07,
+            2.5000014045274404e-08),
+}  # fmt: skip
+# Below the first bound e^x rounds to 0, above the second to infinity.
+EXP_BOUNDS = {"f32": (-104.5, 89.0), "f64": (-746.0, 710.0)}
+
+
+def _exp_in_bounds(b: Body, x: Value, low: Value | None = None) -> Value:
+    """e^(x + low) for x inside EXP_BOUNDS: x = n ln2 + r, then 2^n as a product of two powers.
+
+    One power would not reach denormal results nor the last binade before infinity; with two, the last multiplication
+    rounds, underflows and overflows as it should.
+    """
+    fmt = b.format
+    magic = fmt.magic + 2 * fmt.bias
+    t = b.fma(x, LOG2_E, magic)
+    n = t - magic
+    high_ln2, low_ln2 = LN2[fmt.name]
+    r = b.fma(n, -low_ln2, b.fma(n, -high_ln2, x))
+    if low is not None:
+        r = r + low
+    p = b.polynomial(r, (1.0, 1.0, *EXP[fmt.name]))
+    ints = b.bits(t)  # low bits: n + 2 bias
+    half = (ints << (fmt.mantissa - 1)) & fmt.exponent_mask
+    rest = (ints << fmt.mantissa) - half
+    return p * b.floats(half) * b.floats(rest)
+
+
+def _exp(b: Body, x: Value) -> Value:
+    least, most = EXP_BOUNDS[b.format.name]
+    return _exp_in_bounds(b, b.at_most(b.at_least(x, least), most))
+
+
+def _sigmoid(b: Body, x: Value) -> Value:
+    """With e = exp(-|x|): 1 / (1 + e), or e / (1 + e) for negative x, so both tails keep their relative accuracy."""
+    e = _exp_in_bounds(b, b.at_least(-b.abs(x), EXP_BOUNDS[b.format.name][0]))
+    return b.select(b.bits(x) < 0, e, 1.0) / (e + 1.0)
+
+
+# ((e^2r - 1)/2 - r) / r^2 on |r| <= ln2/4; relative error of (e^2r - 1)/2 2^-26.1 and 2^-61.7.
+TANH = {
+    "f32": (0.9999999403953552, 0.6666615605354309, 0.3333419859409332, 0.13387340307235718, 0.04428114369511604),
+    "f64": (1.0, 0.6666666666666671, 0.33333333333333204, 0.13333333333314648, 0.04444444444468038,
+            0.012698412727086746, 0.003174603158042575, 0.0007054654529150756, 0.0001410939022737173,
+            2.5711640969014564e-05, 4.275266982458117e-06),
+}  # fmt: skip
+
+
+def _tanh(b: Body, x: Value) -> Value:
+    """h / (h + 1) with h = (e^2|x| - 1) / 2, which is exact near 0 and never above 1.
+
+    |x| = n ln2/2 + r with one constant for ln2/2: its error grows with n, but tanh forgets it faster, as 2^-n.
+    """
+    fmt = b.format
+    magic = fmt.magic + fmt.bias
+    a = b.at_most(b.abs(x), 10.0 if fmt is F32 else 20.0)
+    t = b.fma(a, 2 * LOG2_E, magic)
+    r = b.fma(t - magic, -LN2[fmt.name][0] / 2, a)
+    h = b.fma(b.polynomial(r, TANH[fmt.name]) * r, r, r)
+    power = b.floats(b.bits(t) << fmt.mantissa)
+    h = b.fma(power, h, b.fma(power, 0.5, -0.5))
+    return b.flip_sign(h / (h + 1.0), b.sign_bit(x))
+
+
+# --- erf -------------------------------------------------------------------------------------------------------------
+
+# erf(x)/x - 1 as a polynomial in x^2 on |x| <= 1; relative error of erf 2^-29.4 and 2^-56.3.
+ERF_SMALL = {
+    "f32": (0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026, 0.005187162198126316,
+            -0.0007997853099368513, 7.806903158780187e-05),
+    "f64": (0.1283791670955126, -0.3761263890318375, 0.11283791670954857, -0.026866170645072907, 0.005223977624780965,
+            -0.0008548326978747702, 0.00012055331037093965, -1.4925593511401867e-05, 1.6460972886829844e-06,
+            -1.6350025936209924e-07, 1.4657884472637242e-08, -1.1365683248456953e-09, 5.945290031037285e-11),
+}  # fmt: skip
+# log2(erfc(x)) on 1 <= x <= 4 (f32), 6 (f64); error of erf 2^-25.9 and 2^-56.0.
+ERF_TAIL = {
+    "f32": (-0.003854521317407489, -1.612122654914856, -0.94422847032547, -0.12787166237831116, 0.021320153027772903,
+            -0.0016596827190369368),
+    "f64": (-2.6608668292966435e-07, -1.6279043088158327, -0.9184610772626065, -0.14823206160949057,
+            0.02752220853946071, 0.0004071997321480548, -0.002554938585465995, 0.0009274417489628866,
+            -6.632000768533872e-05, -0.00010061800863066776, 6.458474716014466e-05, -2.3689601589448348e-05,
+            6.205718822015253e-06, -1.2192608382129995e-06, 1.8007710827031352e-07, -1.9506517795942248e-08,
+            1.4671236400471376e-09, -6.854386464480742e-11, 1.4988143301935401e-12),
+}  # fmt: skip
+# 2^r with constant term 1 on |r| <= 1/2; relative error 2^-23.1 and 2^-52.0, of erfc <= 0.158.
+ERF_EXP2 = {
+    "f32": (1.0, 0.6931470036506653, 0.24022242426872253, 0.05550733953714371, 0.009671512059867382,
+            0.0013264711014926434),
+    "f64": (1.0, 0.6931471805599492, 0.240226506959091, 0.055504108664481855, 0.009618129107983263,
+            0.001333355822579635, 0.00015403529994153145, 1.5252659429514336e-05, 1.321565362039448e-06,
+            1.0208322699563514e-07, 7.038177582943955e-09),
+}  # fmt: skip
+
+
+def _erf(b: Body, x: Value) -> Value:
+    """An odd polynomial below 1; above, 1 - 2^log2(erfc), where erfc is so small that its own error hardly counts."""
+    fmt = b.format
+    a = b.at_most(b.abs(x), 4.0 if fmt is F32 else 6.0)
+    small = b.fma(b.polynomial(a * a, ERF_SMALL[fmt.name]), a, a)
+    v = b.polynomial(a, ERF_TAIL[fmt.name])
+    magic = fmt.magic + fmt.bias
+    t = v + magic
+    p = b.polynomial(v - (t - magic), ERF_EXP2[fmt.name])
+    tail = b.fma(-p, b.floats(b.bits(t) << fmt.mantissa), 1.0)
+    return b.flip_sign(b.select(a < 1.0, small, tail), b.sign_bit(x))
+
+
+# --- log -------------------------------------------------------------------------------------------------------------
+
+# (log(1+r) - r + r^2/2) / r^3 on |r| <= 1/3; relative error of log(1+r) 2^-27.5.
+LOG_F32 = (0.3333321511745453, -0.2499978393316269, 0.20010477304458618, -0.16681207716464996,
+           0.14004431664943695, -0.12173360586166382, 0.13993139564990997, -0.12943243980407715)  # fmt: skip
+# (log((1+s)/(1-s)) - 2s) / s^3 as a polynomial in s^2 on |s| <= 1/5; relative error of the log 2^-62.7.
+LOG_F64 = (0.666666666666666, 0.4000000000005666, 0.2857142855583202, 0.222222242961078,
+           0.18181665892595467, 0.1539111153839754, 0.13173604351867846, 0.1384301258619288)  # fmt: skip
+# ln2 in two parts, the first short enough that its product with an exponent is exact.
+LN2_SHORT, LN2_REST = float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")
+
+
+def _split(b: Body, x: Value, fmt: Format, denormals: bool) -> tuple[Value, Value]:
+    """Positive finite x = 2^k m with 2/3 <= m < 4/3; k as a float. Garbage for other x."""
+    lowest = {"f32": 0x3F2AAAAB, "f64": 0x3FE5555555555555}[fmt.name]  # the bits of 2/3
+    unbias: Operand = fmt.magic + fmt.bias
+    if denormals:
+        shift = fmt.mantissa + 1
+        tiny = x < fmt.smallest_normal
+        x = b.select(tiny, x * 2.0**shift, x)
+        unbias = b.select(tiny, b.const(fmt.magic + fmt.bias + shift, x.type), unbias)
+    ints = b.bits(x) - (lowest - (fmt.bias << fmt.mantissa))
+    magic_bits = (fmt.bias + fmt.mantissa << fmt.mantissa) | (1 << (fmt.mantissa - 1))
+    k = b.floats((ints >> fmt.mantissa) | magic_bits) - unbias
+    m = b.floats((ints & ((1 << fmt.mantissa) - 1)) + lowest)
+    return k, m
+
+
+def _log(b: Body, x: Value) -> Value:
+    k, m = _split(b, x, b.format, denormals=True)
+    r = m - 1.0
+    if b.format is F32:
+        y = b.fma(k, LN2["f32"][0], b.fma(r * r, b.polynomial(r, (-0.5, *LOG_F32)), r))
+    else:
+        s = r / (r + 2.0)
+        z = s * s
+        half_square = r * r * 0.5
+        correction = b.fma(k, LN2_REST, s * (half_square + z * b.polynomial(z, LOG_F64)))
+        y = b.fma(k, LN2_SHORT, r - (half_square - correction))
+    y = b.select(x < INF, y, x)  # infinity and NaN
+    y = b.select(x < 0.0, NAN, y)
+    return b.select(x.equals(0.0), -INF, y)
+
+
+# --- sin, cos --------------------------------------------------------------------------------------------------------
+
+PI = {"f32": (float.fromhex("0x1.921fb6p+1"), float.fromhex("-0x1.777a5cp-24"), float.fromhex("-0x1.ee59dap-49")),
+      "f64": (float.fromhex("0x1.921fb54442d18p+1"), float.fromhex("0x1.1a62633145c07p-53"),
+              float.fromhex("-0x1.f1976b7ed8fbcp-109"))}  # fmt: skip
+# (sin(r)/r - 1) / r^2 as a polynomial in r^2 on |r| <= 1.01 pi/2; relative error of sin 2^-27.0 and 2^-61.4.
+SIN = {
+    "f32": (-0.16666658222675323, 0.00833303015679121, -0.00019806850468739867, 2.599517983981059e-06),
+    "f64": (-0.16666666666666666, 0.008333333333333174, -0.0001984126984120141, 2.75573192097752e-06,
+            -2.5052106746131417e-08, 1.6058933249877185e-10, -7.642821399013134e-13, 2.7193642813717996e-15),
+}  # fmt: skip
+# Up to here multiples of pi in three parts are accurate; above, the bits of 1/pi are.
+PI_PARTS_LIMIT = {"f32": 2.0**17, "f64": 2.0**28}
+# 1/pi = 0.(these hexadecimal digits): enough for the largest double.
+INVERSE_PI = int(
+    "517cc1b727220a94fe13abe8fa9a6ee06db14acc9e21c820ff28b1d5ef5de2b0db92371d2126e9700324977504e8c90e7f0ef58e"
+    "5894d39f74411afa975da24274ce38135a2fbf209cc8eb1cc1a99cfa4e422fc5defc941d8ffc4bffef02cc07f79788c5ad05368f"
+    "b69b3f6793e584dba7a31fb34f2ff516ba93dd63f5f2f8bd9e839cfbc529497535fdafd88fc6ae842b0198237e3db5d5f867de10"
+    "4d7a1b0ed4f1c8b0",
+    16,
+)
+INVERSE_PI_BITS = 328 * 4
+LOW_32 = 0xFFFFFFFF
+
+
+def _reduce_huge(b: Body, x: Value, quarter_turn: bool) -> Value:
+    """Payne and Hanek: r with sin(r) = sin(|x|) (or cos) from the bits of |x|/pi mod 2, for |x| > PI_PARTS_LIMIT.
+
+    |x| = M 2^E. Of 2^E/pi only a window of bits below 2^1 matters; M times that window, in columns of 32 bits held in
+    64, is |x|/pi mod 2. A window of 3 words (6 for f64) leaves 64 (128) good bits, more than the closest any float
+    comes to a multiple of pi/2 takes away. Selects cut the window out of the constant, a round per bit of its position.
+    """
+    fmt = b.format
+    words, stages = (3, (4, 2, 1)) if fmt is F32 else (6, (16, 8, 4, 2, 1))
+    ints = b.bits(b.abs(x))
+    significand = (ints & ((1 << fmt.mantissa) - 1)) | (1 << fmt.mantissa)
+    position = (ints >> fmt.mantissa) - (fmt.bias + fmt.mantissa - 32)  # E + 32: 32 zero bits come first
+    if fmt is F32:
+        significand, position = (b.convert("zext", v, "i64") for v in (significand, position))
+    limbs = [significand] if fmt is F32 else [significand & LOW_32, significand >> 32]
+
+    # Bits 32 i ... 32 i + 63 of 1/pi, the integer bit being number 32.
+    shift = INVERSE_PI_BITS - 31
+    window = [b.const((INVERSE_PI >> (shift - 32 * i)) % 2**64, "i64") for i in range(words + 2 * stages[0] - 1)]
+    for stage in stages:
+        later = (position & (stage << 5)).differs(0)
+        window = [b.select(later, window[i + stage], window[i]) for i in range(len(window) - stage)]
+    offset = position & 31
+    window = [(pair << offset) >> 32 for pair in window]
+
+    columns: list[list[Value]] = [[] for _ in range(words)]
+    for place, limb in enumerate(limbs):
+        for i in range(place, words):
+            product = limb * window[i]
+            columns[i - place].append(product & LOW_32)
+            if i > place:
+                columns[i - place - 1].append(product >> 32)
+    digits: list[Value] = []
+    carry = b.const(0, "i64")
+    for column in reversed(columns):
+        total = sum(column, carry)
+        carry = total >> 32
+        digits.insert(0, total & LOW_32)
+
+    turn = (digits[0] << 32) | digits[1]  # |x|/pi mod 2 in units of 2^-63
+    if quarter_turn:
+        turn = turn + (1 << 62)
+    odd = turn + (1 << 62)  # top bit: parity of the nearest integer
+    negative = (turn << 1) < 0  # |x|/pi minus the nearest integer
+    flip = b.select(negative, b.const(-1, "i64"), b.const(0, "i64"))
+    r = b.convert("sitofp", (turn ^ flip) << 1, "double") * 2.0**-64
+    sign = (odd ^ flip) >> (64 - fmt.bits)
+    if fmt is F32:
+        r = b.convert("fptrunc", r * PI["f64"][0], "float")
+        sign = b.convert("trunc", sign, "i32")
+    else:
+        low = (((digits[2] << 32) | digits[3]) ^ flip) >> 1
+        r = b.fma(b.convert("sitofp", low, "double"), 2.0**-126, r)
+        r = b.fma(r, PI["f64"][0], r * PI["f64"][1])
+    return b.flip_sign(r, sign & (1 << (fmt.bits - 1))) + (x - x)  # infinity gives NaN
+
+
+def _sin_or_cos(b: Body, x: Value, cosine: bool) -> Value:
+    """cos(x) = sin(x + pi/2); x (+ pi/2) = n pi + r with |r| <= pi/2, and sin of that is (-1)^n sin(r)."""
+    fmt = b.format
+    if cosine:
+        t = b.fma(x, 0.3183098861837907, 0.5) + fmt.magic
+        n = (t - fmt.magic) - 0.5
+    else:
+        t = b.fma(x, 0.3183098861837907, fmt.magic)
+        n = t - fmt.magic
+    r = x
+    for part in PI[fmt.name]:
+        r = b.fma(n, -part, r)
+    r = b.flip_sign(r, b.bits(t) << (fmt.bits - 1))
+    huge = b.abs(x) > PI_PARTS_LIMIT[fmt.name]
+
+    def reduce_huge() -> Value:
+        far = _reduce_huge(b, x, cosine)
+        return b.select(huge, far if cosine else b.flip_sign(far, b.sign_bit(x)), r)
+
+    r = b.if_any(huge, reduce_huge, r)
+    z = r * r
+    return r * b.polynomial(z, (1.0, *SIN[fmt.name]))
+
+
+def _sin(b: Body, x: Value) -> Value:
+    return _sin_or_cos(b, x, cosine=False)
+
+
+def _cos(b: Body, x: Value) -> Value:
+    return _sin_or_cos(b, x, cosine=True)
+
+
+# --- pow, rsqrt ------------------------------------------------------------------------------------------------------
+
+# log2((1+s)/(1-s)) / s as a polynomial in s^2 on |s| <= 1/5; relative error 2^-35.5.
+POW_LOG2 = (2.885390081835694, 0.9617966220349295, 0.5770923074846679, 0.41120785189854975, 0.34837329833882325)
+# 2^r on |r| <= 1/2; relative error 2^-29.0.
+POW_EXP2 = (1.0000000005541998, 0.6931472057371825, 0.2402264689045506, 0.05550328776902202, 0.00961848896798313,
+            0.0013399931275260338, 0.00015345810419997217)  # fmt: skip
+# (log((1+s)/(1-s)) - 2s - 2/3 s^3) / s^5 as a polynomial in s^2 on |s| <= 1/5; relative error of the log 2^-75.6.
+POW_LOG = (0.4, 0.2857142857142683, 0.2222222222271501, 0.18181818110767442, 0.1538462133741731,
+           0.13333026313765614, 0.1177458423699303, 0.10333776003492148, 0.11580139241682347)  # fmt: skip
+TWO_THIRDS, TWO_THIRDS_REST = 2 / 3, 2.0**-54 / 1.5  # their sum is 2/3 to twice the precision
+
+Pair = tuple[Value, Value]  # an unevaluated sum, the second part below the last place of the first
+
+
+def _log_edges(b: Body, x: Value, log: Value) -> Value:
+    return b.select(x.equals(0.0), -INF, b.select(x < INF, log, x))
+
+
+def _power_f32(b: Body, x: Value, y: Value) -> Value:
+    """x^y = 2^(y log2 x) for x >= 0, in doubles; converting back rounds, overflows and underflows."""
+    x, y = b.convert("fpext", x, "double"), b.convert("fpext", y, "double")
+    k, m = _split(b, x, F64, denormals=False)
+    s = (m - 1.0) / (m + 1.0)
+    log2 = b.fma(s, b.polynomial(s * s, POW_LOG2), k)
+    v = b.at_most(b.at_least(y * _log_edges(b, x, log2), -300.0), 300.0)
+    magic = F64.magic + F64.bias
+    t = v + magic
+    p = b.polynomial(v - (t - magic), POW_EXP2)
+    return b.convert("fptrunc", p * b.floats(b.bits(t) << F64.mantissa), "float")
+
+
+def _product(b: Body, x: Pair, y: Pair) -> Pair:
+    high = x[0] * y[0]
+    return high, b.fma(x[0], y[0], -high) + b.fma(x[0], y[1], x[1] * y[0])
+
+
+def _sum(high: Value, low: Value, rest: Value) -> Pair:
+    """high + low + rest, for |high| >= |low| >> |rest|."""
+    total = high + low
+    return total, ((high - total) + low) + rest
+
+
+def _power_f64(b: Body, x: Value, y: Value) -> Value:
+    """x^y = e^(y log x) for x >= 0, the logarithm as a pair of doubles."""
+    k, m = _split(b, x, F64, denormals=True)
+    bottom, bottom_low = _sum(b.at_least(m, 1.0), b.at_most(m, 1.0), b.const(0.0, "double"))
+    top = m - 1.0
+    quotient = top / bottom
+    s = (quotient, (b.fma(-quotient, bottom, top) - quotient * bottom_low) / bottom)
+    square = _product(b, s, s)
+    series = _sum(
+        b.const(TWO_THIRDS, "double"), square[0] * b.polynomial(square[0], POW_LOG), b.const(TWO_THIRDS_REST, "double")
+    )
+    cubic = _product(b, _product(b, s, square), series)
+    log_m = _sum(s[0] * 2.0, cubic[0], b.fma(s[1], 2.0, cubic[1]))
+    log_x = _sum(k * LN2_SHORT, log_m[0], b.fma(k, LN2_REST, log_m[1]))
+
+    log_high = _log_edges(b, x, log_x[0])
+    v = y * log_high
+    low = b.fma(y, log_high, -v) + y * log_x[1]
+    low = b.select(b.abs(v) < 1000.0, low, 0.0)
+    least, most = EXP_BOUNDS["f64"]
+    return _exp_in_bounds(b, b.at_most(b.at_least(v, least), most), low)
+
+
+def _pow(b: Body, x: Value, y: Value) -> Value:
+    largest = b.format.largest
+    bounded = b.at_most(b.at_least(y, -largest), largest)  # so that log(1) = 0 times an infinite y is 0
+    power = (_power_f32 if b.format is F32 else _power_f64)(b, b.abs(x), bounded)
+
+    half = y * 0.5
+    truncated = b.intrinsic("trunc", y)
+    odd = y.equals(truncated) & half.differs(b.intrinsic("trunc", half))
+    power = b.flip_sign(power, b.select(odd, b.sign_bit(x), 0))
+    no_root = (x < 0.0) & (x > -INF) & y.differs(truncated)
+    power = b.select(no_root, NAN, power)
+    return b.select(x.equals(1.0) | y.equals(0.0), 1.0, power)
+
+
+def _rsqrt(b: Body, x: Value) -> Value:
+    return 1.0 / b.intrinsic("sqrt", x)
+
+
+# --- the interface ---------------------------------------------------------------------------------------------------
+
+_UNARY: dict[str, Callable[[Body, Value], Value]] = {
+    "exp": _exp,
+    "log": _log,
+    "tanh": _tanh,
+    "sigmoid": _sigmoid,
+    "erf": _erf,
+    "sin": _sin,
+    "cos": _cos,
+    "rsqrt": _rsqrt,
+}
+
+FUNCTIONS: tuple[str, ...] = (*_UNARY, "pow")
+
+
+def function_name(op: str, lanes: int, dtype: str) -> str:
+    """The name after `@`; quote it in the text: `call <8 x float> @"ts.exp.v8f32"(<8 x float> %x)`."""
+    return f"ts.{op}.v{lanes}{dtype}"
+
+
+def definition(op: str, lanes: int, dtype: str) -> tuple[str, set[str]]:
+    """The text of the function for `op` (one of FUNCTIONS), and the `declare` lines of the intrinsics it calls.
+
+    With one lane it takes and returns scalars. `pow` takes two arguments. `dtype` is "f32" or "f64".
+    """
+    b = Body(lanes, FORMATS[dtype])
+    type = b.format.float_type
+    x, y = Value(b, "%x", type), Value(b, "%y", type)
+    result = _pow(b, x, y) if op == "pow" else _UNARY[op](b, x)
+    args = ", ".join(b.typed(v) for v in ((x, y) if op == "pow" else (x,)))
+    head = f'define internal {b.vector(type)} @"{function_name(op, lanes, dtype)}"({args}) alwaysinline nounwind {{'
+    return "\n".join([head, "entry:", *b.lines, f"  ret {b.typed(result)}", "}", ""]), b.declares

@@ -1,0 +1,176 @@
+"""Affine forms of integer expressions and the ranges they take.
+
+    affine(h * 2 + kh - 1)  ->  Affine({"h": 2, "kh": 1}, -1)
+
+`Bounds` says which values an index can take given the extents of the axes and the conditions of the selects around it;
+it proves loads in bounds, and tells the lowering which region of a producer is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
+
+
+@dataclass(frozen=True)
+class Affine:
+    """sum(terms[v] * v) + offset, terms without zeros."""
+
+    terms: Mapping[str, int] = field(default_factory=dict)
+    offset: int = 0
+
+    def __add__(self, other: Affine) -> Affine:
+        terms = dict(self.terms)
+        for name, coefficient in other.terms.items():
+            total = terms.get(name, 0) + coefficient
+            if total:
+                terms[name] = total
+            else:
+                terms.pop(name, None)
+        return Affine(terms, self.offset + other.offset)
+
+    def scaled(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine()
+        return Affine({n: c * factor for n, c in self.terms.items()}, self.offset * factor)
+
+
+def affine(e: Expr) -> Affine | None:
+    """The affine form of an integer expression, or None."""
+    if isinstance(e, Var):
+        return Affine({e.name: 1})
+    if isinstance(e, Const):
+        return Affine({}, int(e.value)) if e.dtype in ("i64", "i32") else None
+    if isinstance(e, Cast) and e.dtype == "i64" and e.a.dtype == "i64":
+        return affine(e.a)
+    if isinstance(e, Unary) and e.op == "neg":
+        a = affine(e.a)
+        return a.scaled(-1) if a is not None else None
+    if isinstance(e, Binary) and e.op in ("add", "sub", "mul") and e.dtype == "i64":
+        a, b = affine(e.a), affine(e.b)
+        if a is None or b is None:
+            return None
+        if e.op == "add":
+            return a + b
+        if e.op == "sub":
+            return a + b.scaled(-1)
+        if not a.terms:
+            return b.scaled(a.offset)
+        if not b.terms:
+            return a.scaled(b.offset)
+    return None
+
+
+Range = tuple[int, int]  # inclusive
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Ranges of variables, with what is known from enclosing conditions (each an affine form >= 0)."""
+
+    ranges: Mapping[str, Range]
+    known: tuple[Affine, ...] = ()
+
+    def given(self, cond: Expr) -> Bounds:
+        """These bounds inside a branch where `cond` holds."""
+        return Bounds(self.ranges, self.known + tuple(conjuncts(cond)))
+
+    def otherwise(self, cond: Expr) -> Bounds:
+        """These bounds inside a branch where `cond` does not hold."""
+        return Bounds(self.ranges, self.known + tuple(refuted(cond)))
+
+    def affine_range(self, form: Affine) -> Range:
+        low = high = form.offset
+        for name, coefficient in form.terms.items():
+            a, b = self.ranges[name]
+            low += min(coefficient * a, coefficient * b)
+            high += max(coefficient * a, coefficient * b)
+        for fact in self.known:
+            if fact.terms == form.terms:  # form = fact + (difference of the offsets), fact >= 0
+                low = max(low, form.offset - fact.offset)
+            elif fact.terms == form.scaled(-1).terms:  # form = -fact + ..., -fact <= 0
+                high = min(high, form.offset + fact.offset)
+        return low, high
+
+    def range(self, e: Expr) -> Range | None:
+        """The inclusive range of an integer expression, or None where it depends on data."""
+        form = affine(e)
+        if form is not None:
+            if any(name not in self.ranges for name in form.terms):
+                return None
+            return self.affine_range(form)
+        if isinstance(e, Select):
+            a, b = self.given(e.cond).range(e.a), self.otherwise(e.cond).range(e.b)
+            return (min(a[0], b[0]), max(a[1], b[1])) if a and b else None
+        if isinstance(e, Binary) and e.dtype == "i64":
+            a, b = self.range(e.a), self.range(e.b)
+            if e.op == "mod" and b and b[0] == b[1] and b[0] > 0:
+                return a if a and a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
+            if a is None or b is None:
+                return None
+            return _combine(e.op, a, b)
+        return None
+
+
+def _combine(op: str, a: Range, b: Range) -> Range | None:
+    if op == "add":
+        return a[0] + b[0], a[1] + b[1]
+    if op == "sub":
+        return a[0] - b[1], a[1] - b[0]
+    if op == "mul":
+        products = [x * y for x in a for y in b]
+        return min(products), max(products)
+    if op == "floordiv" and b[0] == b[1] and b[0] > 0:
+        return a[0] // b[0], a[1] // b[0]
+    if op == "max":
+        return max(a[0], b[0]), max(a[1], b[1])
+    if op == "min":
+        return min(a[0], b[0]), min(a[1], b[1])
+    return None
+
+
+def conjuncts(cond: Expr) -> list[Affine]:
+    """The affine facts (each form >= 0) that hold where `cond` does; what is not affine is left out."""
+    if isinstance(cond, Unary) and cond.op == "not":
+        return refuted(cond.a)
+    if not isinstance(cond, Binary):
+        return []
+    if cond.op == "and":
+        return conjuncts(cond.a) + conjuncts(cond.b)
+    difference = _difference(cond)  # b - a
+    if difference is None:
+        return []
+    if cond.op == "lt":
+        return [difference + Affine({}, -1)]
+    if cond.op == "le":
+        return [difference]
+    if cond.op == "eq":
+        return [difference, difference.scaled(-1)]
+    return []
+
+
+def refuted(cond: Expr) -> list[Affine]:
+    """The affine facts (each form >= 0) that hold where `cond` does not."""
+    if isinstance(cond, Unary) and cond.op == "not":
+        return conjuncts(cond.a)
+    if not isinstance(cond, Binary):
+        return []
+    if cond.op == "or":
+        return refuted(cond.a) + refuted(cond.b)
+    difference = _difference(cond)  # b - a
+    if difference is None:
+        return []
+    if cond.op == "lt":
+        return [difference.scaled(-1)]
+    if cond.op == "le":
+        return [difference.scaled(-1) + Affine({}, -1)]
+    if cond.op == "ne":
+        return [difference, difference.scaled(-1)]
+    return []
+
+
+def _difference(cond: Binary) -> Affine | None:
+    a, b = affine(cond.a), affine(cond.b)
+    return b + a.scaled(-1) if a is not None and b is not None else None

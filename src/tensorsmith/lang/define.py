@@ -1,0 +1,214 @@
+"""The words a computation is defined with: placeholder, compute, reduce_axis, reductions and element functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tensorsmith.errors import UserError
+from tensorsmith.lang.dtypes import canonical, dtype
+from tensorsmith.lang.expr import (
+    Axis,
+    Cast,
+    Expr,
+    ExprLike,
+    Load,
+    Reduce,
+    Select,
+    Var,
+    binary,
+    loads,
+    transform,
+    unary,
+    walk,
+    wrap,
+)
+from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A placeholder (`stage` is None) or the result of a compute; index it to read an element."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    constant: bool = False
+    stage: Stage | None = None
+
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
+        items = indices if isinstance(indices, tuple) else (indices,)
+        if len(items) != len(self.shape):
+            raise UserError(
+                f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, got {len(items)} indices"
+            )
+        return Load(self.name, tuple(_index(self, i) for i in items), self.dtype, self)
+
+    def __str__(self) -> str:
+        return str(self.stage) if self.stage else str(Buffer(self.name, self.shape, self.dtype, self.constant))
+
+    __repr__ = __str__
+
+
+def _index(tensor: Tensor, given: ExprLike) -> Expr:
+    index = wrap(given, "i64")
+    if isinstance(index, Axis):
+        return Var(index.name)
+    if dtype(index.dtype).kind not in "iu":
+        raise UserError(f"{tensor.name} is indexed by `{index}` of type {index.dtype}; an index must be an integer")
+    return index if index.dtype == "i64" else Cast("i64", index)
+
+
+def _shape(given: Sequence[int] | int, what: str) -> tuple[int, ...]:
+    items = (given,) if isinstance(given, int) else tuple(given)
+    for n in items:
+        if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 0:
+            raise UserError(f"{what} has the shape {list(items)}; every extent must be a whole number, 0 or more")
+    return tuple(int(n) for n in items)
+
+
+def placeholder(shape: Sequence[int] | int, dtype: object = "f32", name: str = "A", constant: bool = False) -> Tensor:
+    """An input. A `constant` one (weights) may be re-laid out once, when an executable is made."""
+    return Tensor(name, _shape(shape, f"placeholder {name}"), canonical(dtype), constant)
+
+
+def reduce_axis(extent: int, name: str = "k") -> Axis:
+    """An axis to reduce over; use it as an index and hand it to a reduction."""
+    (n,) = _shape(extent, f"reduce axis {name}")
+    return Axis(name, n)
+
+
+def compute(shape: Sequence[int] | int, body: Callable[..., ExprLike], name: str = "T") -> Tensor:
+    """The tensor whose element at (i, j, ...) is `body(i, j, ...)`. Axes are named after the parameters of `body`."""
+    extents = _shape(shape, f"stage {name}")
+    axes = tuple(Axis(n, e) for n, e in zip(_axis_names(body, len(extents), name), extents))
+    result = wrap(body(*(Var(a.name) for a in axes)))
+    reduction: str | None = None
+    reduce_axes: tuple[Axis, ...] = ()
+    if isinstance(result, Reduce):
+        reduction, reduce_axes, result = result.op, result.axes, result.source
+    for node in walk(result):
+        if isinstance(node, Reduce):
+            raise UserError(f"stage {name}: a reduction must be the whole body; put `{node}` in a stage of its own")
+    result = transform(result, lambda x: Var(x.name) if isinstance(x, Axis) else None)
+    stage = Stage(name, axes, result, reduction, reduce_axes)
+    return Tensor(name, extents, stage.dtype, False, stage)
+
+
+def _axis_names(body: Callable[..., ExprLike], rank: int, stage: str) -> list[str]:
+    parameters = list(inspect.signature(body).parameters.values())
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return [f"i{n}" for n in range(rank)]
+    parameters = [p for p in parameters if p.default is inspect.Parameter.empty]  # `lambda i, n=n:` binds n
+    if len(parameters) != rank:
+        raise UserError(f"stage {stage}: the shape has {rank} dimensions, its body takes {len(parameters)} arguments")
+    return [p.name for p in parameters]
+
+
+def workload(tensors: Sequence[Tensor]) -> Workload:
+    """The workload of a list of inputs and outputs, as in `[A, B, D]`: placeholders are inputs, the others outputs."""
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise UserError(f"expected tensors (placeholder, compute), got {type(t).__name__}")
+    inputs = [t for t in tensors if t.stage is None]
+    outputs = [t for t in tensors if t.stage is not None]
+    if not outputs:
+        raise UserError("no output: give the inputs and the computed tensors, as in [A, B, C]")
+    reached: dict[str, Tensor] = {}
+
+    def visit(t: Tensor) -> None:
+        known = reached.get(t.name)
+        if known is t:
+            return
+        if known is not None:
+            raise UserError(f"two different tensors are called {t.name!r}; give each a name of its own")
+        reached[t.name] = t
+        if t.stage is not None:
+            for load in loads(t.stage.body):
+                assert isinstance(load.source, Tensor)
+                visit(load.source)
+
+    for t in (*inputs, *outputs):
+        visit(t)
+    missing = [t.name for t in reached.values() if t.stage is None and t not in inputs]
+    if missing:
+        raise UserError(f"{', '.join(missing)} is read but not in the list; give every input, as in [A, B, C]")
+
+    def bare(e: Expr) -> Expr | None:
+        if isinstance(e, Load) and e.source is not None:
+            return Load(e.tensor, tuple(transform(i, bare) for i in e.indices), e.dtype)
+        return None
+
+    stages = [
+        Stage(s.name, s.axes, transform(s.body, bare), s.reduction, s.reduce_axes)
+        for s in (t.stage for t in reached.values())
+        if s is not None
+    ]
+    return Workload(
+        tuple(Buffer(t.name, t.shape, t.dtype, t.constant) for t in inputs),
+        topological(stages),
+        tuple(t.name for t in outputs),
+    ).check()
+
+
+class Reduction(Protocol):
+    def __call__(self, source: ExprLike, axis: Axis | Sequence[Axis]) -> Expr: ...
+
+
+def _reduction(op: str) -> Reduction:
+    def reduce(source: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
+        axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+        if not axes or not all(isinstance(a, Axis) for a in axes):
+            raise UserError(f"{op}(..., axis=...) takes one or more reduce axes, made by reduce_axis(extent)")
+        return Reduce(op, wrap(source), axes)
+
+    reduce.__name__ = op
+    reduce.__doc__ = f"{op} of the expression over one or more reduce axes; must be the whole body of a stage."
+    return reduce
+
+
+def _unary(op: str) -> Callable[[ExprLike], Expr]:
+    def function(a: ExprLike) -> Expr:
+        return unary(op, wrap(a, "f32") if not isinstance(a, Expr) else a)
+
+    function.__name__ = op
+    function.__doc__ = f"{op}, element by element."
+    return function
+
+
+def _binary(op: str) -> Callable[[ExprLike, ExprLike], Expr]:
+    def function(a: ExprLike, b: ExprLike) -> Expr:
+        return binary(op, a, b)
+
+    function.__name__ = op
+    function.__doc__ = f"{op}, element by element."
+    return function
+
+
+sum, prod, max, min = (_reduction(op) for op in ("sum", "prod", "max", "min"))
+exp, log, sqrt, rsqrt, tanh, sigmoid, erf = map(_unary, ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf"))
+sin, cos, floor, ceil, round = map(_unary, ("sin", "cos", "floor", "ceil", "round"))
+maximum, minimum, power, equal, not_equal = map(_binary, ("max", "min", "pow", "eq", "ne"))
+
+
+def abs(a: ExprLike) -> Expr:
+    """Absolute value, element by element."""
+    return unary("abs", a)
+
+
+def select(cond: Expr, a: ExprLike, b: ExprLike) -> Expr:
+    """`a` where `cond` holds, else `b`. Loads in the branch not taken are not performed."""
+    if not isinstance(cond, Expr) or cond.dtype != "bool":
+        raise UserError(f"select() needs a condition, got {cond}")
+    left = wrap(a, b.dtype if isinstance(b, Expr) else None)
+    right = wrap(b, left.dtype)
+    if left.dtype != right.dtype:
+        raise UserError(f"select() of {left.dtype} and {right.dtype}; cast one side")
+    return Select(cond, left, right)
+
+
+def cast(to: object, a: ExprLike) -> Expr:
+    """The value as another type: float to integer truncates towards zero, anything to bool is `!= 0`."""
+    return Cast(canonical(to), wrap(a))

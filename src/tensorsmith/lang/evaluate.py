@@ -1,0 +1,236 @@
+"""The NumPy reference evaluator: what a workload means, and the first oracle of every test.
+
+A stage is evaluated block by block over its axes so that memory stays bounded. Inside a block every expression is one
+NumPy operation on arrays with one dimension per axis, of size 1 where the expression does not use the axis:
+
+    A[i, k] * B[k, j]  over i<4, j<5, k<6   ->   a (4, 1, 6) view of A  times  a (1, 5, 6) view of B
+
+A sum of a product, which is every matmul and convolution, becomes one batched matmul of the two factors instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tensorsmith.errors import InternalError, UserError
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var, variables
+from tensorsmith.lang.workload import Stage, Workload
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Block = tuple[tuple[int, int], ...]  # per axis of the stage, first and one past the last
+
+_LIMIT = 1 << 20  # elements of one block; its temporaries then take some tens of megabytes
+_PRODUCT_LIMIT = 1 << 22  # elements of both factors and the result of one block of a sum of products
+
+
+def evaluate(workload: Workload, inputs: Mapping[str, Array], *, precise: bool = False) -> dict[str, Array]:
+    """Every stage's result by name.
+
+    With `precise`, f16 and f32 stages are computed in f64 and rounded to their own type once, at the end of the stage:
+    what generated code is compared with, up to a tolerance. Otherwise every operation rounds to its own type.
+    """
+    arrays: dict[str, Array] = {}
+    for buffer in workload.inputs:
+        if buffer.name not in inputs:
+            raise UserError(f"input {buffer.name} is missing; needed are {', '.join(b.name for b in workload.inputs)}")
+        array = np.asarray(inputs[buffer.name])
+        if array.shape != buffer.shape or array.dtype != dtype(buffer.dtype).numpy:
+            raise UserError(
+                f"input {buffer.name} is {array.dtype}{list(array.shape)}, "
+                f"not {dtype(buffer.dtype).numpy}{list(buffer.shape)}"
+            )
+        arrays[buffer.name] = array
+    with np.errstate(all="ignore"):
+        for stage in workload.stages:
+            arrays[stage.name] = _stage(stage, arrays, precise)
+    return {stage.name: arrays[stage.name] for stage in workload.stages}
+
+
+def identity(reduction: str, name: str) -> float | int:
+    """The result of reducing nothing: 0, 1, or the lowest or highest value of the type."""
+    if reduction in ("sum", "prod"):
+        return 0 if reduction == "sum" else 1
+    facts = dtype(name)
+    if facts.kind == "f":
+        return -math.inf if reduction == "max" else math.inf
+    limits = np.iinfo(facts.numpy)
+    return int(limits.min if reduction == "max" else limits.max)
+
+
+def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
+    scope = _Scope(stage, arrays, precise)
+    kind = scope.numpy(stage.dtype)
+    result = np.empty(stage.shape, kind)
+    if stage.reduction:
+        result[...] = identity(stage.reduction, stage.dtype)
+    if any(a.extent == 0 for a in stage.all_axes):
+        return result.astype(dtype(stage.dtype).numpy)
+    rank = len(stage.axes)
+    body = stage.body
+    if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
+        for block in _blocks(stage, _product_size(stage, body), _PRODUCT_LIMIT):
+            part = _part(result, block)
+            part += _sum_of_product(scope.value(body.a, block), scope.value(body.b, block), block, rank)
+    else:
+        for block in _blocks(stage, math.prod, _LIMIT):
+            part = _part(result, block)
+            value = scope.value(body, block)
+            if stage.reduction is None:
+                part[...] = value
+            else:
+                value = np.broadcast_to(value, [high - low for low, high in block])
+                combine = _REDUCTIONS[stage.reduction]
+                reduced = combine.reduce(value, axis=tuple(range(rank, value.ndim)), dtype=kind)
+                part[...] = combine(part, reduced)
+    return result.astype(dtype(stage.dtype).numpy, copy=False)
+
+
+def _part(array: Array, block: Block) -> Array:
+    """The view of a stage's result that a block computes."""
+    where: list[Any] = [slice(*span) for span in block[: array.ndim]]
+    return array[tuple([*where, ...])]  # the ellipsis makes a view even of an array without dimensions
+
+
+_REDUCTIONS: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _blocks(stage: Stage, size: Callable[[list[int]], int], limit: int) -> Iterator[Block]:
+    """Blocks that cover the stage's axes; `size` of the extents of each is at most `limit`, if any split allows it."""
+    steps = [a.extent for a in stage.all_axes]
+    while size(steps) > limit and any(s > 1 for s in steps):
+        halved = [[*steps[:d], (s + 1) // 2, *steps[d + 1 :]] for d, s in enumerate(steps) if s > 1]
+        steps = min(halved, key=size)
+    spans = [
+        [(low, min(low + step, a.extent)) for low in range(0, a.extent, step)] for a, step in zip(stage.all_axes, steps)
+    ]
+    return iter(itertools.product(*spans))
+
+
+def _product_size(stage: Stage, product: Binary) -> Callable[[list[int]], int]:
+    used = [
+        [d for d, a in enumerate(stage.all_axes) if a.name in names]
+        for names in (variables(product.a), variables(product.b), {a.name for a in stage.axes})
+    ]
+    return lambda steps: sum(math.prod(steps[d] for d in dims) for dims in used)
+
+
+def _sum_of_product(a: Array, b: Array, block: Block, rank: int) -> Array:
+    """sum(a * b) over the dimensions from `rank` on, as a batched matmul.
+
+    An output dimension is a batch dimension where both factors have it, else a row (of a) or a column (of b).
+    """
+    extents = [high - low for low, high in block]
+    a = np.broadcast_to(a, (*a.shape[:rank], *extents[rank:]))
+    b = np.broadcast_to(b, (*b.shape[:rank], *extents[rank:]))
+    inner = list(range(rank, len(block)))
+    rows = [d for d in range(rank) if a.shape[d] > 1 and b.shape[d] == 1]
+    columns = [d for d in range(rank) if a.shape[d] == 1]
+    batch = [d for d in range(rank) if a.shape[d] > 1 and b.shape[d] > 1]
+    lead, depth = [extents[d] for d in batch], math.prod(extents[rank:])
+    left = a.transpose(batch + rows + inner + columns).reshape(*lead, -1, depth)
+    right = b.transpose(batch + inner + columns + rows).reshape(*lead, depth, -1)
+    order = batch + rows + columns
+    product = np.matmul(left, right).reshape([max(a.shape[d], b.shape[d]) for d in order])
+    return np.broadcast_to(product.transpose([order.index(d) for d in range(rank)]), extents[:rank])
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Evaluates expressions of one stage over blocks of its axes."""
+
+    stage: Stage
+    arrays: Mapping[str, Array]
+    precise: bool
+
+    def numpy(self, name: str) -> np.dtype[Any]:
+        """The type that values of type `name` are computed in."""
+        facts = dtype(name)
+        return np.dtype("float64") if self.precise and facts.kind == "f" else facts.numpy
+
+    def value(self, e: Expr, block: Block) -> Array:
+        """`e` over a block, with one dimension per axis, 1 where unused."""
+        rank = len(block)
+        if isinstance(e, Const):
+            rounded = np.array(e.value).astype(dtype(e.dtype).numpy)
+            return rounded.astype(self.numpy(e.dtype)).reshape((1,) * rank)
+        if isinstance(e, Var):
+            position = next(d for d, a in enumerate(self.stage.all_axes) if a.name == e.name)
+            shape = [-1 if d == position else 1 for d in range(rank)]
+            return np.arange(*block[position], dtype=np.int64).reshape(shape)
+        if isinstance(e, Load):
+            return self.load(e, block).astype(self.numpy(e.dtype), copy=False)
+        if isinstance(e, Cast):
+            rounded = self.value(e.a, block).astype(dtype(e.dtype).numpy)
+            return rounded.astype(self.numpy(e.dtype), copy=False)
+        if isinstance(e, Select):
+            return np.where(self.value(e.cond, block), self.value(e.a, block), self.value(e.b, block))
+        if isinstance(e, Unary):
+            a = self.value(e.a, block)
+            return np.asarray(UNARY_FUNCTIONS[e.op](a)).astype(a.dtype, copy=False)
+        if isinstance(e, Binary):
+            return np.asarray(BINARY_FUNCTIONS[e.op](self.value(e.a, block), self.value(e.b, block)))
+        raise InternalError(f"stage {self.stage.name}: cannot evaluate {type(e).__name__}")
+
+    def load(self, e: Load, block: Block) -> Array:
+        array = self.arrays[e.tensor]
+        if array.size == 0:  # no element to read: only a branch that is never taken can ask for one
+            return np.zeros((1,) * len(block), array.dtype)
+        view = self.view(e, array, block)
+        if view is not None:
+            return view
+        if not e.indices:
+            return array.reshape((1,) * len(block))
+        indices = [np.clip(self.value(i, block), 0, n - 1) for i, n in zip(e.indices, array.shape)]
+        return np.asarray(array[tuple(indices)])
+
+    def view(self, e: Load, array: Array, block: Block) -> Array | None:
+        """The load as a view without a copy, where all indices are affine and stay in bounds."""
+        bounds = self.stage.bounds()
+        shape, strides = [1] * len(block), [0] * len(block)
+        starts = []
+        positions = {a.name: d for d, a in enumerate(self.stage.all_axes)}
+        for index, extent, stride in zip(e.indices, array.shape, array.strides):
+            form = affine(index)
+            if form is None:
+                return None
+            low, high = bounds.affine_range(form)
+            if low < 0 or high >= extent:
+                return None
+            for name, coefficient in form.terms.items():
+                d = positions[name]
+                shape[d] = block[d][1] - block[d][0]
+                strides[d] += coefficient * stride
+            starts.append(form.offset + sum(c * block[positions[n]][0] for n, c in form.terms.items()))
+        base = array[tuple(slice(start, None) for start in starts)] if starts else array
+        return as_strided(base, shape, strides, writeable=False)
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))  # in 0..1: never overflows
+    return np.where(x >= 0, 1, small) / (1 + small)
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)), dtype=np.float64)
+
+
+UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "neg": np.negative, "abs": np.abs, "not": np.logical_not, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "sigmoid": _sigmoid, "erf": _erf, "sin": np.sin, "cos": np.cos,
+    "floor": np.floor, "ceil": np.ceil, "round": np.rint,
+}  # fmt: skip
+
+BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "max": np.maximum, "min": np.minimum, "pow": np.power, "lt": np.less, "le": np.less_equal,
+    "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
+}  # fmt: skip

@@ -1,0 +1,351 @@
+"""Expressions: what one element of a tensor is.
+
+    expr   := Const(value, dtype) | Var(name)
+            | Unary(op, a) | Binary(op, a, b) | Select(cond, a, b) | Cast(dtype, a)
+            | Load(tensor, indices)
+            | Reduce(op, source, axes)          only at the top of a stage's body
+
+A `Var` names an axis of the stage (always i64). Nodes are immutable and compare by structure, so `==` on two
+expressions is a Python bool; the element-wise comparison is `equal(a, b)`. Python numbers take the type of the other
+operand.
+
+Integer division rounds down and the remainder takes the divisor's sign, as in Python. A load whose index cannot be
+proved to be in bounds (it is computed from data) is clamped to the tensor's edge, in every evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorsmith.errors import UserError
+from tensorsmith.lang.dtypes import canonical, dtype, is_float
+
+Scalar = int | float | bool
+
+ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "max", "min", "pow")
+COMPARISONS = ("lt", "le", "eq", "ne")
+LOGIC = ("and", "or")
+FLOAT_FUNCTIONS = (
+    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "floor", "ceil", "round",
+)  # fmt: skip
+UNARY = ("neg", "abs", "not", *FLOAT_FUNCTIONS)
+#: functions that cost many instructions; a stage that calls one is not recomputed lightly
+EXPENSIVE = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "pow")
+REDUCTIONS = ("sum", "prod", "max", "min")
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%"}
+
+
+class Expr:
+    """Base of all nodes; carries the operators."""
+
+    __slots__ = ()
+    dtype: str
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return binary("add", self, other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return binary("add", other, self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary("div", other, self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return binary("floordiv", other, self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return binary("mod", self, other)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return binary("mod", other, self)
+
+    def __pow__(self, other: ExprLike) -> Expr:
+        return binary("pow", self, other)
+
+    def __rpow__(self, other: ExprLike) -> Expr:
+        return binary("pow", other, self)
+
+    def __neg__(self) -> Expr:
+        return unary("neg", self)
+
+    def __abs__(self) -> Expr:
+        return unary("abs", self)
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return binary("lt", self, other)
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return binary("le", self, other)
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return binary("lt", other, self)
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return binary("le", other, self)
+
+    def __and__(self, other: ExprLike) -> Expr:
+        return binary("and", self, other)
+
+    def __or__(self, other: ExprLike) -> Expr:
+        return binary("or", self, other)
+
+    def __invert__(self) -> Expr:
+        return unary("not", self)
+
+    def __bool__(self) -> bool:
+        raise UserError(
+            f"the expression `{self}` has no truth value while a computation is being defined; "
+            "use select(cond, a, b) instead of `if`, and & | ~ instead of `and or not`"
+        )
+
+    def __str__(self) -> str:
+        from tensorsmith.lang.text import show
+
+        return show(self)
+
+
+ExprLike = Expr | int | float | bool | np.generic
+
+
+@dataclass(frozen=True, repr=False)
+class Const(Expr):
+    value: Scalar
+    dtype: str
+
+    def __eq__(self, other: object) -> bool:
+        # NaN equals NaN and 0.0 differs from -0.0: equality is of programs, not of numbers
+        return isinstance(other, Const) and self.dtype == other.dtype and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), self.dtype))
+
+
+@dataclass(frozen=True, repr=False)
+class Var(Expr):
+    name: str
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return "i64"
+
+
+@dataclass(frozen=True, repr=False)
+class Axis(Var):
+    """A loop axis with its extent; usable as an expression (its variable)."""
+
+    extent: int = 1
+
+
+@dataclass(frozen=True, repr=False)
+class Unary(Expr):
+    op: str
+    a: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.a.dtype
+
+
+@dataclass(frozen=True, repr=False)
+class Binary(Expr):
+    op: str
+    a: Expr
+    b: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return "bool" if self.op in COMPARISONS or self.op in LOGIC else self.a.dtype
+
+
+@dataclass(frozen=True, repr=False)
+class Select(Expr):
+    cond: Expr
+    a: Expr
+    b: Expr
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.a.dtype
+
+
+@dataclass(frozen=True, repr=False)
+class Cast(Expr):
+    dtype: str
+    a: Expr
+
+
+@dataclass(frozen=True, repr=False)
+class Load(Expr):
+    """An element of a tensor. `source` is the tensor object while a definition is written, and None in a workload."""
+
+    tensor: str
+    indices: tuple[Expr, ...]
+    dtype: str
+    source: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Reduce(Expr):
+    op: str
+    source: Expr
+    axes: tuple[Axis, ...]
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.source.dtype
+
+
+def wrap(value: ExprLike, like: str | None = None) -> Expr:
+    """An expression for a Python or NumPy number, of type `like` where that can hold it."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, np.generic):
+        return Const(value.item(), canonical(value.dtype))
+    if isinstance(value, bool):
+        return Const(value, "bool") if like in (None, "bool") else wrap(int(value), like)
+    if isinstance(value, int):
+        like = like or "i64"
+        if is_float(like):
+            return Const(float(value), like)
+        if like == "bool":
+            raise UserError(f"{value} is not a bool; use True or False")
+        limits = np.iinfo(dtype(like).numpy)
+        if not limits.min <= value <= limits.max:
+            raise UserError(f"{value} does not fit {like}, which holds {limits.min}..{limits.max}; cast the other side")
+        return Const(value, like)
+    if isinstance(value, float):
+        return Const(value, like if like is not None and is_float(like) else "f32")
+    hint = "; index it first, as in A[i, j]" if hasattr(value, "shape") else ""
+    raise UserError(f"cannot use {type(value).__name__} {value!r} in an expression{hint}")
+
+
+def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    if isinstance(a, Expr):
+        left, right = a, wrap(b, a.dtype)
+    else:
+        right = wrap(b)
+        left = wrap(a, right.dtype)
+    if left.dtype != right.dtype:
+        raise UserError(
+            f"`{show_call(op, left, right)}` mixes {left.dtype} and {right.dtype}; "
+            f'cast one side, for example cast("{left.dtype}", ...)'
+        )
+    return left, right
+
+
+def show_call(op: str, *args: Expr) -> str:
+    if op in _SYMBOLS and len(args) == 2:
+        return f"{args[0]} {_SYMBOLS[op]} {args[1]}"
+    return f"{op}({', '.join(map(str, args))})"
+
+
+def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """A checked binary node; see the operators on `Expr`."""
+    left, right = _pair(op, a, b)
+    kind = dtype(left.dtype).kind
+    if op in LOGIC and kind != "b":
+        raise UserError(f"`{show_call(op, left, right)}` needs bool operands, not {left.dtype}")
+    if op in ARITHMETIC and kind == "b":
+        raise UserError(f"`{show_call(op, left, right)}` needs numbers, not bool; use & | ~ or cast")
+    if op in ("div", "pow") and kind != "f":
+        raise UserError(f"`{show_call(op, left, right)}` needs floats, not {left.dtype}; use // or cast to f32 first")
+    if op in ("floordiv", "mod") and kind != "f" and isinstance(right, Const) and right.value == 0:
+        raise UserError(f"`{show_call(op, left, right)}` divides by the constant 0")
+    return Binary(op, left, right)
+
+
+def unary(op: str, a: ExprLike) -> Expr:
+    """A checked unary node."""
+    operand = wrap(a)
+    kind = dtype(operand.dtype).kind
+    if op in FLOAT_FUNCTIONS and kind != "f":
+        raise UserError(f'`{op}({operand})` needs a float, not {operand.dtype}; write {op}(cast("f32", ...))')
+    if (op == "not") != (kind == "b"):
+        raise UserError(f"`{op}({operand})` does not take {operand.dtype}")
+    return Unary(op, operand)
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The operands of a node."""
+    if isinstance(e, Binary):
+        return (e.a, e.b)
+    if isinstance(e, (Unary, Cast)):
+        return (e.a,)
+    if isinstance(e, Select):
+        return (e.cond, e.a, e.b)
+    if isinstance(e, Load):
+        return e.indices
+    if isinstance(e, Reduce):
+        return (e.source,)
+    return ()
+
+
+def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
+    """The node `e` with other operands."""
+    if isinstance(e, Binary):
+        return Binary(e.op, *parts)
+    if isinstance(e, Unary):
+        return Unary(e.op, *parts)
+    if isinstance(e, Cast):
+        return Cast(e.dtype, *parts)
+    if isinstance(e, Select):
+        return Select(*parts)
+    if isinstance(e, Load):
+        return Load(e.tensor, parts, e.dtype, e.source)
+    if isinstance(e, Reduce):
+        return Reduce(e.op, parts[0], e.axes)
+    return e
+
+
+def transform(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
+    """Rewrites top down: what `f` gives replaces the node; where it gives None the operands are visited."""
+    new = f(e)
+    if new is not None:
+        return new
+    old = children(e)
+    parts = tuple(transform(c, f) for c in old)
+    return e if all(p is q for p, q in zip(parts, old)) else rebuild(e, parts)
+
+
+def substitute(e: Expr, values: dict[str, Expr]) -> Expr:
+    """`e` with variables replaced by name."""
+    return transform(e, lambda x: values.get(x.name, x) if isinstance(x, Var) else None)
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    """Every node of `e`, parents first."""
+    yield e
+    for c in children(e):
+        yield from walk(c)
+
+
+def loads(e: Expr) -> list[Load]:
+    """Every load in `e`, those inside indices too."""
+    return [x for x in walk(e) if isinstance(x, Load)]
+
+
+def variables(e: Expr) -> set[str]:
+    """The names of the variables in `e`."""
+    return {x.name for x in walk(e) if isinstance(x, Var)}

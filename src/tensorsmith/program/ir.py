@@ -1,0 +1,143 @@
+"""Loop programs: what a candidate is lowered to, and what code and features are made from.
+
+    program := Program(buffers, body: node*)
+    node    := Loop(var, count, body: node*)               outer loops; `parallel` ones are fused with the loop inside
+             | Block(stage, ..., before: node*)            a register tile, computed after the nodes attached to it
+
+A block computes, for every point of its spatial tile loops, the stage's body combined over its reduction loops:
+
+    for tile loops (unrolled, one in vector lanes):  result[point] = start
+    for reduction loops: for tile loops:             result[point] = combine(result[point], body)
+    for tile loops:                                  store
+
+`start` is the reduction's identity, or what an earlier pass has stored if the stage has reduction loops outside of the block.
+
+Axes. In a block, the value of the stage's axis `a` is `axes[a].origin + axes[a].local`, both linear in loop variables: `origin` is
+where the needed region starts (0 at the root), `local` counts inside it. A point is computed only where
+`local < length` and `origin + local < extent` for every axis: a tile need not divide its region, nor a region fit the tensor.
+
+Extents, counts and coefficients are integers, or arrays with one entry per candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.program.linear import Linear, Num
+
+
+@dataclass(frozen=True)
+class AxisBinding:
+    """How an axis of a stage follows from loop variables."""
+
+    origin: Linear  # of loops outside of the nest
+    local: Linear  # of the nest's own loops
+    length: Num  # of the region the nest computes
+    extent: int  # of the whole axis
+
+    @property
+    def value(self) -> Linear:
+        return self.origin + self.local
+
+
+@dataclass(frozen=True)
+class LoopVar:
+    """One loop: `stride` is how far its axis moves per step."""
+
+    name: str
+    stage: str
+    axis: str
+    count: Num
+    stride: Num
+    reduce: bool
+
+
+@dataclass(frozen=True)
+class PackedRead:
+    """A tensor read in loop order: its packed array has one dimension per loop in `loops`, outermost first.
+
+    Element (l0, l1, ...) holds the tensor's element at `indices`, each linear in the loops; 0 where that is outside of it.
+    """
+
+    tensor: str
+    loops: tuple[LoopVar, ...]
+    indices: tuple[Linear, ...]
+
+    @property
+    def shape(self) -> tuple[Num, ...]:
+        return tuple(v.count for v in self.loops)
+
+
+@dataclass(frozen=True)
+class ProgramBuffer:
+    """Storage. `origin` is, per dimension, the axis value that element 0 stands for (attached stages keep their region only)."""
+
+    name: str
+    dtype: str
+    shape: tuple[Num, ...]
+    kind: str  # "input", "constant", "output", "scratch" (one for all), "local" (one per thread, made at its attach point)
+    origin: tuple[Linear, ...]
+    packed: PackedRead | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A register tile of a stage. `tile` are its spatial loops in order, `reduce` its reduction loops in order."""
+
+    stage: Stage
+    axes: Mapping[str, AxisBinding]
+    tile: tuple[LoopVar, ...]
+    reduce: tuple[LoopVar, ...]
+    outer_reduce: tuple[LoopVar, ...]  # reduction loops around the block: at their first step the result starts afresh
+    vector: str | None  # the loop that runs in lanes
+    unroll: Num  # steps of the innermost reduction laid out in a row
+    before: tuple[Node, ...] = ()
+
+    def loop(self, name: str) -> LoopVar:
+        return next(v for v in self.tile + self.reduce if v.name == name)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """An outer loop. The first `parallel` loops of a root nest are fused and shared among threads."""
+
+    var: LoopVar
+    parallel: bool
+    binding: AxisBinding
+    body: tuple[Node, ...]
+
+
+Node = Union[Loop, Block]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A lowered candidate."""
+
+    workload: Workload  # after the sketch's rewrites
+    buffers: Mapping[str, ProgramBuffer]
+    body: tuple[Node, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block, in the order they run."""
+        for node in self.body:
+            yield from blocks(node)
+
+    def __str__(self) -> str:
+        from tensorsmith.program.text import show
+
+        return show(self)
+
+
+def blocks(node: Node) -> Iterator[Block]:
+    """Every block below a node, in the order they run."""
+    if isinstance(node, Block):
+        for inner in node.before:
+            yield from blocks(inner)
+        yield node
+    else:
+        for inner in node.body:
+            yield from blocks(inner)

@@ -1,0 +1,402 @@
+"""The callable: NumPy arrays in, NumPy arrays out.
+
+The compiled code's entry is
+
+    void entry(ptr arguments, ptr scratch, ptr pool, ptr parallel_for)
+
+`arguments` points to the data pointers of the inputs, then of the outputs. `scratch` is 64-byte aligned: first
+`scratch_bytes` bytes shared by all threads, rounded up to 64, then for each thread of the pool
+`scratch_bytes_per_thread` bytes, rounded up to 64. `parallel_for(pool, body, ctx, count)` is the one of `pool`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.errors import UserError
+from tensorsmith.runtime import jit
+from tensorsmith.runtime.buffers import ALIGNMENT, aligned_copy, aligned_empty, as_array, data_pointer
+from tensorsmith.runtime.pool import Pool, shared, with_threads
+from tensorsmith.target import native
+
+DTYPES: dict[str, np.dtype] = {
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "bool": np.dtype(np.bool_),
+}
+_NAMES: dict[np.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input or output: `dtype` is a name of `DTYPES`."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @functools.cached_property
+    def numpy_dtype(self) -> np.dtype:
+        return DTYPES[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call, over rounds of several calls each; `p10` and `p90` are the rounds' spread."""
+
+    best: float
+    median: float
+    mean: float
+    p10: float
+    p90: float
+    repetitions: int
+
+    def __str__(self) -> str:
+        return (
+            f"best {_microseconds(self.best)}, median {_microseconds(self.median)} "
+            f"({_microseconds(self.p10)} to {_microseconds(self.p90)}), {self.repetitions} runs"
+        )
+
+
+class Executable:
+    """Compiled code with its arguments. Call it with arrays; several Python threads may do so at once.
+
+    Inputs must have exactly the shape and dtype of their `Argument`. One that is not C-contiguous, or whose data is
+    misaligned, is copied first. Constant inputs (`constants`) may be bound once with `bind`; those with a packer
+    reach the code in the packer's layout, packed on every call unless they are bound.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        entry: int,
+        keep: object,
+        inputs: Sequence[Argument],
+        outputs: Sequence[Argument],
+        scratch_bytes: int = 0,
+        scratch_bytes_per_thread: int = 0,
+        constants: frozenset[str] = frozenset(),
+        packers: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+        program: Callable[[], str] | None = None,
+        llvm_ir: Callable[[], str] | None = None,
+        assembly: Callable[[], str] | None = None,
+        bound: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """`entry` is the code's address and `keep` whatever owns that code. `inputs` are all of the code's inputs;
+        those in `bound` are already packed, and the caller gives the others."""
+        self.name = name
+        self.constants = constants | frozenset(packers or ())
+        self.outputs = tuple(outputs)
+        self._bound = dict(bound or {})
+        self._all_inputs = tuple(inputs)
+        self.inputs = tuple(argument for argument in inputs if argument.name not in self._bound)
+        self._texts = {"program": program, "llvm_ir": llvm_ir, "assembly": assembly}
+        self._keep = keep
+        self._entry = entry
+        self._run = _ENTRY(entry)
+        self._packers = dict(packers or {})
+        self._scratch_bytes = scratch_bytes
+        self._scratch_bytes_per_thread = scratch_bytes_per_thread
+        # What a call needs, flat, because Python's time per call is what small kernels mostly cost.
+        self._checks = tuple((a, a.shape, a.numpy_dtype) for a in self.inputs)
+        self._output_checks = tuple((a, a.shape, a.numpy_dtype) for a in self.outputs)
+        slots = {argument.name: slot for slot, argument in enumerate(inputs)}
+        self._slots = tuple(slots[a.name] for a in self.inputs) + tuple(
+            range(len(inputs), len(inputs) + len(self.outputs))
+        )
+        self._packed = tuple((n, self._packers[a.name]) for n, a in enumerate(self.inputs) if a.name in self._packers)
+        self._frames: list[_Frame] = []  # not in use now; a list's pop and append are atomic
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Run it. Inputs by position or by name; `out` is an array (a sequence of arrays if there are several outputs)
+        to write to, which must be C-contiguous, writable, and must not overlap anything else. Returns the output."""
+        arrays = self._accept(args, named)
+        results = self._new_outputs() if out is None else self._accept_outputs(out, arrays)
+        pool = shared()
+        frame = self._take_frame(pool)
+        frame.point(self._slots, arrays, results)
+        self._run(frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
+        self._frames.append(frame)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def bind(self, **constants: Any) -> Executable:
+        """An executable of the remaining inputs. The constants are packed, or copied, now: later changes to the
+        arrays given here are not seen."""
+        by_name = {argument.name: argument for argument in self.inputs}
+        for name in constants:
+            if name not in by_name:
+                raise UserError(f"{self.name} has no input {name!r} left to bind; its inputs are {self._names()}")
+            if name not in self.constants:
+                may = ", ".join(a.name for a in self.inputs if a.name in self.constants) or "none is"
+                raise UserError(f"{name} of {self.name} was not declared constant, so it cannot be bound ({may})")
+        bound = dict(self._bound)
+        for name, value in constants.items():
+            array = self._accept_one(by_name[name], value)
+            pack = self._packers.get(name)
+            bound[name] = aligned_copy(array if pack is None else pack(array))
+        return Executable(
+            name=self.name, entry=self._entry, keep=self._keep, inputs=self._all_inputs, outputs=self.outputs,
+            scratch_bytes=self._scratch_bytes, scratch_bytes_per_thread=self._scratch_bytes_per_thread,
+            constants=self.constants, packers=self._packers, bound=bound, **self._texts,
+        )  # fmt: skip
+
+    def benchmark(
+        self, *args: Any, min_seconds: float = 0.2, rounds: int = 10, threads: int | None = None, **named: Any
+    ) -> Timing:
+        """Time the code alone: no argument checks, no packing, no Python between calls. Takes about `min_seconds`.
+
+        Without arguments the inputs are random, integers all ones. `threads` runs it on another pool than the default.
+        """
+        arrays = self._accept(args, named) if args or named or not self.inputs else self._accept(self._random(), {})
+        results = self._new_outputs()
+        with with_threads(threads) as pool:
+            frame = self._take_frame(pool)
+            frame.point(self._slots, arrays, results)
+            code = _repeat_code()
+            repeat = _REPEAT(code.address("repeat"))
+            arguments = (self._entry, frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
+
+            def seconds(count: int) -> float:
+                start = perf_counter()
+                repeat(*arguments, count)
+                return (perf_counter() - start) / count
+
+            seconds(1)
+            count = max(1, math.ceil(min_seconds / rounds / max(seconds(1), 1e-8)))
+            times = np.array([seconds(count) for _ in range(rounds)])
+            self._frames.append(frame)
+        p10, median, p90 = np.percentile(times, (10, 50, 90))
+        return Timing(float(times.min()), float(median), float(times.mean()), float(p10), float(p90), count * rounds)
+
+    @property
+    def program(self) -> str:
+        """Text of the loop program."""
+        return self._text("program")
+
+    @property
+    def llvm_ir(self) -> str:
+        """Text of the optimised LLVM IR."""
+        return self._text("llvm_ir")
+
+    @property
+    def assembly(self) -> str:
+        """Text of the machine code."""
+        return self._text("assembly")
+
+    def __repr__(self) -> str:
+        return f"<{self.name}({', '.join(map(str, self.inputs))}) -> {', '.join(map(str, self.outputs))}>"
+
+    def _text(self, kind: str) -> str:
+        text = self._texts[kind]
+        if text is None:
+            raise UserError(f"{self.name} does not know its {kind}: it came without")
+        return text()
+
+    def _names(self) -> str:
+        return ", ".join(argument.name for argument in self.inputs) or "none"
+
+    # Arguments.
+
+    def _accept(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[np.ndarray]:
+        """The arrays to hand to the code, checked, contiguous and packed."""
+        if named or len(args) != len(self._checks):
+            args = self._in_order(args, named)
+        arrays = [
+            x
+            if type(x) is np.ndarray and x.dtype is dtype and x.shape == shape and x.flags.carray
+            else self._accept_one(argument, x)
+            for (argument, shape, dtype), x in zip(self._checks, args)
+        ]
+        for n, pack in self._packed:
+            arrays[n] = aligned_copy(pack(arrays[n]))
+        return arrays
+
+    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """Positional and named inputs in the order of `inputs`."""
+        names = [argument.name for argument in self.inputs]
+        unknown = [name for name in named if name not in names]
+        if unknown:
+            raise UserError(f"{self.name} has no input {unknown[0]!r}; its inputs are {self._names()}")
+        twice = [name for name in names[: len(args)] if name in named]
+        if twice:
+            raise UserError(f"{self.name} got {twice[0]} twice: by position and by name")
+        missing = [name for name in names[len(args) :] if name not in named]
+        if missing or len(args) > len(names):
+            given = len(args) + len(named)
+            raise UserError(f"{self.name} takes {len(names)} inputs ({self._names()}), {given} given")
+        return [*args, *(named[name] for name in names[len(args) :])]
+
+    def _accept_one(self, argument: Argument, x: Any) -> np.ndarray:
+        name, dtype = argument.name, argument.numpy_dtype
+        if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic) and argument.shape == ():
+            return _number(argument, x)
+        array = as_array(x, name)
+        _check_dtype(argument, array)
+        _check_shape(argument, array)
+        if array.flags.c_contiguous and array.flags.aligned:
+            return array
+        copy = aligned_empty(argument.shape, dtype)
+        copy[...] = array
+        return copy
+
+    def _new_outputs(self) -> list[np.ndarray]:
+        return [aligned_empty(shape, dtype) for _, shape, dtype in self._output_checks]
+
+    def _accept_outputs(self, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        given = out if isinstance(out, (tuple, list)) else (out,)
+        if len(given) != len(self.outputs):
+            names = ", ".join(argument.name for argument in self.outputs)
+            raise UserError(f"out has {len(given)} arrays, {self.name} has {len(self.outputs)} outputs ({names})")
+        results = [
+            x
+            if type(x) is np.ndarray and x.dtype is dtype and x.shape == shape and x.flags.carray
+            else _accept_output(argument, x)
+            for (argument, shape, dtype), x in zip(self._output_checks, given)
+        ]
+        self._check_overlap(inputs, results)
+        return results
+
+    def _check_overlap(self, inputs: list[np.ndarray], results: list[np.ndarray]) -> None:
+        """All are contiguous, so each is one range of memory."""
+        ranges = [(start := data_pointer(array), start + array.nbytes) for array in inputs + results]
+        for n, (start, end) in enumerate(ranges[len(inputs) :]):
+            for m, (other_start, other_end) in enumerate(ranges[: len(inputs) + n]):
+                if max(start, other_start) < min(end, other_end):
+                    other = (*self.inputs, *self.outputs)[m].name
+                    raise UserError(
+                        f"out for {self.outputs[n].name} overlaps the memory of {other}; give an array of its own"
+                    )
+
+    def _random(self) -> list[np.ndarray]:
+        generator = np.random.default_rng(0)
+        return [
+            generator.uniform(-1, 1, a.shape).astype(a.numpy_dtype)
+            if a.numpy_dtype.kind == "f"
+            else np.ones(a.shape, a.numpy_dtype)
+            for a in self.inputs
+        ]
+
+    # Frames.
+
+    def _take_frame(self, pool: Pool) -> _Frame:
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            return self._new_frame(pool)
+        return frame if frame.threads >= pool.threads else self._new_frame(pool)
+
+    def _new_frame(self, pool: Pool) -> _Frame:
+        per_thread = _round_up(self._scratch_bytes_per_thread)
+        size = _round_up(self._scratch_bytes) + pool.threads * per_thread
+        frame = _Frame(len(self._all_inputs) + len(self.outputs), size, pool.threads)
+        for slot, argument in enumerate(self._all_inputs):
+            if argument.name in self._bound:
+                frame.pointers[slot] = data_pointer(self._bound[argument.name])
+        return frame
+
+
+class _Frame:
+    """Memory of one call at a time: the argument pointers and the scratch for that many threads."""
+
+    __slots__ = ("_memory", "arguments", "pointers", "scratch", "threads")
+
+    def __init__(self, pointers: int, scratch_bytes: int, threads: int) -> None:
+        self.pointers = (ctypes.c_uint64 * max(1, pointers))()
+        self.arguments = ctypes.addressof(self.pointers)
+        self._memory = aligned_empty((scratch_bytes,), np.uint8)
+        self.scratch = data_pointer(self._memory)
+        self.threads = threads
+
+    def point(self, slots: Sequence[int], arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
+        """Write the data pointers of `arrays`, then of `results`, to those slots."""
+        pointers = self.pointers
+        for slot, array in zip(slots, arrays + results):
+            pointers[slot] = data_pointer(array)
+
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_int64)
+
+
+@functools.cache
+def _repeat_code() -> jit.Module:
+    return jit.build(
+        """
+define void @repeat(ptr %entry, ptr %arguments, ptr %scratch, ptr %pool, ptr %parallel_for, i64 %count) {
+start:
+  br label %loop
+loop:
+  %n = phi i64 [ 0, %start ], [ %n.next, %loop ]
+  call void %entry(ptr %arguments, ptr %scratch, ptr %pool, ptr %parallel_for)
+  %n.next = add i64 %n, 1
+  %more = icmp ult i64 %n.next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+""",
+        native(),
+    )
+
+
+def _accept_output(argument: Argument, x: Any) -> np.ndarray:
+    where = f"out for {argument.name}"
+    if isinstance(x, (bool, int, float, np.generic)):
+        raise UserError(f"{where} is a {type(x).__name__}; give a writable array")
+    array = as_array(x, where)
+    _check_dtype(argument, array, where)
+    _check_shape(argument, array, where)
+    if not array.flags.writeable:
+        raise UserError(f"{where} is read-only; give a writable array")
+    if not array.flags.carray:
+        raise UserError(f"{where} is not C-contiguous and aligned; give an array that is, or none")
+    return array
+
+
+def _check_dtype(argument: Argument, array: np.ndarray, where: str = "") -> None:
+    if array.dtype != argument.numpy_dtype:
+        given = _NAMES.get(array.dtype, str(array.dtype))
+        hint = " (byte order swapped)" if array.dtype.newbyteorder() == argument.numpy_dtype else ""
+        raise UserError(f"{where or argument.name} must be {argument.dtype}, {given}{hint} given")
+
+
+def _check_shape(argument: Argument, array: np.ndarray, where: str = "") -> None:
+    if array.shape != argument.shape:
+        raise UserError(f"{where or argument.name} must have shape {argument.shape}, {array.shape} given")
+
+
+def _number(argument: Argument, x: bool | int | float) -> np.ndarray:
+    """A Python number as an array of rank 0: it has no dtype of its own, so it takes the argument's if it fits."""
+    dtype = argument.numpy_dtype
+    fits = {"b": (bool,), "f": (int, float), "i": (int,), "u": (int,)}[dtype.kind]
+    if isinstance(x, bool) != (dtype.kind == "b") or not isinstance(x, fits):
+        raise UserError(f"{argument.name} must be {argument.dtype}, the {type(x).__name__} {x!r} given")
+    try:
+        return np.array(x, dtype)
+    except OverflowError:
+        raise UserError(f"{argument.name} must be {argument.dtype}, which cannot hold {x!r}") from None
+
+
+def _round_up(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"

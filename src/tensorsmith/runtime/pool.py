@@ -1,0 +1,453 @@
+"""The thread pool that parallel regions of generated code run on, itself written in LLVM IR.
+
+    void parallel_for(ptr pool, ptr body, ptr ctx, i64 count)
+    void body(ptr ctx, i64 begin, i64 end, i64 thread)
+
+`parallel_for` runs `body` over [0, count) and returns when all of it is done. The calling thread is thread 0 and takes
+part. Workers are daemon Python threads that stay inside `worker` below; ctypes has released the GIL for them.
+
+Work: every thread owns a contiguous share of [0, count) and takes it in chunks from an atomic counter; a thread whose
+share is used up takes chunks from the other shares.
+
+Entering: workers are free to come late. A region opens a gate, and a worker that sees the gate open counts itself in.
+When the caller finds no chunk left it closes the gate and waits only for those inside. So a sleeping or
+descheduled worker never delays a region that the others can finish, and a tiny region costs one store and one check.
+
+Serial: with one thread, `count` <= 1, or the pool in use (by another Python thread, or by the region this one is nested
+in), the caller runs `body(ctx, 0, count, 0)` itself. Scratch memory indexed by `thread` is therefore safe as long as
+calls that may overlap have their own; a nested region must not use its parent's.
+
+Waiting: a worker polls the gate for some 50 microseconds, then sleeps on a futex; an idle pool uses no CPU time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from time import perf_counter
+
+import numpy as np
+
+from tensorsmith.errors import UserError
+from tensorsmith.runtime import jit
+from tensorsmith.runtime.buffers import aligned_zeros
+from tensorsmith.target import native, thread_count
+
+#: Layout of the pool in memory, in bytes; `$NAME$` in the IR below. What different threads write lies 128 bytes apart,
+#: because x86 fetches cache lines in pairs.
+_AT = {
+    "GATE": 0,  # i64: (number of the region << 32) | (open << 31) | workers inside; its upper half is the futex
+    "SLEEPERS": 128,  # i32: workers asleep or about to be
+    "BUSY": 256,  # i32: a region is running
+    "STOP": 260,  # i32: workers are to return
+    "REGION": 384,  # ptr body, ptr ctx, i64 chunk
+    "THREADS": 408,  # i64: threads, the caller's included
+    "POLLS": 416,  # i64: how often a waiting thread looks before it sleeps
+    "SHARES": 512,  # per thread, 128 bytes apart: i64 next, i64 end
+}
+_POLL_SECONDS = 50e-6
+
+
+class Pool:
+    """`threads` threads, the caller's included. Generated code gets `handle` and `parallel_for_address`."""
+
+    def __init__(self, threads: int) -> None:
+        if threads < 1:
+            raise UserError(f"a pool needs at least 1 thread, {threads} asked for")
+        self.threads = threads if _can_sleep() else 1
+        self._code = _code()
+        self._memory = aligned_zeros((_AT["SHARES"] + 128 * self.threads,), "u1")
+        self.handle: int = self._memory.ctypes.data
+        self.parallel_for_address: int = self._code.address("parallel_for")
+        self._field("THREADS").value = self.threads
+        self._field("POLLS").value = _polls()
+        self._workers = [
+            threading.Thread(target=_work, args=(self._code, self._memory, n), name=f"tensorsmith-{n}", daemon=True)
+            for n in range(1, self.threads)
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Let the workers go; waits at most `timeout` seconds for each. Regions still run, on their caller alone."""
+        _function(self._code, "stop", ctypes.c_void_p)(self.handle)
+        for worker in self._workers:
+            worker.join(timeout)
+
+    def _field(self, name: str) -> ctypes.c_int64:
+        return ctypes.c_int64.from_address(self.handle + _AT[name])
+
+
+def shared() -> Pool:
+    """The process-wide pool, made when first used: `target.thread_count()` threads, or as `with_threads` says."""
+    wanted = _wanted.get()
+    pool = _pools.get(wanted)
+    return pool if pool is not None else _make_shared(wanted)
+
+
+@contextlib.contextmanager
+def with_threads(threads: int | None) -> Iterator[Pool]:
+    """Inside, this Python thread's regions use a pool of that many threads; None is the default number."""
+    token = _wanted.set(threads)
+    try:
+        yield shared()
+    finally:
+        _wanted.reset(token)
+
+
+_wanted: ContextVar[int | None] = ContextVar("threads", default=None)
+_pools: dict[int | None, Pool] = {}  # by number of threads; None is the default number
+_making = threading.Lock()
+
+
+def _make_shared(wanted: int | None) -> Pool:
+    with _making:
+        threads = thread_count() if wanted is None else wanted
+        pool = _pools.get(threads) or Pool(threads)
+        _pools[threads] = _pools[wanted] = pool
+        return pool
+
+
+def _after_fork() -> None:
+    """In the child: the workers are gone, so the next region makes a new pool."""
+    global _making
+    _making = threading.Lock()  # another thread of the parent may have held it
+    _pools.clear()
+
+
+def _at_exit() -> None:
+    for pool in set(_pools.values()):
+        pool.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
+
+
+def measure_region_overhead(threads: int | None = None, rounds: int = 50, regions: int = 200) -> float:
+    """Seconds that a region with an empty body takes, start to join, when warm: the median over rounds."""
+    with with_threads(threads) as pool:
+        code = _code()
+        run = _function(code, "empty_regions", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        times = []
+        for _ in range(rounds):
+            start = perf_counter()
+            run(pool.handle, pool.threads, regions)
+            times.append((perf_counter() - start) / regions)
+        return sorted(times)[rounds // 2]
+
+
+def _work(code: jit.Module, memory: np.ndarray, number: int) -> None:
+    """Body of a worker's Python thread. The arguments keep code and pool in memory for as long as it runs."""
+    _function(code, "worker", ctypes.c_void_p, ctypes.c_int64)(memory.ctypes.data, number)
+
+
+def _function(code: jit.Module, name: str, *arguments: type) -> Callable[..., None]:
+    return ctypes.CFUNCTYPE(None, *arguments)(code.address(name))
+
+
+@functools.cache
+def _polls() -> int:
+    """How many polls make `_POLL_SECONDS`: a pause takes from 10 to 140 cycles, depending on the machine."""
+    pauses = _function(_code(), "pauses", ctypes.c_int64)
+    best = float("inf")
+    for _ in range(5):
+        start = perf_counter()
+        pauses(1000)
+        best = min(best, perf_counter() - start)
+    return max(100, int(_POLL_SECONDS / best * 1000))
+
+
+def _can_sleep() -> bool:
+    return os.name == "posix"
+
+
+@functools.cache
+def _code() -> jit.Module:
+    target = native()
+    if target.is_x86:
+        pause = "call void @llvm.x86.sse2.pause()"
+    elif target.is_aarch64:
+        pause = "call void @llvm.aarch64.hint(i32 1)"
+    else:
+        pause = ""
+    futex = _FUTEX.get(target.triple.split("-")[0]) if sys.platform == "linux" else None
+    text = _IR + (_SLEEP_FUTEX if futex else _SLEEP_TIMED)
+    for name, value in {**_AT, "FUTEX": futex, "PAUSE": pause}.items():
+        text = text.replace(f"${name}$", str(value))
+    return jit.build(text, target)
+
+
+#: Number of Linux's futex system call, by machine.
+_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+
+_IR = """
+declare i32 @sched_yield()
+
+define void @parallel_for(ptr %pool, ptr %body, ptr %ctx, i64 %count) {
+entry:
+  %threads.at = getelementptr i8, ptr %pool, i64 $THREADS$
+  %threads = load i64, ptr %threads.at
+  %more.work = icmp sgt i64 %count, 1
+  %more.threads = icmp sgt i64 %threads, 1
+  %worth.it = and i1 %more.work, %more.threads
+  br i1 %worth.it, label %claim, label %serial
+
+claim:
+  %busy = getelementptr i8, ptr %pool, i64 $BUSY$
+  %was.busy = atomicrmw xchg ptr %busy, i32 1 acquire
+  %free = icmp eq i32 %was.busy, 0
+  br i1 %free, label %share.out, label %serial
+
+serial:
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %alone, label %done
+alone:
+  call void %body(ptr %ctx, i64 0, i64 %count, i64 0)
+  br label %done
+
+share.out:
+  %up = add i64 %count, %threads
+  %up.less = sub i64 %up, 1
+  %share = udiv i64 %up.less, %threads
+  %eighth = lshr i64 %share, 3
+  %chunk = call i64 @llvm.umax.i64(i64 %eighth, i64 1)
+  %region = getelementptr i8, ptr %pool, i64 $REGION$
+  %region.ctx = getelementptr i8, ptr %region, i64 8
+  %region.chunk = getelementptr i8, ptr %region, i64 16
+  store ptr %body, ptr %region
+  store ptr %ctx, ptr %region.ctx
+  store i64 %chunk, ptr %region.chunk
+  br label %shares
+shares:
+  %t = phi i64 [ 0, %share.out ], [ %t.next, %shares ]
+  %begin = mul i64 %t, %share
+  %begin.share = add i64 %begin, %share
+  %end = call i64 @llvm.umin.i64(i64 %begin.share, i64 %count)
+  %slot.offset = shl i64 %t, 7
+  %slots = getelementptr i8, ptr %pool, i64 $SHARES$
+  %slot = getelementptr i8, ptr %slots, i64 %slot.offset
+  %slot.end = getelementptr i8, ptr %slot, i64 8
+  store atomic i64 %begin, ptr %slot monotonic, align 8
+  store i64 %end, ptr %slot.end
+  %t.next = add i64 %t, 1
+  %more.shares = icmp ult i64 %t.next, %threads
+  br i1 %more.shares, label %shares, label %open
+
+open:  ; next region number, open, nobody inside; a worker that goes to sleep now either sees this or is seen here
+  %opened = atomicrmw add ptr %pool, i64 6442450944 seq_cst
+  %sleepers.at = getelementptr i8, ptr %pool, i64 $SLEEPERS$
+  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
+  %anyone.asleep = icmp sgt i32 %sleepers, 0
+  br i1 %anyone.asleep, label %wake, label %work
+wake:
+  call void @wake(ptr %pool)
+  br label %work
+work:
+  call void @work(ptr %pool, i64 0)
+  %closing = atomicrmw and ptr %pool, i64 -2147483649 acq_rel
+  %closing.inside = and i64 %closing, 2147483647
+  %empty = icmp eq i64 %closing.inside, 0
+  br i1 %empty, label %joined, label %join
+
+join:
+  %polls.at = getelementptr i8, ptr %pool, i64 $POLLS$
+  %polls = load i64, ptr %polls.at
+  br label %poll
+poll:
+  %n = phi i64 [ 0, %join ], [ %n.next, %again ]
+  $PAUSE$
+  %gate = load atomic i64, ptr %pool acquire, align 8
+  %inside = and i64 %gate, 2147483647
+  %all.left = icmp eq i64 %inside, 0
+  br i1 %all.left, label %joined, label %wait
+wait:
+  %long = icmp ugt i64 %n, %polls
+  br i1 %long, label %yield, label %again
+yield:  ; more threads than cores, perhaps: let the others run
+  %ignored = call i32 @sched_yield()
+  br label %again
+again:
+  %n.next = add i64 %n, 1
+  br label %poll
+
+joined:
+  store atomic i32 0, ptr %busy release, align 4
+  br label %done
+done:
+  ret void
+}
+
+; Take chunks, of the own share first, until none is left anywhere.
+define internal void @work(ptr %pool, i64 %thread) {
+entry:
+  %threads.at = getelementptr i8, ptr %pool, i64 $THREADS$
+  %threads = load i64, ptr %threads.at
+  %region = getelementptr i8, ptr %pool, i64 $REGION$
+  %region.ctx = getelementptr i8, ptr %region, i64 8
+  %region.chunk = getelementptr i8, ptr %region, i64 16
+  %body = load ptr, ptr %region
+  %ctx = load ptr, ptr %region.ctx
+  %chunk = load i64, ptr %region.chunk
+  br label %victims
+
+victims:
+  %v = phi i64 [ 0, %entry ], [ %v.next, %exhausted ]
+  %sum = add i64 %thread, %v
+  %wraps = icmp uge i64 %sum, %threads
+  %wrapped = sub i64 %sum, %threads
+  %victim = select i1 %wraps, i64 %wrapped, i64 %sum
+  %slot.offset = shl i64 %victim, 7
+  %slots = getelementptr i8, ptr %pool, i64 $SHARES$
+  %slot = getelementptr i8, ptr %slots, i64 %slot.offset
+  %slot.end = getelementptr i8, ptr %slot, i64 8
+  %end = load i64, ptr %slot.end
+  br label %look
+look:
+  %seen = load atomic i64, ptr %slot monotonic, align 8
+  %left = icmp slt i64 %seen, %end
+  br i1 %left, label %take, label %exhausted
+take:
+  %begin = atomicrmw add ptr %slot, i64 %chunk monotonic
+  %got = icmp slt i64 %begin, %end
+  br i1 %got, label %run, label %exhausted
+run:
+  %begin.chunk = add i64 %begin, %chunk
+  %stop = call i64 @llvm.umin.i64(i64 %begin.chunk, i64 %end)
+  call void %body(ptr %ctx, i64 %begin, i64 %stop, i64 %thread)
+  br label %look
+
+exhausted:
+  %v.next = add i64 %v, 1
+  %more = icmp ult i64 %v.next, %threads
+  br i1 %more, label %victims, label %done
+done:
+  ret void
+}
+
+; A worker's life: wait for a region it has not seen, enter if the gate is open, work, leave.
+define void @worker(ptr %pool, i64 %thread) {
+entry:
+  %polls.at = getelementptr i8, ptr %pool, i64 $POLLS$
+  %polls = load i64, ptr %polls.at
+  %stop.at = getelementptr i8, ptr %pool, i64 $STOP$
+  br label %wait
+wait:
+  %last = phi i64 [ 0, %entry ], [ %number, %arrived ], [ %number, %inside ]
+  br label %poll
+poll:
+  %n = phi i64 [ 0, %wait ], [ %n.next, %idle ], [ 0, %sleep ], [ 0, %enter ]
+  %gate = load atomic i64, ptr %pool acquire, align 8
+  %number = lshr i64 %gate, 32
+  %new = icmp ne i64 %number, %last
+  br i1 %new, label %news, label %idle
+idle:
+  $PAUSE$
+  %n.next = add i64 %n, 1
+  %short = icmp ult i64 %n.next, %polls
+  br i1 %short, label %poll, label %sleep
+sleep:
+  %last.word = trunc i64 %last to i32
+  call void @sleep_unless_changed(ptr %pool, i32 %last.word)
+  br label %poll
+news:
+  %stop = load atomic i32, ptr %stop.at acquire, align 4
+  %stopping = icmp ne i32 %stop, 0
+  br i1 %stopping, label %done, label %arrived
+arrived:
+  %open.bit = and i64 %gate, 2147483648
+  %open = icmp ne i64 %open.bit, 0
+  br i1 %open, label %enter, label %wait
+enter:
+  %one.more = add i64 %gate, 1
+  %try = cmpxchg ptr %pool, i64 %gate, i64 %one.more acquire monotonic
+  %entered = extractvalue { i64, i1 } %try, 1
+  br i1 %entered, label %inside, label %poll
+inside:
+  call void @work(ptr %pool, i64 %thread)
+  %left = atomicrmw sub ptr %pool, i64 1 release
+  br label %wait
+done:
+  ret void
+}
+
+define void @stop(ptr %pool) {
+  %stop.at = getelementptr i8, ptr %pool, i64 $STOP$
+  store atomic i32 1, ptr %stop.at seq_cst, align 4
+  %numbered = atomicrmw add ptr %pool, i64 4294967296 seq_cst
+  call void @wake(ptr %pool)
+  ret void
+}
+
+define internal void @empty_body(ptr %ctx, i64 %begin, i64 %end, i64 %thread) {
+  ret void
+}
+
+define void @empty_regions(ptr %pool, i64 %count, i64 %regions) {
+entry:
+  br label %loop
+loop:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %loop ]
+  call void @parallel_for(ptr %pool, ptr @empty_body, ptr null, i64 %count)
+  %n.next = add i64 %n, 1
+  %more = icmp ult i64 %n.next, %regions
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+define void @pauses(i64 %count) {
+entry:
+  br label %loop
+loop:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %loop ]
+  $PAUSE$
+  %n.next = add i64 %n, 1
+  %more = icmp ult i64 %n.next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+# FUTEX_WAIT_PRIVATE is 128, FUTEX_WAKE_PRIVATE 129. The kernel sleeps only if the region number is still the one seen.
+_SLEEP_FUTEX = """
+declare i64 @syscall(i64, ...)
+
+define internal void @sleep_unless_changed(ptr %pool, i32 %number) {
+  %sleepers = getelementptr i8, ptr %pool, i64 $SLEEPERS$
+  %word = getelementptr i8, ptr %pool, i64 4
+  %in = atomicrmw add ptr %sleepers, i32 1 seq_cst
+  %slept = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %word, i32 128, i32 %number, ptr null, ptr null, i32 0)
+  %out = atomicrmw sub ptr %sleepers, i32 1 seq_cst
+  ret void
+}
+
+define internal void @wake(ptr %pool) {
+  %word = getelementptr i8, ptr %pool, i64 4
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %word, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  ret void
+}
+"""
+
+# Where there is no futex, a waiting worker looks again every 0.1 ms.
+_SLEEP_TIMED = """
+declare i32 @usleep(i32)
+
+define internal void @sleep_unless_changed(ptr %pool, i32 %number) {
+  %slept = call i32 @usleep(i32 100)
+  ret void
+}
+
+define internal void @wake(ptr %pool) {
+  ret void
+}
+"""

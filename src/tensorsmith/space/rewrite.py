@@ -1,0 +1,149 @@
+"""Rewrites of a workload's DAG that a sketch may ask for before its nests apply.
+
+Each is pure: a workload in, a workload that computes the same outputs.
+
+    inline(B)        B[i] = A[i] + 1; C[i] = B[i] * 2          ->  C[i] = (A[i] + 1) * 2
+    cache_write(C)   C[i, j] = sum(...)                        ->  C.cache[i, j] = sum(...); C[i, j] = C.cache[i, j]
+    rfactor(C, k, n) C[i] = sum(A[i, k], over k<n*m)           ->  C.rf[i, k.f] = sum(A[i, k.f * m + k], over k<m)
+                                                                   C[i] = sum(C.rf[i, k.f], over k.f<n)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorsmith.errors import Refusal, UserError
+from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, loads, substitute, transform
+from tensorsmith.lang.workload import Stage, Workload, topological
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One rewrite by name, with its numbers."""
+
+    kind: str  # "inline", "cache_write" or "rfactor"
+    stage: str
+    axis: str = ""
+    factor: int = 0
+    inner: bool = False  # rfactor: the factored axis runs over neighbouring elements (for vectors) instead of far ones
+
+    def to_json(self) -> list[Any]:
+        return [self.kind, self.stage, *([self.axis, self.factor, self.inner] if self.kind == "rfactor" else [])]
+
+    def __str__(self) -> str:
+        if self.kind != "rfactor":
+            return f"{self.kind}({self.stage})"
+        return f"rfactor({self.stage}, {self.axis}, {self.factor}{', inner' if self.inner else ''})"
+
+
+def rewrite_from_json(data: Sequence[Any]) -> Rewrite:
+    kind, stage, *rest = data
+    if kind == "rfactor":
+        axis, factor, inner = rest
+        return Rewrite(kind, str(stage), str(axis), int(factor), bool(inner))
+    return Rewrite(str(kind), str(stage))
+
+
+def apply_rewrites(workload: Workload, rewrites: Sequence[Rewrite]) -> Workload:
+    """The workload after all rewrites, in order."""
+    for r in rewrites:
+        if not workload.is_stage(r.stage):
+            raise UserError(f"{r}: the workload has no stage {r.stage!r}")
+        if r.kind == "inline":
+            workload = inline(workload, r.stage)
+        elif r.kind == "cache_write":
+            workload = cache_write(workload, r.stage)
+        elif r.kind == "rfactor":
+            workload = rfactor(workload, r.stage, r.axis, r.factor, r.inner)
+        else:
+            raise UserError(f"unknown rewrite {r.kind!r}")
+    return workload
+
+
+def inline(workload: Workload, name: str) -> Workload:
+    """Puts a stage's body in place of every read of it."""
+    stage = workload.stage(name)
+    if stage.reduction:
+        raise Refusal("inlined reduction", name)
+    if name in workload.outputs:
+        raise Refusal("inlined output", name)
+
+    def replace(e: Expr) -> Expr | None:
+        if isinstance(e, Load) and e.tensor == name:
+            indices = [transform(i, replace) for i in e.indices]
+            return substitute(stage.body, {a.name: i for a, i in zip(stage.axes, indices)})
+        return None
+
+    stages = [
+        Stage(s.name, s.axes, transform(s.body, replace), s.reduction, s.reduce_axes)
+        for s in workload.stages
+        if s.name != name
+    ]
+    return Workload(workload.inputs, topological(stages), workload.outputs)
+
+
+def cache_write(workload: Workload, name: str) -> Workload:
+    """Computes a stage into a buffer of its own and copies that to the stage."""
+    stage = workload.stage(name)
+    cache = Stage(f"{name}.cache", stage.axes, stage.body, stage.reduction, stage.reduce_axes)
+    copy = Stage(name, stage.axes, Load(cache.name, tuple(Var(a.name) for a in stage.axes), stage.dtype))
+    return _replaced(workload, name, [cache, copy])
+
+
+def rfactor(workload: Workload, name: str, axis: str, factor: int, inner: bool = False) -> Workload:
+    """Splits a reduction into `factor` partial ones over an axis that becomes spatial, and a small final one.
+
+    With `inner` the partial results take neighbouring elements (element k goes to k % factor), else contiguous blocks.
+    """
+    stage = workload.stage(name)
+    if not stage.reduction or axis not in {a.name for a in stage.reduce_axes}:
+        raise Refusal("rfactor of no reduction", f"{name}.{axis}")
+    total = stage.axis(axis).extent
+    factor = max(1, min(factor, total))
+    length = -(-total // factor)
+    factored = Axis(f"{axis}_f", factor)
+    rest = Axis(axis, length)
+    k: Expr = Var(axis) * factor + Var(factored.name) if inner else Var(factored.name) * length + Var(axis)
+    body = substitute(stage.body, {axis: k})
+    if factor * length != total:  # a partial result whose elements ran out adds nothing
+        body = Select(Binary("lt", k, Const(total, "i64")), body, identity(stage.reduction, stage.dtype))
+    partial = Stage(
+        f"{name}.rf",
+        (*stage.axes, factored),
+        body,
+        stage.reduction,
+        tuple(rest if a.name == axis else a for a in stage.reduce_axes),
+    )
+    indices = (*(Var(a.name) for a in stage.axes), Var(factored.name))
+    final = Stage(name, stage.axes, Load(partial.name, indices, stage.dtype), stage.reduction, (factored,))
+    return _replaced(workload, name, [partial, final])
+
+
+def identity(reduction: str, dtype_name: str) -> Const:
+    """The value that a reduction starts from."""
+    import numpy as np
+
+    from tensorsmith.lang.dtypes import dtype
+
+    facts = dtype(dtype_name)
+    if reduction in ("sum", "prod"):
+        number = 0 if reduction == "sum" else 1
+        return Const(float(number) if facts.kind == "f" else number, dtype_name)
+    if facts.kind == "f":
+        return Const(float("-inf") if reduction == "max" else float("inf"), dtype_name)
+    limits = np.iinfo(facts.numpy)
+    return Const(int(limits.min if reduction == "max" else limits.max), dtype_name)
+
+
+def _replaced(workload: Workload, name: str, new: list[Stage]) -> Workload:
+    stages: list[Stage] = []
+    for s in workload.stages:
+        stages.extend(new if s.name == name else [s])
+    return Workload(workload.inputs, tuple(stages), workload.outputs)
+
+
+def count_reads(workload: Workload, name: str) -> int:
+    """How many loads of a tensor the stages hold."""
+    return sum(1 for s in workload.stages for x in loads(s.body) if x.tensor == name)

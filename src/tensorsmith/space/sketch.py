@@ -1,0 +1,233 @@
+"""Sketches, candidates and the holes between them.
+
+A sketch says how every stage of a workload is computed, with the numbers left open:
+
+    Nest("C", loops="i.0 j.0 k.0 i.1 j.1 | k.1 i.2 j.2", vector="j.2")
+
+Each axis is split into parts, `i.0` the outermost. Loops before the bar are *outer* loops; those behind it form the
+*register tile*: its spatial loops are unrolled (the vector one in lanes), its reduction loops run inside with the results
+held in registers. A stage may be attached inside another one's outer loops (`at="D:3"`: inside the first three), or
+at the very register tile (the depth equal to the number of outer loops), where its values never leave the registers.
+
+Holes, by name, are: `C.i.1`, `C.i.2` (sizes of the inner parts of an axis; the outermost part takes what is left, and a tile need
+not divide the extent), `C.parallel` (how many outer loops of a root stage are fused and shared among threads) and `C.unroll`
+(how many copies of the innermost reduction step are laid out in a row). A candidate is a sketch with a value for every hole;
+the values are plain integers, or one array each for a whole population.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorsmith.errors import Refusal, UserError
+from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.space.rewrite import Rewrite, apply_rewrites, rewrite_from_json
+
+
+@dataclass(frozen=True)
+class Nest:
+    """How one stage is computed. See the module's text for the loop notation."""
+
+    stage: str
+    loops: str
+    vector: str | None = None
+    at: str | None = None  # "D:3"; None is the root
+    packed: tuple[str, ...] = ()  # tensors read in the order of this nest's loops instead of their own
+
+    @functools.cached_property
+    def outer(self) -> tuple[str, ...]:
+        return tuple(self.loops.split("|")[0].split())
+
+    @functools.cached_property
+    def tile(self) -> tuple[str, ...]:
+        return tuple(self.loops.split("|")[1].split()) if "|" in self.loops else ()
+
+    @functools.cached_property
+    def parts(self) -> dict[str, int]:
+        """How many parts each axis is split into."""
+        found: dict[str, int] = {}
+        for loop in self.outer + self.tile:
+            axis = loop.rpartition(".")[0]
+            found[axis] = found.get(axis, 0) + 1
+        return found
+
+    @property
+    def target(self) -> tuple[str, int] | None:
+        """The stage this one is attached to, and inside how many of its outer loops."""
+        if self.at is None:
+            return None
+        stage, _, depth = self.at.rpartition(":")
+        return stage, int(depth)
+
+    def size_holes(self) -> tuple[str, ...]:
+        return tuple(f"{self.stage}.{axis}.{p}" for axis, n in self.parts.items() for p in range(1, n))
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A structure for a workload: rewrites of the DAG, then a nest for every stage that is left."""
+
+    workload: Workload
+    nests: tuple[Nest, ...]
+    rewrites: tuple[Rewrite, ...] = ()
+
+    @functools.cached_property
+    def rewritten(self) -> Workload:
+        """The workload the nests refer to."""
+        return apply_rewrites(self.workload, self.rewrites)
+
+    def nest(self, stage: str) -> Nest:
+        return self._nests[stage]
+
+    @functools.cached_property
+    def _nests(self) -> dict[str, Nest]:
+        return {n.stage: n for n in self.nests}
+
+    @functools.cached_property
+    def holes(self) -> tuple[str, ...]:
+        """The names of all open numbers."""
+        names: list[str] = []
+        for nest in self.nests:
+            names.extend(nest.size_holes())
+            if nest.at is None:
+                names.append(f"{nest.stage}.parallel")
+            if self.rewritten.stage(nest.stage).reduction:
+                names.append(f"{nest.stage}.unroll")
+        return tuple(names)
+
+    def attached(self, stage: str, depth: int) -> tuple[Nest, ...]:
+        """The nests attached at that depth of a stage, producers first."""
+        found = [n for n in self.nests if n.target == (stage, depth)]
+        order = [s.name for s in self.rewritten.stages]
+        return tuple(sorted(found, key=lambda n: order.index(n.stage)))
+
+    def check(self) -> Sketch:
+        """Raises `UserError` where the structure makes no sense; gives itself back."""
+        stages = {s.name for s in self.rewritten.stages}
+        if {n.stage for n in self.nests} != stages or len(self.nests) != len(stages):
+            raise UserError(f"a sketch needs one nest for each of {sorted(stages)}, got {[n.stage for n in self.nests]}")
+        for nest in self.nests:
+            _check_nest(self, nest)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rewrites": [r.to_json() for r in self.rewrites],
+            "nests": [
+                {"stage": n.stage, "loops": n.loops}
+                | ({"vector": n.vector} if n.vector else {})
+                | ({"at": n.at} if n.at else {})
+                | ({"packed": list(n.packed)} if n.packed else {})
+                for n in self.nests
+            ],
+        }
+
+    @staticmethod
+    def from_json(workload: Workload, data: Mapping[str, Any]) -> Sketch:
+        try:
+            nests = tuple(
+                Nest(
+                    str(n["stage"]),
+                    str(n["loops"]),
+                    str(n["vector"]) if "vector" in n else None,
+                    str(n["at"]) if "at" in n else None,
+                    tuple(map(str, n.get("packed", ()))),
+                )
+                for n in data["nests"]
+            )
+            rewrites = tuple(rewrite_from_json(r) for r in data["rewrites"])
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise UserError(f"malformed sketch: {type(problem).__name__}: {problem}") from problem
+        return Sketch(workload, nests, rewrites).check()
+
+    def __str__(self) -> str:
+        lines = [f"{r}" for r in self.rewrites]
+        for n in self.nests:
+            extra = "".join(
+                f" {word} {value}"
+                for word, value in (("vector", n.vector), ("at", n.at), ("packed", " ".join(n.packed)))
+                if value
+            )
+            lines.append(f"{n.stage}: {n.loops}{extra}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A sketch with a value for every hole: complete, can be lowered."""
+
+    sketch: Sketch
+    decisions: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        missing = [h for h in self.sketch.holes if h not in self.decisions]
+        unknown = [h for h in self.decisions if h not in self.sketch.holes]
+        if missing or unknown:
+            raise UserError(f"decisions do not fit the sketch: missing {missing}, unknown {unknown}")
+        bad = {h: v for h, v in self.decisions.items() if v < (0 if h.endswith(".parallel") else 1)}
+        if bad:
+            raise UserError(f"decisions must be at least 1 (0 for parallel): {bad}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sketch": self.sketch.to_json(), "decisions": dict(self.decisions)}
+
+    @staticmethod
+    def from_json(workload: Workload, data: Mapping[str, Any]) -> Candidate:
+        """A candidate of a JSON form, validated: safe on data from strangers."""
+        try:
+            decisions = {str(k): int(v) for k, v in data["decisions"].items()}
+            sketch = data["sketch"]
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise UserError(f"malformed candidate: {type(problem).__name__}: {problem}") from problem
+        return Candidate(Sketch.from_json(workload, sketch), decisions)
+
+
+def _check_nest(sketch: Sketch, nest: Nest) -> None:
+    where = f"nest of {nest.stage}"
+    stage: Stage = sketch.rewritten.stage(nest.stage)
+    names = {a.name for a in stage.all_axes}
+    seen: dict[str, int] = {}
+    for loop in nest.outer + nest.tile:
+        axis, _, part = loop.rpartition(".")
+        if axis not in names:
+            raise UserError(f"{where}: the loop {loop!r} is of no axis of the stage, which has {sorted(names)}")
+        if not part.isdigit() or int(part) != seen.get(axis, 0):
+            raise UserError(f"{where}: the parts of axis {axis} must come in order 0, 1, ...; got {loop!r}")
+        seen[axis] = int(part) + 1
+    missing = names - set(seen)
+    if missing:
+        raise UserError(f"{where}: no loop for the axes {sorted(missing)}")
+    if nest.vector is not None and nest.vector not in nest.tile:
+        raise UserError(f"{where}: the vector loop {nest.vector!r} must be one of the register tile's: {nest.tile}")
+    if nest.vector is not None:
+        axis, _, part = nest.vector.rpartition(".")
+        if int(part) != seen[axis] - 1:
+            raise UserError(f"{where}: the vector loop {nest.vector!r} must be the last part of its axis")
+    for tensor in nest.packed:
+        if tensor not in {x.tensor for x in stage.reads}:
+            raise UserError(f"{where}: {tensor!r} is to be packed, but the stage does not read it")
+    target = nest.target
+    if target is None:
+        return
+    if nest.stage in sketch.rewritten.outputs:
+        raise UserError(f"{where}: an output is computed at the root, not inside {target[0]}")
+    if target[0] not in {n.stage for n in sketch.nests}:
+        raise UserError(f"{where}: attached to the unknown stage {target[0]!r}")
+    if not 0 < target[1] <= len(sketch.nest(target[0]).outer) and not (target[1] == 0 == len(sketch.nest(target[0]).outer)):
+        raise UserError(f"{where}: attached at depth {target[1]} of {target[0]}, which has {len(sketch.nest(target[0]).outer)} outer loops")
+    for reader in sketch.rewritten.consumers[nest.stage]:
+        if not is_inside(sketch, reader, target):
+            raise Refusal("reader outside", f"{nest.stage} is attached at {nest.at} but read by {reader}")
+
+
+def is_inside(sketch: Sketch, stage: str, point: tuple[str, int]) -> bool:
+    """Whether a stage runs inside the first `depth` outer loops of the point's stage."""
+    current: tuple[str, int] | None = (stage, len(sketch.nest(stage).outer))
+    while current is not None:
+        if current[0] == point[0]:
+            return current[1] >= point[1]
+        current = sketch.nest(current[0]).target
+    return False

@@ -1,0 +1,147 @@
+"""IR text to machine code: results, errors, what the passes leave alone, and memory."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import gc
+from pathlib import Path
+
+import pytest
+
+from tensorsmith.errors import InternalError, UserError
+from tensorsmith.runtime import jit
+from tensorsmith.target import native
+
+INCREMENT = """
+define i64 @increment(i64 %x) {
+  %y = add i64 %x, 1
+  ret i64 %y
+}
+"""
+
+SUM_OF_FOUR = """
+define float @total(ptr %p) {
+entry:
+  %slot = alloca float, align 4
+  store float 0.0, ptr %slot
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %at = getelementptr float, ptr %p, i64 %i
+  %v = load float, ptr %at
+  %old = load float, ptr %slot
+  %new = fadd float %old, %v
+  store float %new, ptr %slot
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, 4
+  br i1 %more, label %loop, label %done
+done:
+  %result = load float, ptr %slot
+  ret float %result
+}
+"""
+
+
+def integer_function(module: jit.Module, name: str):
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(module.address(name))
+
+
+def test_builds_and_runs():
+    module = jit.build(INCREMENT, native())
+    assert integer_function(module, "increment")(41) == 42
+    assert module.times.parse > 0 and module.times.emit > 0 and module.times.passes > 0
+    assert module.times.total == pytest.approx(module.times.parse + module.times.passes + module.times.emit)
+
+
+def test_texts_are_of_the_optimised_code():
+    module = jit.build(SUM_OF_FOUR, native())
+    assert "@total" in module.llvm_ir and "alloca" not in module.llvm_ir
+    assert "total" in module.assembly
+
+
+@pytest.mark.parametrize("passes", [None, "", "sroa,newgvn,instcombine,simplifycfg", "simplify-1", "simplify-2"])
+def test_any_list_of_passes_gives_the_same_answer(passes):
+    module = jit.build(SUM_OF_FOUR, native(), passes=passes)
+    data = (ctypes.c_float * 4)(1, 2, 3, 4)
+    assert ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p)(module.address("total"))(ctypes.addressof(data)) == 10.0
+
+
+def test_loops_are_neither_unrolled_nor_vectorised():
+    text = jit.build(SUM_OF_FOUR, native()).llvm_ir
+    assert text.count("fadd") == 1
+    assert "x float>" not in text
+
+
+def test_always_inline_helpers_disappear():
+    helper = "define internal i64 @helper(i64 %x) alwaysinline {\n  %y = mul i64 %x, 3\n  ret i64 %y\n}\n"
+    user = "define i64 @user(i64 %x) {\n  %y = call i64 @helper(i64 %x)\n  ret i64 %y\n}\n"
+    module = jit.build(helper + user, native())
+    assert "call" not in module.llvm_ir
+    assert module.symbols == {"user"}
+    assert integer_function(module, "user")(14) == 42
+
+
+def test_functions_of_the_process_are_found():
+    text = "declare i64 @labs(i64)\ndefine i64 @f(i64 %x) {\n  %y = call i64 @labs(i64 %x)\n  ret i64 %y\n}\n"
+    module = jit.build(text, native())  # keep: the function is gone with its module
+    assert integer_function(module, "f")(-7) == 7
+
+
+def test_syntax_error_shows_the_lines_around_it():
+    with pytest.raises(InternalError, match="undefined value '%z'") as raised:
+        jit.build("define i64 @f(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %z\n}\n", native())
+    assert "3 |   ret i64 %z" in str(raised.value)
+
+
+def test_invalid_module_is_refused():
+    text = "define i64 @f(i64 %x) {\n  br label %a\na:\n  %y = add i64 %z, 1\n  %z = add i64 %x, 1\n  ret i64 %y\n}\n"
+    with pytest.raises(InternalError, match="does not dominate"):
+        jit.build(text, native())
+
+
+def test_missing_function_is_named():
+    text = "declare void @no_such_function()\ndefine void @f() {\n  call void @no_such_function()\n  ret void\n}\n"
+    with pytest.raises(InternalError, match="no_such_function"):
+        jit.build(text, native())
+
+
+def test_unknown_symbol_and_unknown_pass():
+    with pytest.raises(InternalError, match="it has increment"):
+        jit.build(INCREMENT, native()).address("decrement")
+    with pytest.raises(UserError, match="no pass 'vectorise'"):
+        jit.build(INCREMENT, native(), passes="sroa,vectorise")
+
+
+def test_code_for_another_machine_can_be_read_but_not_run():
+    other = "aarch64-unknown-linux-gnu" if native().is_x86 else "x86_64-unknown-linux-gnu"
+    target = dataclasses.replace(native(), triple=other, cpu="", features="")
+    module = jit.build(INCREMENT, target)
+    assert "increment" in module.assembly
+    with pytest.raises(UserError, match="cannot run here"):
+        module.address("increment")
+
+
+def test_dropped_modules_are_freed():
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("needs Linux's /proc")
+
+    def resident() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    def build_many(count: int) -> None:
+        for n in range(count):
+            assert integer_function(jit.build(INCREMENT, native()), "increment") is not None, n
+
+    build_many(200)
+    before = resident()
+    build_many(300)
+    assert resident() - before < 300 * 16_000  # 1.5 KB each; MCJIT with shared pass builders was at 30 KB
+
+
+def test_modules_outlive_each_other_in_any_order():
+    modules = [jit.build(INCREMENT, native()) for _ in range(150)]
+    for n in range(0, 150, 2):
+        modules[n] = None
+    assert all(integer_function(module, "increment")(1) == 2 for module in modules if module is not None)
