@@ -301,11 +301,7 @@ class TileEmitter:
 
     def _store(self, block: Block, value: Value, point: Mapping[str, Bound], lanes: Lanes | None) -> None:
         stage = block.stage
-        place = self.body.storage[stage.name]
-        origin = self.program.buffers[stage.name].origin
-        form = Linear()
-        for axis, stride, start in zip(stage.axes, place.strides, origin):
-            form = form + (block.axes[axis.name].value - start).scaled(stride)
+        form = self.position(block)
         if stage.dtype == "bool":
             value = self.f.op(f"zext {value} to {type_text('u8', value.lanes)}", "u8", value.lanes)
         running, constant, step = self.body.linear(form, point, lanes)
@@ -320,6 +316,20 @@ class TileEmitter:
         for start, width in pieces:
             part = self.arith.piece(value, start, width)
             self.f.line(f"store {part}, {self.body.pointer(stage.name, running, constant + start * step)}, align {align}")
+
+
+    def position(self, block: Block) -> Linear:
+        """Where a block's elements go, in elements from the start of its buffer."""
+        buffer = self.program.buffers[block.stage.name]
+        strides = self.body.storage[block.stage.name].strides
+        form = Linear()
+        if buffer.packed is not None:
+            for name, stride in zip(buffer.packed.writers, strides):
+                form = form + Linear({name: stride})
+            return form
+        for axis, stride, start in zip(block.stage.axes, strides, buffer.origin):
+            form = form + (block.axes[axis.name].value - start).scaled(stride)
+        return form
 
 
 def chunks(var: str, count: int, lanes: int) -> tuple[Lanes, ...]:
@@ -388,15 +398,15 @@ class _Reduction:
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
             fresh.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
-        if not self.block.outer_reduce:
-            return fresh
         first: Value | None = None
         for var in self.block.outer_reduce:
             bound = env[var.name]
-            assert isinstance(bound, Value)
+            if isinstance(bound, int):  # a loop of one step
+                continue
             is_zero = self.f.op(f"icmp eq i64 {bound.text}, 0", "bool")
             first = is_zero if first is None else self.f.op(f"and {first}, {is_zero.text}", "bool")
-        assert first is not None
+        if first is None:
+            return fresh
         return self.f.choose(first, lambda: fresh, lambda: self._stored(env, fresh))
 
     def _stored(self, env: dict[str, Bound], fresh: list[Value]) -> list[Value]:
@@ -414,10 +424,7 @@ class _Reduction:
 
     def _read_back(self, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
         stage = self.block.stage
-        place = self.body.storage[stage.name]
-        form = Linear()
-        for axis, stride, start in zip(stage.axes, place.strides, self.tile.program.buffers[stage.name].origin):
-            form = form + (self.block.axes[axis.name].value - start).scaled(stride)
+        form = self.tile.position(self.block)
         running, constant, step = self.body.linear(form, point, lanes)
         align = dtype(stage.dtype).bytes
         if lanes is None or not step:

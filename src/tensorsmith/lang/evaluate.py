@@ -69,7 +69,7 @@ def identity(reduction: str, name: str) -> float | int:
 def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
     scope = _Scope(stage, arrays, precise)
     kind = scope.numpy(stage.dtype)
-    result = np.empty(stage.shape, kind)
+    result = np.empty(stage.shape, kind if stage.reduction else dtype(stage.dtype).numpy)
     if stage.reduction:
         result[...] = identity(stage.reduction, stage.dtype)
     if any(a.extent == 0 for a in stage.all_axes):
@@ -96,8 +96,8 @@ def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
 
 def _part(array: Array, block: Block) -> Array:
     """The view of a stage's result that a block computes."""
-    where: list[Any] = [slice(*span) for span in block[: array.ndim]]
-    return array[tuple([*where, ...])]  # the ellipsis makes a view even of an array without dimensions
+    where: tuple[Any, ...] = (*(slice(*span) for span in block[: array.ndim]), ...)
+    return array[where]  # the ellipsis makes a view even of an array without dimensions
 
 
 _REDUCTIONS: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}

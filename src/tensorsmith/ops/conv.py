@@ -86,6 +86,9 @@ def conv(
     strides, dilations = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
     pairs = pad_pairs(padding, rank)
     *kernel, ci, co = weight.shape
+    dilations = tuple(
+        d if k > 1 else 1 for d, k in zip(dilations, kernel)
+    )  # one tap: the same convolution, the same key
     if groups < 1 or co % groups or ci * groups != x.shape[-1]:
         raise UserError(
             f"{name}: {x.name} has {x.shape[-1]} channels, {weight.name} takes {ci} in each of {groups} groups "

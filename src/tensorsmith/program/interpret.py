@@ -76,11 +76,15 @@ def _run_block(program: Program, block: Block, env: dict[str, Any], storage: dic
     body = np.broadcast_to(_Body(program, block, axes, values, storage).value(block.stage.body), shape)
     rank = len(block.tile)
     tile_shape = shape[:rank]
-    where = _position(program.buffers[block.stage.name], [axes[a.name] for a in block.stage.axes], values)
+    buffer = program.buffers[block.stage.name]
+    if buffer.packed is not None:
+        where = tuple(np.asarray(values[n]) for n in buffer.packed.writers)
+    else:
+        where = _position(buffer, [axes[a.name] for a in block.stage.axes], values)
     where = tuple(np.broadcast_to(_drop(w, rank), tile_shape) for w in where)
     mask = np.broadcast_to(_drop(spatial, rank), tile_shape)
-    target = storage[block.stage.name]
-    kept = tuple(w[mask] for w in where)
+    target = storage[block.stage.name][np.newaxis]  # so that a tensor without dimensions takes a mask's elements too
+    kept = (np.zeros(np.count_nonzero(mask), int), *(w[mask] for w in where))
     if block.stage.reduction is None:
         target[kept] = body[mask]
         return

@@ -65,6 +65,7 @@ class PackedRead:
     tensor: str
     loops: tuple[LoopVar, ...]
     indices: tuple[Linear, ...]
+    writers: tuple[str, ...] = ()  # for a copy made while the program runs: its own loops, as `loops`
 
     @property
     def shape(self) -> tuple[Num, ...]:

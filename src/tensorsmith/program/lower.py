@@ -7,7 +7,7 @@ Steps: `_regions` finds which part of every attached stage its readers need at t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,6 +64,8 @@ class _Lowering:
         region = self._whole(stage) if nest.target is None else self._needed(stage, nest.target)
         for a in stage.reduce_axes:
             region[a.name] = (Linear(), a.extent)
+        if nest.follows is not None:
+            return self._follow(nest, stage, region)
         axes: dict[str, AxisBinding] = {}
         variables: dict[str, LoopVar] = {}
         reduce_names = {a.name for a in stage.reduce_axes}
@@ -82,6 +84,42 @@ class _Lowering:
                 stride = stride * counts[p]
             axes[axis.name] = AxisBinding(origin, local, length, axis.extent)
         return _Bound(nest, stage, region, axes, variables)
+
+    def _follow(self, nest: Nest, stage: Stage, region: Region) -> _Bound:
+        """A copy for another nest, split just as that nest's loops run through it inside the attach point."""
+        axes: dict[str, AxisBinding] = {}
+        variables: dict[str, LoopVar] = {}
+        for axis, index in zip(stage.axes, self._copied(nest).indices):
+            origin, length = region[axis.name]
+            local = Linear()
+            followed = [v for v in self._running(nest) if v.name in index.terms]
+            if len(followed) != nest.parts[axis.name]:
+                raise Refusal("cannot follow", f"{nest.stage}.{axis.name}: {nest.follows} has {len(followed)} loops there")
+            for p, v in enumerate(followed):
+                var = LoopVar(f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, v.count, index.terms[v.name], False)
+                variables[f"{axis.name}.{p}"] = var
+                local = local + Linear({var.name: var.stride})
+            axes[axis.name] = AxisBinding(origin, local, length, axis.extent)
+        return _Bound(nest, stage, region, axes, variables)
+
+    def _copied(self, nest: Nest) -> PackedRead:
+        """How the nest that is followed reads the copy."""
+        reader = self.workload.stage(str(nest.follows))
+        reads = [x for x in reader.reads if x.tensor == nest.stage]
+        if len(reads) != 1 or self.workload.consumers[nest.stage] != (reader.name,):
+            raise Refusal("cannot follow", f"{nest.stage} must be read once, by {nest.follows}")
+        return self._packed_read(nest.stage, self.sketch.nest(reader.name), reads[0])
+
+    def _running(self, nest: Nest) -> list[LoopVar]:
+        """The loops around and in the nest that is followed which run inside the copy's attach point."""
+        reader = self.sketch.nest(str(nest.follows))
+        every = self._around(reader) + [self.bound[reader.stage].vars[n] for n in reader.outer + reader.tile]
+        if nest.target is None:
+            return every
+        stage, depth = nest.target
+        fixed = self._around(self.sketch.nest(stage)) + [self.bound[stage].vars[n] for n in self.sketch.nest(stage).outer[:depth]]
+        names = {v.name for v in fixed}
+        return [v for v in every if v.name not in names]
 
     def _whole(self, stage: Stage) -> Region:
         return {a.name: (Linear(), a.extent) for a in stage.axes}
@@ -161,35 +199,47 @@ class _Lowering:
                 shape = tuple(bound.region[a.name][1] for a in s.axes)
                 origin = tuple(bound.region[a.name][0] for a in s.axes)
                 buffers[s.name] = ProgramBuffer(s.name, s.dtype, shape, "local", origin)
+            if bound.nest.follows is not None:
+                buffers[s.name] = replace(buffers[s.name], packed=self._copy_layout(bound))
         return buffers
+
+    def _copy_layout(self, bound: _Bound) -> PackedRead:
+        """A copy's elements in the order in which the nest it is made for reads them."""
+        whole = self._copied(bound.nest)
+        running = self._running(bound.nest)
+        names = {v.name for v in running}
+        own: dict[str, str] = {}
+        for axis, index in zip(bound.stage.axes, whole.indices):
+            for p, v in enumerate(v for v in running if v.name in index.terms):
+                own[v.name] = bound.vars[f"{axis.name}.{p}"].name
+        loops = tuple(v for v in whole.loops if v.name in names)
+        return PackedRead(bound.stage.name, loops, whole.indices, tuple(own[v.name] for v in loops))
 
     def _packing(self, tensor: str, constant: bool) -> PackedRead | None:
         """The loop-order layout of a tensor, where a nest asks for one."""
         askers = [n for n in self.sketch.nests if tensor in n.packed]
         if not askers:
             return None
-        (nest,) = askers[:1]
-        stage = self.workload.stage(nest.stage)
+        nest = askers[0]
         reads = [(s, x) for s in self.workload.stages for x in s.reads if x.tensor == tensor]
         if not constant or len(askers) > 1 or len(reads) != 1:
             raise Refusal("cannot pack", f"{tensor} must be a constant that is read once")
-        forms = [affine(i) for i in reads[0][1].indices]
-        if any(f is None for f in forms):
-            raise Refusal("cannot pack", f"{tensor} is not read at affine indices")
+        return self._packed_read(tensor, nest, reads[0][1])
+
+    def _packed_read(self, tensor: str, nest: Nest, read: Load) -> PackedRead:
+        """A tensor with a dimension for each loop that runs through it; the lanes of a vector are neighbours."""
         bound = self.bound[nest.stage]
         indices = []
-        for form in forms:
-            assert form is not None
-            index = Linear({}, form.offset)
-            for name, coefficient in form.terms.items():
-                index = index + bound.axes[name].value.scaled(coefficient)
-            indices.append(index)
+        for index in read.indices:
+            form = index_form(index, bound.axes)
+            if form is None:
+                raise Refusal("cannot pack", f"{tensor} is not read at affine indices")
+            indices.append(form)
         used = {n for i in indices for n in i.terms}
         around = self._around(nest) + [bound.vars[n] for n in nest.outer + nest.tile]
-        loops = tuple(v for v in around if v.name in used)
         last = bound.vars[nest.vector].name if nest.vector else None
-        loops = tuple(sorted(loops, key=lambda v: v.name == last))  # lanes are neighbours in memory
-        return PackedRead(tensor, loops, tuple(indices))
+        loops = sorted((v for v in around if v.name in used), key=lambda v: v.name == last)
+        return PackedRead(tensor, tuple(loops), tuple(indices))
 
     def _around(self, nest: Nest) -> list[LoopVar]:
         """The loops of other nests around this one, outermost first."""

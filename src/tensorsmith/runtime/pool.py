@@ -133,7 +133,11 @@ atexit.register(_at_exit)
 
 
 def measure_region_overhead(threads: int | None = None, rounds: int = 50, regions: int = 200) -> float:
-    """Seconds that a region with an empty body takes, start to join, when warm: the median over rounds."""
+    """Seconds that a region with an empty body takes, start to join, when warm: the median over rounds.
+
+    The caller may finish an empty region before any worker enters, so this is the cost to the caller, not the time until
+    another thread starts; on a loaded machine, where the worker is not running, it comes out lower than on an idle one.
+    """
     with with_threads(threads) as pool:
         code = _code()
         run = _function(code, "empty_regions", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

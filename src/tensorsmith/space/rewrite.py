@@ -6,6 +6,7 @@ Each is pure: a workload in, a workload that computes the same outputs.
     cache_write(C)   C[i, j] = sum(...)                        ->  C.cache[i, j] = sum(...); C[i, j] = C.cache[i, j]
     rfactor(C, k, n) C[i] = sum(A[i, k], over k<n*m)           ->  C.rf[i, k.f] = sum(A[i, k.f * m + k], over k<m)
                                                                    C[i] = sum(C.rf[i, k.f], over k.f<n)
+    cache_read(C, B) C[i, j] = sum(A[i, k] * B[k, j])          ->  B.pack[k, j] = B[k, j]; C[i, j] = sum(A[i, k] * B.pack[k, j])
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from tensorsmith.lang.workload import Stage, Workload, topological
 class Rewrite:
     """One rewrite by name, with its numbers."""
 
-    kind: str  # "inline", "cache_write" or "rfactor"
+    kind: str  # "inline", "cache_write", "rfactor" or "cache_read"
     stage: str
-    axis: str = ""
+    axis: str = ""  # rfactor: the reduction axis; cache_read: the tensor that `stage` reads through a copy
     factor: int = 0
     inner: bool = False  # rfactor: the factored axis runs over neighbouring elements (for vectors) instead of far ones
 
     def to_json(self) -> list[Any]:
+        if self.kind == "cache_read":
+            return [self.kind, self.stage, self.axis]
         return [self.kind, self.stage, *([self.axis, self.factor, self.inner] if self.kind == "rfactor" else [])]
 
     def __str__(self) -> str:
         if self.kind != "rfactor":
-            return f"{self.kind}({self.stage})"
+            return f"{self.kind}({self.stage}{', ' + self.axis if self.axis else ''})"
         return f"rfactor({self.stage}, {self.axis}, {self.factor}{', inner' if self.inner else ''})"
 
 
@@ -43,6 +46,9 @@ def rewrite_from_json(data: Sequence[Any]) -> Rewrite:
     if kind == "rfactor":
         axis, factor, inner = rest
         return Rewrite(kind, str(stage), str(axis), int(factor), bool(inner))
+    if kind == "cache_read":
+        (tensor,) = rest
+        return Rewrite(kind, str(stage), str(tensor))
     return Rewrite(str(kind), str(stage))
 
 
@@ -57,6 +63,8 @@ def apply_rewrites(workload: Workload, rewrites: Sequence[Rewrite]) -> Workload:
             workload = cache_write(workload, r.stage)
         elif r.kind == "rfactor":
             workload = rfactor(workload, r.stage, r.axis, r.factor, r.inner)
+        elif r.kind == "cache_read":
+            workload = cache_read(workload, r.stage, r.axis)
         else:
             raise UserError(f"unknown rewrite {r.kind!r}")
     return workload
@@ -119,6 +127,26 @@ def rfactor(workload: Workload, name: str, axis: str, factor: int, inner: bool =
     indices = (*(Var(a.name) for a in stage.axes), Var(factored.name))
     final = Stage(name, stage.axes, Load(partial.name, indices, stage.dtype), stage.reduction, (factored,))
     return _replaced(workload, name, [partial, final])
+
+
+def cache_read(workload: Workload, reader: str, tensor: str) -> Workload:
+    """Lets a stage read a tensor through a copy, which can then be laid out as the stage's loops want it."""
+    stage = workload.stage(reader)
+    reads = [x for x in stage.reads if x.tensor == tensor]
+    if len(reads) != 1 or any(not isinstance(i, Var) for i in reads[0].indices):
+        raise Refusal("cannot pack", f"{reader} must read {tensor} once, at plain axes")
+    (read,) = reads
+    names = [i.name for i in read.indices if isinstance(i, Var)]
+    if len(set(names)) != len(names):
+        raise Refusal("cannot pack", f"{reader} reads a diagonal of {tensor}")
+    shape = workload.buffers[tensor].shape
+    copy = Stage(f"{tensor}.pack", tuple(Axis(n, e) for n, e in zip(names, shape)), read)
+
+    def replace(e: Expr) -> Expr | None:
+        return Load(copy.name, e.indices, e.dtype) if isinstance(e, Load) and e.tensor == tensor else None
+
+    packed = Stage(stage.name, stage.axes, transform(stage.body, replace), stage.reduction, stage.reduce_axes)
+    return _replaced(workload, reader, [copy, packed])
 
 
 def identity(reduction: str, dtype_name: str) -> Const:

@@ -36,6 +36,7 @@ class Nest:
     vector: str | None = None
     at: str | None = None  # "D:3"; None is the root
     packed: tuple[str, ...] = ()  # tensors read in the order of this nest's loops instead of their own
+    follows: str | None = None  # a copy made for that nest: its loops are that nest's, and so are their sizes
 
     @functools.cached_property
     def outer(self) -> tuple[str, ...]:
@@ -63,6 +64,8 @@ class Nest:
         return stage, int(depth)
 
     def size_holes(self) -> tuple[str, ...]:
+        if self.follows is not None:
+            return ()
         return tuple(f"{self.stage}.{axis}.{p}" for axis, n in self.parts.items() for p in range(1, n))
 
 
@@ -121,6 +124,7 @@ class Sketch:
                 | ({"vector": n.vector} if n.vector else {})
                 | ({"at": n.at} if n.at else {})
                 | ({"packed": list(n.packed)} if n.packed else {})
+                | ({"follows": n.follows} if n.follows else {})
                 for n in self.nests
             ],
         }
@@ -135,6 +139,7 @@ class Sketch:
                     str(n["vector"]) if "vector" in n else None,
                     str(n["at"]) if "at" in n else None,
                     tuple(map(str, n.get("packed", ()))),
+                    str(n["follows"]) if "follows" in n else None,
                 )
                 for n in data["nests"]
             )
@@ -148,7 +153,7 @@ class Sketch:
         for n in self.nests:
             extra = "".join(
                 f" {word} {value}"
-                for word, value in (("vector", n.vector), ("at", n.at), ("packed", " ".join(n.packed)))
+                for word, value in (("vector", n.vector), ("at", n.at), ("packed", " ".join(n.packed)), ("follows", n.follows))
                 if value
             )
             lines.append(f"{n.stage}: {n.loops}{extra}")

@@ -1,0 +1,142 @@
+"""Random candidates for any workload: rewrites, loop orders, tiles, vectors, attach points, packing."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.expr import walk
+from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.space.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch import Candidate, Nest, Sketch, is_inside
+
+SIZES = (1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 17, 40)
+MAX_TILE = 64  # points of a register tile that are unrolled, its vector loop counted in full
+MAX_BODY = 200  # nodes of a stage's body: inlining of inlining must not explode
+
+
+def random_candidate(workload: Workload, rng: Random) -> Candidate:
+    """A candidate that `Sketch.check` accepts."""
+    rewrites = random_rewrites(workload, rng)
+    rewritten = apply_rewrites(workload, rewrites)
+    nests: list[Nest] = []
+    decisions: dict[str, int] = {}
+    for stage in reversed(rewritten.stages):
+        nests.insert(0, _nest(workload, rewritten, rewrites, nests, stage, rng, decisions))
+    sketch = Sketch(workload, tuple(nests), tuple(rewrites)).check()
+    return Candidate(sketch, {h: decisions[h] for h in sketch.holes})
+
+
+def random_rewrites(workload: Workload, rng: Random) -> list[Rewrite]:
+    rewrites: list[Rewrite] = []
+    for stage in workload.stages:
+        chosen: list[Rewrite] = []
+        if not stage.reduction and stage.name not in workload.outputs and rng.random() < 0.35:
+            chosen = [Rewrite("inline", stage.name)]
+        elif stage.reduction and rng.random() < 0.3:
+            axis = rng.choice(stage.reduce_axes)
+            factor = rng.choice((1, 2, 3, 4, 5, 8, 16))
+            chosen = [Rewrite("rfactor", stage.name, axis.name, factor, rng.random() < 0.5)]
+        elif rng.random() < 0.12:
+            chosen = [Rewrite("cache_write", stage.name)]
+        if chosen:
+            after = apply_rewrites(workload, rewrites + chosen)
+            if all(sum(1 for _ in walk(s.body)) <= MAX_BODY for s in after.stages):
+                rewrites += chosen
+    return rewrites
+
+
+def _nest(
+    workload: Workload,
+    rewritten: Workload,
+    rewrites: list[Rewrite],
+    nests: list[Nest],
+    stage: Stage,
+    rng: Random,
+    decisions: dict[str, int],
+) -> Nest:
+    parts = {a.name: rng.choice((1, 1, 2, 2, 3, 4)) for a in stage.all_axes}
+    loops = _interleaved(parts, rng)
+    sizes = {f"{a}.{p}": rng.choice(SIZES) for a, n in parts.items() for p in range(1, n)}
+    outer, tile = _bar(stage, loops, sizes, rng)
+    vector = _vector(stage, parts, tile, rng)
+    for loop, size in sizes.items():
+        decisions[f"{stage.name}.{loop}"] = size
+    spatial = {a.name for a in stage.axes}
+    leading = 0
+    while leading < len(outer) and outer[leading].rpartition(".")[0] in spatial:
+        leading += 1
+    decisions[f"{stage.name}.parallel"] = rng.randint(0, leading) if rng.random() < 0.6 else 0
+    decisions[f"{stage.name}.unroll"] = rng.randint(1, 8)
+    at = _attach(workload, rewritten, rewrites, nests, stage, rng)
+    packed = tuple(b.name for b in rewritten.inputs if _packable(rewritten, stage, b.name) and rng.random() < 0.6)
+    return Nest(stage.name, " ".join((*outer, "|", *tile)), vector, at, packed)
+
+
+def _interleaved(parts: dict[str, int], rng: Random) -> list[str]:
+    """All parts of all axes in a random order that keeps each axis' own."""
+    queues = {a: [f"{a}.{p}" for p in range(n)] for a, n in parts.items()}
+    loops: list[str] = []
+    while queues:
+        axis = rng.choice(list(queues))
+        loops.append(queues[axis].pop(0))
+        if not queues[axis]:
+            del queues[axis]
+    return loops
+
+
+def _bar(stage: Stage, loops: list[str], sizes: dict[str, int], rng: Random) -> tuple[list[str], list[str]]:
+    """Outer loops and register tile: at most one spatial loop of an axis in the tile, and not too many points."""
+    extents = {a.name: a.extent for a in stage.axes}
+    legal = []
+    for position in range(len(loops) + 1):
+        tile = [x for x in loops[position:] if x.rpartition(".")[0] in extents]
+        axes = [x.rpartition(".")[0] for x in tile]
+        points = math.prod(min(extents[a], sizes.get(x, extents[a])) for a, x in zip(axes, tile))
+        if len(set(axes)) == len(axes) and points <= MAX_TILE:
+            legal.append(position)
+    position = legal[0] if rng.random() < 0.5 else rng.choice(legal)
+    return loops[:position], loops[position:]
+
+
+def _vector(stage: Stage, parts: dict[str, int], tile: list[str], rng: Random) -> str | None:
+    spatial = {a.name for a in stage.axes}
+    choices = [x for x in tile if x.rpartition(".")[0] in spatial]
+    reductions = [x for x in tile if x.rpartition(".")[0] not in spatial]
+    if reductions:
+        axis, _, part = reductions[-1].rpartition(".")
+        if int(part) == parts[axis] - 1:
+            choices.append(reductions[-1])
+    return rng.choice(choices) if choices and rng.random() < 0.85 else None
+
+
+def _attach(
+    workload: Workload, rewritten: Workload, rewrites: list[Rewrite], nests: list[Nest], stage: Stage, rng: Random
+) -> str | None:
+    readers = rewritten.consumers[stage.name]
+    if stage.name in rewritten.outputs or not readers or rng.random() < 0.3:
+        return None
+    sketch = Sketch(workload, tuple(nests), tuple(rewrites))
+    points = [
+        (n.stage, depth)
+        for n in nests
+        for depth in range(1 if n.outer else 0, len(n.outer) + 1)
+        if all(is_inside(sketch, r, (n.stage, depth)) for r in readers)
+    ]
+    if not points:
+        return None
+    deepest = [p for p in points if p[1] == len(sketch.nest(p[0]).outer)]
+    chosen = rng.choice(deepest if deepest and rng.random() < 0.4 else points)
+    return f"{chosen[0]}:{chosen[1]}"
+
+
+def _packable(workload: Workload, stage: Stage, name: str) -> bool:
+    """Whether a tensor is a constant that only this stage reads, once, at affine indices."""
+    reads = [(s, x) for s in workload.stages for x in s.reads if x.tensor == name]
+    return (
+        workload.buffers[name].constant
+        and len(reads) == 1
+        and reads[0][0] is stage
+        and all(affine(i) is not None for i in reads[0][1].indices)
+    )
