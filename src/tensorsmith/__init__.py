@@ -1,3 +1,66 @@
-"""Tensorsmith: finds, by search, a fast program for a tensor computation."""
+"""Tensorsmith: finds, by search, a program for a tensor computation that is as fast as the machine allows.
+
+    import tensorsmith as ts
+
+    A = ts.placeholder((512, 512), name="A")
+    B = ts.placeholder((512, 512), name="B", constant=True)
+    k = ts.reduce_axis(512, name="k")
+    C = ts.compute((512, 512), lambda i, j: ts.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+    kernel = ts.compile([A, B, C]).bind(B=b)
+    c = kernel(a)
+
+More element functions (sin, floor, round, ...) are in `tensorsmith.lang.define`, ready-made operators in `tensorsmith.ops`.
+"""
+
+from tensorsmith.compile import compile
+from tensorsmith.errors import UserError
+from tensorsmith.lang.define import (
+    abs,
+    cast,
+    compute,
+    erf,
+    exp,
+    log,
+    max,
+    maximum,
+    min,
+    minimum,
+    placeholder,
+    prod,
+    reduce_axis,
+    select,
+    sigmoid,
+    sqrt,
+    sum,
+    tanh,
+    workload,
+)
+from tensorsmith.runtime.peak import measure_peak
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "UserError",
+    "abs",
+    "cast",
+    "compile",
+    "compute",
+    "erf",
+    "exp",
+    "log",
+    "max",
+    "maximum",
+    "measure_peak",
+    "min",
+    "minimum",
+    "placeholder",
+    "prod",
+    "reduce_axis",
+    "select",
+    "sigmoid",
+    "sqrt",
+    "sum",
+    "tanh",
+    "workload",
+]

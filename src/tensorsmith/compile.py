@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.codegen.generate import ENTRY, generate
+from tensorsmith.errors import Refusal
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.workload import Workload
@@ -17,6 +18,8 @@ from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
+from tensorsmith.space.default import default_candidate
+from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target, native
 
@@ -56,6 +59,22 @@ def _pack(packed: PackedRead, array: np.ndarray[Any, Any]) -> np.ndarray[Any, An
     result = np.zeros(ordered.size + _SLACK, ordered.dtype)
     result[: ordered.size] = ordered.ravel()
     return result
+
+
+def compile(
+    computation: Workload | Sequence[Tensor], *, target: Target | None = None, name: str | None = None
+) -> Executable:
+    """An executable without any search: the default schedule, from the target's facts alone.
+
+    `computation` is a list of inputs and outputs, as in `[A, B, D]`, or a `Workload`. Bind constants with
+    `kernel.bind(B=b)` so that they are packed once instead of on every call.
+    """
+    workload = as_workload(computation)
+    target = target or native()
+    try:
+        return build(default_candidate(workload, target), target, name)
+    except Refusal:
+        return build(plain_candidate(workload), target, name)
 
 
 def as_workload(computation: Workload | Sequence[Tensor]) -> Workload:

@@ -24,17 +24,17 @@ WIDE = {"f32": np.float64, "f64": np.longdouble}
 CASES = [(op, dtype) for op in vecmath.FUNCTIONS for dtype in DTYPES]
 HAS_LONG_DOUBLE = np.finfo(np.longdouble).nmant > 60
 
-# Largest error allowed in f32 and f64, in ulps: what `measure` finds, rounded up.
+# Largest error allowed in f32 and f64, in ulps: what `measure` finds with denser samples, rounded up.
 LIMITS = {
     "exp": (0.9, 1.0),
     "log": (1.0, 0.9),
     "tanh": (2.7, 2.7),
-    "sigmoid": (2.5, 2.3),
-    "erf": (1.3, 1.6),
-    "sin": (1.7, 2.2),
+    "sigmoid": (2.5, 2.5),
+    "erf": (1.4, 1.6),
+    "sin": (1.7, 2.5),
     "cos": (1.7, 2.5),
     "rsqrt": (1.5, 1.5),
-    "pow": (0.6, 1.2),
+    "pow": (0.6, 1.3),
 }
 
 
@@ -291,7 +291,7 @@ def test_pow_edges_agree_with_numpy(dtype: str) -> None:
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(WIDE[dtype]), y.astype(WIDE[dtype]))
         got = run("pow", dtype, x, y)[: x.size]
-        assert ulp_error(got, exact).max() <= 1.2
+        assert ulp_error(got, exact).max() <= LIMITS["pow"][dtype == "f64"]
         expected = exact.astype(DTYPES[dtype])
     numbers = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(expected)[numbers])

@@ -1,0 +1,33 @@
+"""The command line: `tensorsmith doctor`, and what else there is (`tensorsmith --help`)."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from tensorsmith.cli.doctor import doctor
+from tensorsmith.errors import UserError
+
+app = typer.Typer(
+    name="tensorsmith",
+    help="Finds, by search, a program for a tensor computation that is as fast as the machine allows.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(doctor)
+
+
+@app.callback()
+def _main() -> None:
+    """Keeps `doctor` a subcommand while it is the only one."""
+
+
+def main() -> None:
+    """The entry point; a user's mistake is one line on the error stream, not a traceback."""
+    try:
+        app()
+    except UserError as problem:
+        print(f"tensorsmith: {problem}", file=sys.stderr)
+        raise SystemExit(2) from problem

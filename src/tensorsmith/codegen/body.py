@@ -17,6 +17,7 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
+from tensorsmith.space.analysis import flat_offset
 
 Bound = Union[Value, int]  # a loop variable's value: known when the code runs, or now
 
@@ -227,27 +228,26 @@ class BodyEmitter:
             for var, stride in zip(buffer.packed.loops, strides):
                 total = total + Linear({var.name: stride})
             return total, True
-        total, bounds = Linear(), block.stage.bounds()
-        for index, extent, stride, origin in zip(
-            e.indices, self.program.workload.buffers[e.tensor].shape, strides, buffer.origin
-        ):
-            form = affine(index)
-            if form is None:
-                return None, False
-            low, high = bounds.affine_range(form)
-            if low < 0 or high >= extent:
-                safe = False
-                break
-            total = total + (axis_form(form, block) - origin).scaled(stride)
-        else:
-            return total, True
+        shape, bounds = self.program.workload.buffers[e.tensor].shape, block.stage.bounds()
+        ranges = [bounds.range(index) for index in e.indices]
+        safe = all(r is not None and 0 <= r[0] and r[1] < extent for r, extent in zip(ranges, shape))
         total = Linear()
         for index, stride, origin in zip(e.indices, strides, buffer.origin):
             form = affine(index)
             if form is None:
-                return None, False
+                return self._reshaped(e, block) if safe else None, safe
             total = total + (axis_form(form, block) - origin).scaled(stride)
         return total, safe
+
+    def _reshaped(self, e: Load, block: Block) -> Linear | None:
+        """The position of a read through a reshape (quotients and remainders of one number), where that is linear."""
+        buffer = self.program.buffers[e.tensor]
+        if buffer.packed is not None or any(o.terms or o.offset for o in buffer.origin):
+            return None
+        flat = flat_offset(e.indices, self.program.workload.buffers[e.tensor].shape)
+        if flat is None:
+            return None
+        return axis_form(Affine({n: c for n, c in flat.items() if n}, flat[""]), block)
 
     def pointer(self, tensor: str, running: Value | None, constant: int) -> Value:
         place = self.storage[tensor]

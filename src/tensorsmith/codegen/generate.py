@@ -82,9 +82,9 @@ class _Generator:
             f.line(f"store {pointer}, {f.op(f'getelementptr ptr, {context}, i64 {n}', 'ptr')}, align 8")
         f.line(f"store ptr %scratch, {f.op(f'getelementptr ptr, {context}, i64 {count - 1}', 'ptr')}, align 8")
         for number, node in enumerate(self.program.body):
-            steps = _parallel_steps(node)
-            if steps == 0:
+            if 0 in _stage(node).shape:
                 continue
+            steps = _parallel_steps(node)
             if steps > 1:
                 f.line(f"call void %parallel_for(ptr %pool, ptr @nest{number}, {context}, i64 {steps})")
             else:
@@ -155,11 +155,13 @@ class _Work:
         """One step of the fused parallel loops: its number taken apart into their variables."""
         loops = _parallel_loops(node)
         env: dict[str, Bound] = {}
-        values: dict[str, Bound] = {}
+        values: dict[str, Value] = {}
         rest: Value = position
         for loop in reversed(loops):
             count = int(loop.var.count)
-            if loop is loops[0]:
+            if count == 1:
+                values[loop.var.name] = 0
+            elif loop is loops[0]:
                 values[loop.var.name] = rest
             else:
                 values[loop.var.name] = self.f.op(f"urem i64 {rest.text}, {count}", "i64")
@@ -172,11 +174,12 @@ class _Work:
                 return
             var = loops[depth].var
             env[var.name] = values[var.name]
-            inside = left[var.axis].inside(self.f, values[var.name], int(var.stride))
-            deeper = {**left, var.axis: inside}
-            if isinstance(inside.now, Value) and depth and any(p.var.axis == var.axis for p in loops[:depth]):
-                # parts of one axis, fused: beyond the axis' end there are steps with nothing to do
-                some = self.f.op(f"icmp sgt i64 {inside.now.text}, 0", "bool")
+            before = left[var.axis]
+            deeper = {**left, var.axis: before.inside(self.f, values[var.name], int(var.stride))}
+            if isinstance(before.now, Value) and any(p.var.axis == var.axis for p in loops[:depth]):
+                # parts of one axis, fused: beyond what the outer part leaves there are steps with nothing to do
+                start = self.f.op(f"mul nsw i64 {values[var.name].text}, {int(var.stride)}", "i64")
+                some = self.f.op(f"icmp slt i64 {start.text}, {before.now.text}", "bool")
                 self.f.choose(some, lambda: enter_list(depth + 1, deeper), None)
             else:
                 enter(depth + 1, deeper)

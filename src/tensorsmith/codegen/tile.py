@@ -164,6 +164,8 @@ class TileEmitter:
 
     def _tile(self, block: Block, env: dict[str, Bound], left: Remainders, sizes: dict[str, int]) -> None:
         """A tile of known sizes, stored to memory."""
+        if 0 in sizes.values():
+            return  # an empty axis
         held = self._before(block, env, sizes)
         self.body.forget()
         results, shape = self.compute(block, env, left, sizes)
@@ -210,6 +212,7 @@ class TileEmitter:
             return None
         lengths: dict[str, int] = {}
         by_axis = {v.axis: sizes[v.name] for v in block.tile}
+        outside = {v.axis for v in block.outer_reduce}
         readers = [x for x in block.stage.reads if x.tensor == inner.name]
         if self.program.workload.consumers[inner.name] != (block.stage.name,) or len(readers) != 1:
             return None
@@ -223,10 +226,13 @@ class TileEmitter:
                 return None
             length = 1
             for name, coefficient in form.terms.items():
+                if coefficient < 0 or name in outside:
+                    # a smaller tile needs the region's end, not its start; what an outer loop leaves is not known here
+                    return None
                 if name in {a.name for a in block.stage.reduce_axes}:
-                    length += abs(coefficient) * (block.stage.axis(name).extent - 1)
+                    length += coefficient * (block.stage.axis(name).extent - 1)
                 else:
-                    length += abs(coefficient) * (by_axis.get(name, 1) - 1)
+                    length += coefficient * (by_axis.get(name, 1) - 1)
             lengths[axis.name] = length
         return lengths
 
@@ -235,6 +241,8 @@ class TileEmitter:
         if node.outer_reduce or block.stage.reduction or self.vector_axis(node) is None != (self.vector_axis(block) is None):
             return False
         if node.vector is not None and node.loop(node.vector).reduce:
+            return False
+        if 0 in regions.values():
             return False
         covered = {v.axis for v in node.tile}
         if any(n > 1 and axis not in covered for axis, n in regions.items()):
@@ -284,7 +292,7 @@ class TileEmitter:
         if block.vector is None or sizes.get(block.vector) == -1:
             return (None,)
         var = block.loop(block.vector)
-        count = sizes[var.name] if not var.reduce else int(var.count)
+        count = sizes[var.name] if not var.reduce else max(1, int(var.count))
         return chunks(var.name, count, self.target.lanes(dtype(block.stage.dtype).bytes))
 
     def _point(self, block: Block, shape: Shape, env: Mapping[str, Bound], key: Key) -> tuple[dict[str, Bound], Lanes | None]:

@@ -21,7 +21,8 @@ Largest errors, in units in the last place of the exact result, as printed by `p
     pow      f32 0.551   f64 1.003
 
 These are maxima over samples (f32 of one argument: every 257th of all bit patterns; `sin` and `cos` up to the largest
-float and double), not proofs.
+float and double), not proofs. One denser run (f32: every 7th pattern; `pow` and f64: 30 more seeds, f64 `erf` 8) found
+at most 0.13 more in f32 (`erf` 1.30) and 0.43 more in f64 (`sin` 2.41, `sigmoid` 2.40, `pow` 1.17).
 """
 
 from __future__ import annotations

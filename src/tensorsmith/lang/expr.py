@@ -221,6 +221,8 @@ def wrap(value: ExprLike, like: str | None = None) -> Expr:
     """An expression for a Python or NumPy number, of type `like` where that can hold it."""
     if isinstance(value, Expr):
         return value
+    if isinstance(value, np.float64) and like is not None:  # what np.sqrt(2) gives: a Python float to its user
+        return wrap(float(value), like)
     if isinstance(value, np.generic):
         return Const(value.item(), canonical(value.dtype))
     if isinstance(value, bool):

@@ -53,6 +53,7 @@ _AT = {
     "SHARES": 512,  # per thread, 128 bytes apart: i64 next, i64 end
 }
 _POLL_SECONDS = 50e-6
+_WARM_UP_SECONDS = 20e-3
 
 
 class Pool:
@@ -135,12 +136,14 @@ atexit.register(_at_exit)
 def measure_region_overhead(threads: int | None = None, rounds: int = 50, regions: int = 200) -> float:
     """Seconds that a region with an empty body takes, start to join, when warm: the median over rounds.
 
-    The caller may finish an empty region before any worker enters, so this is the cost to the caller, not the time until
-    another thread starts; on a loaded machine, where the worker is not running, it comes out lower than on an idle one.
+    The caller may finish an empty region before any worker enters, so this is the cost to the caller, not the time
+    until another thread starts. On a loaded machine a worker may not be running, and then the cost is lower still.
     """
     with with_threads(threads) as pool:
-        code = _code()
-        run = _function(code, "empty_regions", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        run = _function(_code(), "empty_regions", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        warm = perf_counter() + _WARM_UP_SECONDS  # until new workers have started, on cores of their own
+        while perf_counter() < warm:
+            run(pool.handle, pool.threads, regions)
         times = []
         for _ in range(rounds):
             start = perf_counter()

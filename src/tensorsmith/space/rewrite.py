@@ -6,6 +6,7 @@ Each is pure: a workload in, a workload that computes the same outputs.
     cache_write(C)   C[i, j] = sum(...)                        ->  C.cache[i, j] = sum(...); C[i, j] = C.cache[i, j]
     rfactor(C, k, n) C[i] = sum(A[i, k], over k<n*m)           ->  C.rf[i, k.f] = sum(A[i, k.f * m + k], over k<m)
                                                                    C[i] = sum(C.rf[i, k.f], over k.f<n)
+    alias(R)         R[i] = C[i // 4, i % 4], C otherwise unread  ->  C is the output: the same bytes under another shape
     cache_read(C, B) C[i, j] = sum(A[i, k] * B[k, j])          ->  B.pack[k, j] = B[k, j]; C[i, j] = sum(A[i, k] * B.pack[k, j])
 """
 
@@ -18,13 +19,14 @@ from typing import Any
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, loads, substitute, transform
 from tensorsmith.lang.workload import Stage, Workload, topological
+from tensorsmith.space.analysis import is_reshape
 
 
 @dataclass(frozen=True)
 class Rewrite:
     """One rewrite by name, with its numbers."""
 
-    kind: str  # "inline", "cache_write", "rfactor" or "cache_read"
+    kind: str  # "inline", "cache_write", "rfactor", "cache_read" or "alias"
     stage: str
     axis: str = ""  # rfactor: the reduction axis; cache_read: the tensor that `stage` reads through a copy
     factor: int = 0
@@ -63,6 +65,8 @@ def apply_rewrites(workload: Workload, rewrites: Sequence[Rewrite]) -> Workload:
             workload = cache_write(workload, r.stage)
         elif r.kind == "rfactor":
             workload = rfactor(workload, r.stage, r.axis, r.factor, r.inner)
+        elif r.kind == "alias":
+            workload = alias(workload, r.stage)
         elif r.kind == "cache_read":
             workload = cache_read(workload, r.stage, r.axis)
         else:
@@ -78,17 +82,23 @@ def inline(workload: Workload, name: str) -> Workload:
     if name in workload.outputs:
         raise Refusal("inlined output", name)
 
-    def replace(e: Expr) -> Expr | None:
-        if isinstance(e, Load) and e.tensor == name:
-            indices = [transform(i, replace) for i in e.indices]
-            return substitute(stage.body, {a.name: i for a, i in zip(stage.axes, indices)})
-        return None
+    def inlined(reader: Stage) -> Stage:
+        bounds = reader.bounds()
 
-    stages = [
-        Stage(s.name, s.axes, transform(s.body, replace), s.reduction, s.reduce_axes)
-        for s in workload.stages
-        if s.name != name
-    ]
+        def replace(e: Expr) -> Expr | None:
+            if isinstance(e, Load) and e.tensor == name:
+                values: dict[str, Expr] = {}
+                for axis, index in zip(stage.axes, e.indices):
+                    value = transform(index, replace)
+                    if bounds.range(index) is None:  # computed from data: the load clamped it to this stage's edges
+                        value = Binary("max", Binary("min", value, Const(axis.extent - 1, "i64")), Const(0, "i64"))
+                    values[axis.name] = value
+                return substitute(stage.body, values)
+            return None
+
+        return Stage(reader.name, reader.axes, transform(reader.body, replace), reader.reduction, reader.reduce_axes)
+
+    stages = [inlined(s) for s in workload.stages if s.name != name]
     return Workload(workload.inputs, topological(stages), workload.outputs)
 
 
@@ -147,6 +157,20 @@ def cache_read(workload: Workload, reader: str, tensor: str) -> Workload:
 
     packed = Stage(stage.name, stage.axes, transform(stage.body, replace), stage.reduction, stage.reduce_axes)
     return _replaced(workload, reader, [copy, packed])
+
+
+def alias(workload: Workload, name: str) -> Workload:
+    """Drops an output that is only a reshape of a stage: that stage is written to the output's memory at once.
+
+    The outputs keep their places; the one in question bears the other stage's name and shape from here on.
+    """
+    source = is_reshape(workload, workload.stage(name))
+    if name not in workload.outputs or workload.consumers[name] or source is None or not workload.is_stage(source):
+        raise Refusal("cannot alias", f"{name} must be an output that only reshapes a stage")
+    if source in workload.outputs:
+        raise Refusal("cannot alias", f"{source} is an output itself")
+    outputs = tuple(source if n == name else n for n in workload.outputs)
+    return Workload(workload.inputs, tuple(s for s in workload.stages if s.name != name), outputs)
 
 
 def identity(reduction: str, dtype_name: str) -> Const:

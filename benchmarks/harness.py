@@ -1,0 +1,173 @@
+"""Side-by-side timing: all contestants in one process, interleaved in rounds.
+
+A round gives every contestant one slot, in an order that changes from round to round. A slot is
+
+    wait until the process is idle      the previous contestant's spinning threads have gone to sleep
+    one call, not timed                 wakes the own threads, brings code and data into the caches
+    several calls, timed together       as many as take `slot_seconds`, at least one
+
+and its time is the time of one call. Best and median are over the slots. The machine's FMA peak gets a slot of its own
+in every round, so that a share of the peak refers to the clock frequency and the neighbours of the same seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+Run = Callable[[], object]
+Repeat = Callable[[int], object]  # runs that many times
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A contestant that repeats itself without Python between the calls."""
+
+    repeat: Repeat
+
+
+Contestant = Run | Repeated
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call over the slots."""
+
+    best: float
+    median: float
+    slots: int
+    calls: int  # per slot
+
+    @staticmethod
+    def of(seconds: Sequence[float], calls: int) -> Timing:
+        return Timing(min(seconds), statistics.median(seconds), len(seconds), calls)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found. `peak` is in operations per second, the best of all rounds; 0 if not measured."""
+
+    timings: dict[str, Timing]
+    peak: float = 0.0
+
+    def __getitem__(self, name: str) -> Timing:
+        return self.timings[name]
+
+    def best_peer(self, ours: str) -> str | None:
+        """The fastest of the others, by best time."""
+        others = [name for name in self.timings if name != ours]
+        return min(others, key=lambda name: self.timings[name].best, default=None)
+
+    def ratio(self, ours: str) -> float | None:
+        """How many times as fast as the best peer `ours` is; above 1 it is faster."""
+        peer = self.best_peer(ours)
+        return None if peer is None or ours not in self.timings else self[peer].best / self[ours].best
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The clock, and what waits for idleness; tests give others."""
+
+    clock: Callable[[], float] = time.perf_counter
+    settle: Callable[[], object] = lambda: settle()
+
+
+def compare(
+    contestants: Mapping[str, Contestant],
+    *,
+    seconds: float = 2.0,
+    rounds: int = 200,
+    min_rounds: int = 3,
+    slot_seconds: float = 4e-3,
+    hopeless: float = 3.0,
+    keep: Iterable[str] = (),
+    peak: Callable[[], float] | None = None,
+    machine: Machine | None = None,
+) -> Comparison:
+    """Times everyone until `seconds` have passed or there were `rounds` rounds, but `min_rounds` at least.
+
+    After `min_rounds` a contestant whose best is `hopeless` times the overall best or worse takes no further part;
+    those in `keep` always do. `peak` measures the machine once and returns operations per second.
+    """
+    machine = machine or Machine()
+    start = machine.clock()
+    calls = {name: _calibrate(contestant, slot_seconds, machine) for name, contestant in contestants.items()}
+    slots: dict[str, list[float]] = {name: [] for name in contestants}
+    active, keep, peaks, done = list(contestants), set(keep), [0.0], 0
+    while done < max(rounds, min_rounds):
+        if done >= min_rounds and machine.clock() - start >= seconds:
+            break
+        for name in order(active, done):
+            slots[name].append(_slot(contestants[name], calls[name], machine))
+        if peak is not None:
+            machine.settle()
+            peaks.append(peak())
+        done += 1
+        if done >= min_rounds:
+            limit = hopeless * min((min(slots[name]) for name in active), default=math.inf)
+            active = [name for name in active if name in keep or min(slots[name]) < limit]
+    return Comparison({name: Timing.of(slots[name], calls[name]) for name in contestants}, max(peaks))
+
+
+def order(names: Sequence[str], number: int) -> list[str]:
+    """The order of a round: rotated by one each time, and backwards every other time, so that places and
+    predecessors both change."""
+    if not names:
+        return []
+    first = number % len(names)
+    rotated = [*names[first:], *names[:first]]
+    return rotated[::-1] if number % 2 else rotated
+
+
+def settle(most: float = 0.1, nap: float = 3e-4) -> None:
+    """Sleep until this process's threads use (almost) no processor time, `most` seconds at the longest."""
+    end = time.perf_counter() + most
+    while time.perf_counter() < end:
+        used = time.process_time()
+        time.sleep(nap)
+        if time.process_time() - used < nap / 3:
+            return
+
+
+def _repeat(contestant: Contestant) -> Repeat:
+    if isinstance(contestant, Repeated):
+        return contestant.repeat
+
+    def repeat(count: int) -> None:
+        for _ in range(count):
+            contestant()
+
+    return repeat
+
+
+def _calibrate(contestant: Contestant, slot_seconds: float, machine: Machine) -> int:
+    """Calls per slot. The first calls, which may allocate, choose algorithms or compile, are not counted."""
+    repeat = _repeat(contestant)
+    machine.settle()
+    repeat(2)
+    count = 1
+    while True:
+        start = machine.clock()
+        repeat(count)
+        took = machine.clock() - start
+        if took >= slot_seconds / 4 or count >= 1 << 20:
+            return max(1, math.ceil(slot_seconds / max(took / count, 1e-9)))
+        count *= 4
+
+
+def _slot(contestant: Contestant, calls: int, machine: Machine) -> float:
+    repeat = _repeat(contestant)
+    machine.settle()
+    repeat(1)
+    start = machine.clock()
+    repeat(calls)
+    return (machine.clock() - start) / calls
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """NaN of nothing."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan

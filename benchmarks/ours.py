@@ -1,0 +1,56 @@
+"""Our executables as contestants."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from harness import Repeated
+
+from tensorsmith.runtime import executable as runtime
+from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.pool import with_threads
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`output` runs it once; `contestant` is what to time: the code alone, as `Executable.benchmark` times it, with
+    constants bound. `call` is the same through Python with its checks, as a user calls it."""
+
+    contestant: Repeated
+    executable: Executable
+    arrays: list[np.ndarray]
+    out: np.ndarray
+    threads: int
+
+    def output(self) -> np.ndarray:
+        self.out.fill(np.nan if self.out.dtype.kind == "f" else 0)
+        self.contestant.repeat(1)
+        return self.out
+
+    def call(self) -> None:
+        with with_threads(self.threads):
+            self.executable(*self.arrays, out=self.out)
+
+
+def kernel(executable: Executable, inputs: Mapping[str, np.ndarray], threads: int) -> Kernel:
+    """The executable on these inputs (constants are bound here), run on that many threads."""
+    constants = {a.name: inputs[a.name] for a in executable.inputs if a.name in executable.constants}
+    bound = executable.bind(**constants) if constants else executable
+    arrays = bound._accept([inputs[a.name] for a in bound.inputs], {})
+    results = bound._new_outputs()
+    with with_threads(threads) as pool:
+        frame = bound._new_frame(pool)
+    frame.point(bound._slots, arrays, results)
+    code = runtime._repeat_code()
+    run = runtime._REPEAT(code.address("repeat"))
+    arguments = (bound._entry, frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
+    keep = (bound, arrays, results, frame, code)
+
+    def repeat(count: int) -> None:
+        _ = keep
+        run(*arguments, ctypes.c_int64(count))
+
+    return Kernel(Repeated(repeat), bound, arrays, results[0], pool.threads)

@@ -1,0 +1,202 @@
+"""What the derivation rules and the default schedule want to know of a workload.
+
+An access is *simple* if every index is a constant or a spatial axis plus a constant. A stage *needs tiling* if it reads some
+tensor again and again: an axis of the stage that does not move through the tensor is an axis along which its elements are reused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Select, Unary, variables, walk
+from tensorsmith.lang.workload import Stage, Workload
+
+
+@dataclass(frozen=True)
+class Access:
+    """Facts about one load. `axes` lists, per dimension, the spatial axis it follows (None for a constant)."""
+
+    simple: bool
+    axes: tuple[str | None, ...] = ()
+    missing: bool = False  # some spatial axis is not used: a broadcast
+    repeated: bool = False  # some is used twice: a diagonal
+    in_order: bool = False  # axes appear in the stage's order
+    shifted: bool = False  # some constant offset is not zero
+
+
+def access(stage: Stage, load: Load) -> Access:
+    """How a stage reads a tensor at one place."""
+    order = {a.name: n for n, a in enumerate(stage.axes)}
+    followed: list[str | None] = []
+    shifted = False
+    for index in load.indices:
+        form = affine(index)
+        if form is None or len(form.terms) > 1:
+            return Access(False)
+        if not form.terms:
+            followed.append(None)
+            continue
+        ((name, coefficient),) = form.terms.items()
+        if coefficient != 1 or name not in order:
+            return Access(False)
+        shifted = shifted or form.offset != 0
+        followed.append(name)
+    used = [n for n in followed if n is not None]
+    positions = [order[n] for n in used]
+    return Access(
+        True,
+        tuple(followed),
+        missing=len(set(used)) < len(stage.axes),
+        repeated=len(set(used)) < len(used),
+        in_order=positions == sorted(positions),
+        shifted=shifted,
+    )
+
+
+def is_expensive(e: Expr) -> bool:
+    """Whether computing `e` costs many instructions."""
+    return any(isinstance(x, (Unary, Binary)) and x.op in EXPENSIVE for x in walk(e))
+
+
+def has_branch(e: Expr) -> bool:
+    return any(isinstance(x, Select) for x in walk(e))
+
+
+def is_strictly_inlinable(stage: Stage) -> bool:
+    """Whether recomputing the stage in its readers costs next to nothing and disturbs no memory order."""
+    if stage.reduction:
+        return False
+    if not stage.reads:
+        return True
+    if is_expensive(stage.body) or has_branch(stage.body):
+        return False
+    found = [access(stage, x) for x in stage.reads]
+    return all(a.simple and a.in_order and not a.repeated for a in found)
+
+
+def needs_tiling(stage: Stage) -> bool:
+    """Whether the stage reuses what it reads along some axis, so that tiles pay."""
+    missing = 0
+    for tensor in dict.fromkeys(x.tensor for x in stage.reads):
+        used: set[str] = set()
+        for x in stage.reads:
+            if x.tensor == tensor:
+                used |= variables(x)
+        if any(a.extent > 1 and a.name not in used for a in stage.axes):
+            missing += 1
+    return missing >= 2 or (missing >= 1 and stage.reduction is not None)
+
+
+def elementwise_match(workload: Workload, producer: str, consumer: str) -> bool:
+    """Whether the consumer reads the producer, and only it does, element by element at the very same place."""
+    if workload.consumers[producer] != (consumer,) or producer in workload.outputs:
+        return False
+    stage = workload.stage(consumer)
+    if stage.shape != workload.stage(producer).shape:
+        return False
+    found = [access(stage, x) for x in stage.reads if x.tensor == producer]
+    return all(a.simple and a.in_order and not (a.missing or a.repeated or a.shifted) for a in found)
+
+
+def common_outer_axes(workload: Workload, producer: str, consumer: str) -> int:
+    """How many leading axes a producer and a reader of it (perhaps through others) run through in step."""
+    if producer == consumer:
+        return len(workload.stage(producer).axes)
+    fewest: int | None = None
+    for reader in workload.consumers[producer]:
+        further = common_outer_axes(workload, reader, consumer)
+        if further == 0 and not _reaches(workload, reader, consumer):
+            continue
+        here = min(further, _common_with_reader(workload, producer, reader))
+        fewest = here if fewest is None else min(fewest, here)
+    return fewest or 0
+
+
+def _reaches(workload: Workload, start: str, goal: str) -> bool:
+    return start == goal or any(_reaches(workload, r, goal) for r in workload.consumers[start])
+
+
+def _common_with_reader(workload: Workload, producer: str, reader: str) -> int:
+    made, stage = workload.stage(producer), workload.stage(reader)
+    count = min(len(made.axes), len(stage.axes))
+    for read in stage.reads:
+        if read.tensor != producer:
+            continue
+        for n in range(count):
+            form = affine(read.indices[n])
+            same = form is not None and dict(form.terms) == {stage.axes[n].name: 1} and form.offset == 0
+            if not same or made.axes[n].extent != stage.axes[n].extent:
+                count = n
+                break
+    return count
+
+
+def is_padding(stage: Stage) -> bool:
+    """Whether the stage copies a tensor with a constant around it."""
+    body = stage.body
+    return (
+        stage.reduction is None
+        and isinstance(body, Select)
+        and isinstance(body.a, Load)
+        and not isinstance(body.b, Load)
+        and not variables(body.b)
+    )
+
+
+def is_reshape(workload: Workload, stage: Stage) -> str | None:
+    """The tensor whose elements the stage lists in the very same order under another shape, if it does only that."""
+    if stage.reduction or not isinstance(stage.body, Load):
+        return None
+    source = workload.buffers[stage.body.tensor]
+    form = flat_offset(stage.body.indices, source.shape)
+    want = flat_offset(tuple(stage.axes), stage.shape)
+    if form is None or want is None or source.dtype != stage.dtype:
+        return None
+    total = 1
+    for n in source.shape:
+        total *= n
+    size = 1
+    for n in stage.shape:
+        size *= n
+    trivial = {a.name for a in stage.axes if a.extent == 1}
+    same = {k: v for k, v in form.items() if k not in trivial} == {k: v for k, v in want.items() if k not in trivial}
+    return source.name if same and total == size else None
+
+
+def flat_offset(indices: tuple[Expr, ...], shape: tuple[int, ...]) -> dict[str, int] | None:
+    """The row-major position of an element, linear in variables; sees that (e // m) * m + e % m is e. "" is the constant."""
+    pieces: list[tuple[Expr, int]] = []
+    stride = 1
+    for index, extent in zip(reversed(indices), reversed(shape)):
+        pieces.append((index, stride))
+        stride *= extent
+    merged: list[tuple[Expr, int]] = []
+    for index, step in pieces:  # innermost first: a remainder is followed by its quotient
+        if merged and _is(index, "floordiv") and _is(merged[-1][0], "mod"):
+            inner, inner_step = merged[-1]
+            assert isinstance(index, Binary) and isinstance(inner, Binary)
+            divisor = affine(index.b)
+            if index.a == inner.a and index.b == inner.b and divisor is not None and not divisor.terms:
+                if step == inner_step * divisor.offset:
+                    merged[-1] = (index.a, inner_step)
+                    continue
+        merged.append((index, step))
+    total: dict[str, int] = {"": 0}
+    for index, step in merged:
+        form = affine(index)
+        if form is None:
+            return None
+        total[""] += form.offset * step
+        for name, coefficient in form.terms.items():
+            total[name] = total.get(name, 0) + coefficient * step
+    return total
+
+
+def _is(e: Expr, op: str) -> bool:
+    return isinstance(e, Binary) and e.op == op
+
+
+def element_bytes(stage: Stage) -> int:
+    return dtype(stage.dtype).bytes

@@ -1,0 +1,419 @@
+"""The default schedule: a decent candidate for any workload from the target's facts alone, without a search.
+
+Cheap stages are inlined, padding disappears into its reader, a reshaped output is written in place. A stage that reuses its operands
+gets a register tile chosen by counting cycles, with its constant operands packed; its elementwise reader is computed on the tile.
+What is left is nested row by row: reductions run in lanes along the row, and stages that share the leading axes share the loops.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Load, variables
+from tensorsmith.lang.workload import Axis, Stage, Workload
+from tensorsmith.space.analysis import (
+    access,
+    common_outer_axes,
+    elementwise_match,
+    has_branch,
+    is_expensive,
+    is_padding,
+    is_reshape,
+    is_strictly_inlinable,
+    needs_tiling,
+)
+from tensorsmith.space.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.target import Target
+
+_LATENCY = 4  # cycles from one FMA to the next one that needs its result
+_PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
+_STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
+
+
+def default_candidate(workload: Workload, target: Target) -> Candidate:
+    """A legal candidate that uses the machine decently."""
+    return _Default(workload, target).candidate()
+
+
+@dataclass
+class _Default:
+    workload: Workload
+    target: Target
+    rewrites: list[Rewrite] = field(default_factory=list)
+    nests: dict[str, Nest] = field(default_factory=dict)
+    decisions: dict[str, int] = field(default_factory=dict)
+
+    def candidate(self) -> Candidate:
+        self._simplify()
+        for stage in reversed(self.now.stages):
+            if stage.name not in self.nests:
+                self._nest(stage)
+        order = [self.nests[s.name] for s in self.now.stages]
+        sketch = Sketch(self.workload, tuple(order), tuple(self.rewrites)).check()
+        return Candidate(sketch, {h: self.decisions.get(h, 1) for h in sketch.holes})
+
+    @property
+    def now(self) -> Workload:
+        return apply_rewrites(self.workload, self.rewrites)
+
+    def _try(self, rewrite: Rewrite) -> bool:
+        try:
+            apply_rewrites(self.workload, [*self.rewrites, rewrite])
+        except Refusal:
+            return False
+        self.rewrites.append(rewrite)
+        return True
+
+    # -- rewrites --------------------------------------------------------------------------------------------------
+
+    def _simplify(self) -> None:
+        for stage in self.workload.stages:
+            if stage.name in self.workload.outputs:
+                if is_reshape(self.now, self.now.stage(stage.name)):
+                    self._try(Rewrite("alias", stage.name))
+            elif self._disappears(self.now.stage(stage.name)):
+                self._try(Rewrite("inline", stage.name))
+        for stage in self.now.stages:
+            self._split_long_reduction(stage)
+
+    def _disappears(self, stage: Stage) -> bool:
+        if stage.reduction:
+            return False
+        now = self.now
+        readers = [now.stage(r) for r in now.consumers[stage.name]]
+        if is_padding(stage) and all(r.reduction for r in readers):
+            return True
+        if is_strictly_inlinable(stage):
+            return True
+        if any(_reuses(r) for r in readers) or not readers:
+            return False
+        # read once per element by something that is not reused: recomputing costs nothing extra
+        once = len(readers) == 1 and sum(x.tensor == stage.name for x in readers[0].reads) == 1
+        if once and readers[0].reduction is None and all(access(readers[0], x).simple for x in readers[0].reads):
+            return not has_branch(stage.body) or not is_expensive(stage.body)
+        return False
+
+    def _split_long_reduction(self, stage: Stage) -> None:
+        """Partial results for the threads, where a reduction has too few results to share among them."""
+        points = math.prod(stage.shape)
+        length = math.prod(a.extent for a in stage.reduce_axes)
+        if not stage.reduction or _reuses(stage) or points >= self.target.cores or length < 1 << 14:
+            return
+        longest = max(stage.reduce_axes[:-1] or stage.reduce_axes, key=lambda a: a.extent)
+        self._try(Rewrite("rfactor", stage.name, longest.name, min(longest.extent, 2 * self.target.cores)))
+
+    # -- nests -----------------------------------------------------------------------------------------------------
+
+    def _nest(self, stage: Stage) -> None:
+        readers = self.now.consumers[stage.name]
+        if _reuses(stage):
+            self._tiled(stage, stage)
+        elif stage.reduction is None and (producer := self._tiled_producer(stage)):
+            self._tiled(producer, stage)
+        elif readers and (point := self._attach_point(stage)):
+            self._rowwise(stage, f"{point[0]}:{point[1]}")
+        else:
+            self._rowwise(stage, None)
+
+    def _tiled_producer(self, stage: Stage) -> Stage | None:
+        """A stage with reuse whose only reader this one is, element by element: both are computed on one tile."""
+        for read in stage.reads:
+            if not self.now.is_stage(read.tensor):
+                continue
+            producer = self.now.stage(read.tensor)
+            if _reuses(producer) and elementwise_match(self.now, producer.name, stage.name):
+                if producer.dtype == stage.dtype:
+                    return producer
+        return None
+
+    def _attach_point(self, stage: Stage) -> tuple[str, int] | None:
+        """The row loops of a later stage inside which all readers of this one run."""
+        now = self.now
+        roots = [n for n in self.nests.values() if n.at is None and not _reuses(now.stage(n.stage))]
+        for nest in roots:
+            inside = {n for n in self.nests if self._root_of(n) == nest.stage}
+            if not set(now.consumers[stage.name]) <= inside:
+                continue
+            fused = [n for n in self.nests.values() if n.target and n.target[0] == nest.stage]
+            depth = common_outer_axes(now, stage.name, nest.stage)
+            limit = len(now.stage(nest.stage).axes) - 1 if self.target.lanes() > 1 else depth
+            depths = [depth, limit] + [n.target[1] for n in fused if n.target]
+            depth = min(depths)
+            # the loops up to that depth must be just the leading axes, one loop each
+            leading = tuple(f"{a.name}.0" for a in now.stage(nest.stage).axes[:depth])
+            if depth > 0 and nest.outer[:depth] == leading and all(n.target == (nest.stage, depth) for n in fused):
+                return nest.stage, depth
+        return None
+
+    def _root_of(self, name: str) -> str:
+        nest = self.nests[name]
+        return name if nest.target is None else self._root_of(nest.target[0])
+
+    def _lanes(self, stage: Stage) -> int:
+        return self.target.lanes(dtype(stage.dtype).bytes)
+
+    # -- row by row ------------------------------------------------------------------------------------------------
+
+    def _rowwise(self, stage: Stage, at: str | None) -> None:
+        """Loops in the order of the axes, lanes along the last one that is contiguous."""
+        lanes = self._lanes(stage)
+        outer = [f"{a.name}.0" for a in stage.axes]
+        tile: list[str] = []
+        vector = None
+        along = self._row_vector(stage)
+        if along is not None:
+            last = stage.axis(along)
+            reduce = along in {a.name for a in stage.reduce_axes}
+            width = min(last.extent, lanes * (8 if reduce else 4))
+            self.decisions[f"{stage.name}.{along}.1"] = max(1, width)
+            vector = f"{along}.1"
+        for a in stage.reduce_axes:
+            tile.append(f"{a.name}.0")
+        if vector:
+            tile.append(vector)
+        self.nests[stage.name] = Nest(stage.name, f"{' '.join(outer)} | {' '.join(tile)}", vector=vector, at=at)
+        self.decisions[f"{stage.name}.unroll"] = 1
+        if at is None:
+            steps, count = 1, 0
+            for a in stage.axes:
+                if steps >= _STEPS_PER_THREAD * self.target.cores * 4:
+                    break
+                steps *= a.extent
+                count += 1
+            if steps * max(1, math.prod(a.extent for a in stage.all_axes) // max(1, steps)) < 1 << 13:
+                count = 0  # too little work to share
+            self.decisions[f"{stage.name}.parallel"] = count
+
+    def _row_vector(self, stage: Stage) -> str | None:
+        """The axis to run in lanes: neighbours in memory both where it is read and where it is written."""
+        spatial = [a for a in stage.axes if a.extent > 1]
+        if stage.reduction:
+            # along the result where that is contiguous, else along the innermost reduction
+            if spatial and self._steps(stage, spatial[-1]) and spatial[-1] == stage.axes[-1]:
+                if any(self._moves(stage, x, spatial[-1]) for x in stage.reads):
+                    return spatial[-1].name
+            last = [a for a in stage.reduce_axes if a.extent > 1]
+            return last[-1].name if last else None
+        return spatial[-1].name if spatial else None
+
+    def _moves(self, stage: Stage, read: Load, axis: Axis) -> bool:
+        return axis.name in variables(read)
+
+    def _steps(self, stage: Stage, axis: Axis) -> bool:
+        """Whether every read is contiguous, or does not move, along an axis."""
+        for read in stage.reads:
+            for n, index in enumerate(read.indices):
+                if axis.name not in variables(index):
+                    continue
+                form = affine(index)
+                if form is None or form.terms[axis.name] != 1 or n != len(read.indices) - 1:
+                    return False
+        return True
+
+    # -- tiles -----------------------------------------------------------------------------------------------------
+
+    def _tiled(self, stage: Stage, outer: Stage) -> None:
+        """A stage with reuse; `outer` is its elementwise reader, or itself."""
+        plan = _TilePlan(self.now, stage, self.target)
+        loops, tile, sizes = plan.loops()
+        packed = tuple(x.tensor for x in stage.reads if self._packable(stage, x))
+        names = {a.name: b.name for a, b in zip(stage.axes, outer.axes)}
+        fused = outer.name != stage.name
+        if fused:
+            spatial = {a.name for a in stage.axes}
+            inner = [f"{_axis(n)}.0" if _axis(n) in spatial and _part(n) else n for n in tile]
+            # axes that are not tiled still need a loop in the attached nest
+            for a in stage.axes:
+                if f"{a.name}.0" not in inner:
+                    inner.insert(0, f"{a.name}.0")
+            vector = f"{_axis(plan.vector)}.0" if plan.vector in tile and not plan.across else plan.vector
+            self.nests[stage.name] = Nest(
+                stage.name, f"| {' '.join(inner)}", vector=vector, at=f"{outer.name}:{len(loops)}", packed=packed
+            )
+            renamed = [f"{names[_axis(n)]}.{_part(n)}" for n in loops]
+            own = [f"{names[_axis(n)]}.{_part(n)}" for n in tile if _axis(n) in names]
+            own_vector = None if plan.across else f"{names[_axis(plan.vector)]}.{_part(plan.vector)}"
+            self.nests[outer.name] = Nest(outer.name, f"{' '.join(renamed)} | {' '.join(own)}", vector=own_vector)
+            for (axis, part), size in sizes.items():
+                if axis in names:
+                    self.decisions[f"{outer.name}.{names[axis]}.{part}"] = size
+                else:
+                    self.decisions[f"{stage.name}.{axis}.{part}"] = size
+        else:
+            self.nests[stage.name] = Nest(
+                stage.name, f"{' '.join(loops)} | {' '.join(tile)}", vector=plan.vector, packed=packed
+            )
+            for (axis, part), size in sizes.items():
+                self.decisions[f"{stage.name}.{axis}.{part}"] = size
+        self.decisions[f"{stage.name}.unroll"] = plan.unroll()
+        self.decisions[f"{outer.name}.parallel"] = plan.parallel(loops)
+
+    def _packable(self, stage: Stage, read: Load) -> bool:
+        buffer = self.now.buffers[read.tensor]
+        reads = [x for s in self.now.stages for x in s.reads if x.tensor == read.tensor]
+        return buffer.constant and len(reads) == 1 and all(affine(i) is not None for i in read.indices) and len(read.indices) > 1
+
+
+def _reuses(stage: Stage) -> bool:
+    """Whether a register tile pays: a broadcast without a reduction reuses little that caches would not give anyway."""
+    return stage.reduction is not None and needs_tiling(stage)
+
+
+def _axis(loop: str) -> str:
+    return loop.rpartition(".")[0]
+
+
+def _part(loop: str) -> int:
+    return int(loop.rpartition(".")[2])
+
+
+class _TilePlan:
+    """The register tile of a stage with reuse: which axis runs in lanes, which in rows, and how many of each."""
+
+    def __init__(self, workload: Workload, stage: Stage, target: Target) -> None:
+        self.workload, self.stage, self.target = workload, stage, target
+        self.lanes = target.lanes(dtype(stage.dtype).bytes)
+        self.across = False
+        self.vector_axis = self._choose_vector()
+        self.row_axis = self._choose_rows()
+        self.rows, self.vectors = self._choose_sizes()
+        self.vector = f"{self.vector_axis.name}.{self._last_part(self.vector_axis)}"
+
+    def _last_part(self, axis: Axis) -> int:
+        return 1
+
+    def _choose_vector(self) -> Axis:
+        last = self.stage.axes[-1] if self.stage.axes else None
+        reduce = [a for a in self.stage.reduce_axes if a.extent >= self.lanes]
+        if last is not None and (last.extent >= self.lanes or not reduce):
+            return last
+        self.across = bool(reduce)
+        if reduce:
+            return reduce[-1]
+        return last if last is not None else self.stage.reduce_axes[-1]
+
+    def _choose_rows(self) -> Axis | None:
+        """The longest axis along which the operand that runs in lanes stays the same."""
+        fixed: set[str] = set()
+        for x in self.stage.reads:
+            if self.vector_axis.name in variables(x):
+                fixed |= {a.name for a in self.stage.axes if a.name not in variables(x)}
+        others = [a for a in self.stage.axes if a.extent > 1 and a is not self.vector_axis]
+        candidates = [a for a in others if a.name in fixed] or others
+        if not candidates:
+            return None
+        enough = [a for a in candidates if a.extent >= 4]
+        return enough[-1] if enough else max(candidates, key=lambda a: a.extent)
+
+    def _choose_sizes(self) -> tuple[int, int]:
+        rows = self.row_axis.extent if self.row_axis is not None else 1
+        if self.across:
+            return self._best(rows, self.stage.axes[-1].extent if self.stage.axes else 1)
+        return self._best(rows, -(-self.vector_axis.extent // self.lanes))
+
+    def _best(self, rows: int, vectors: int) -> tuple[int, int]:
+        """The tile with the fewest cycles for all rows and vectors, leftovers included, that fits the registers."""
+        registers = self.target.vector_registers
+        best, choice = math.inf, (1, 1)
+        for r in range(1, min(rows, registers) + 1):
+            for v in range(1, min(vectors, 6) + 1):
+                if r * v + v + 1 > registers:
+                    continue
+                cycles = 0.0
+                for row, times_row in _leftovers(rows, r):
+                    for vec, times_vec in _leftovers(vectors, v):
+                        cycles += times_row * times_vec * _cycles(row, vec)
+                # of tiles that cost the same, the squarer one reads less
+                cycles *= 1 + 0.02 * (1 / r + 1 / v)
+                if cycles < best:
+                    best, choice = cycles, (r, v)
+        return choice
+
+    def loops(self) -> tuple[list[str], list[str], dict[tuple[str, int], int]]:
+        """(outer loops, register tile, sizes by axis and part)"""
+        stage = self.stage
+        sizes: dict[tuple[str, int], int] = {}
+        tile: list[str] = []
+        reduce = [f"{a.name}.0" for a in stage.reduce_axes]
+        if self.row_axis is not None:
+            sizes[self.row_axis.name, 1] = self.rows
+            tile.append(f"{self.row_axis.name}.1")
+        if self.across:
+            sizes[self.vector_axis.name, 1] = self.lanes
+            if stage.axes and stage.axes[-1] is not self.row_axis:
+                sizes[stage.axes[-1].name, 1] = self.vectors
+                tile.append(f"{stage.axes[-1].name}.1")
+            inner = [*tile, *reduce, self.vector]
+        else:
+            sizes[self.vector_axis.name, 1] = self.vectors * self.lanes
+            inner = [*reduce, *tile, self.vector]
+        outer = self._outer_order()
+        return outer, inner, sizes
+
+    def _outer_order(self) -> list[str]:
+        """Spatial loops; whichever operand is larger is kept in place while the other streams by."""
+        axes = [a for a in self.stage.axes]
+        lane_axis = self.vector_axis if not self.across else (axes[-1] if axes else None)
+        order = [f"{a.name}.0" for a in axes]
+        if lane_axis is None or self.row_axis is None:
+            return order
+        streamed, kept = 0, 0  # bytes of the operands that do not, and do, move with the lanes
+        for x in self.stage.reads:
+            size = self.workload.buffers[x.tensor].bytes
+            if lane_axis.name in variables(x):
+                kept += size
+            else:
+                streamed += size
+        lane = f"{lane_axis.name}.0"
+        panels = -(-lane_axis.extent // max(1, self.vectors * (1 if self.across else self.lanes)))
+        between = [a for a in axes if a is not lane_axis and a is not self.row_axis]
+        repeats = math.prod(a.extent for a in between) or 1
+        rest = [n for n in order if n != lane]
+        shared = [f"{a.name}.0" for a in between if self._moves_both(a)]
+        free = [n for n in rest if n not in shared]
+        if streamed * panels <= kept * repeats:
+            return [*shared, lane, *free]
+        row = f"{self.row_axis.name}.0"
+        return [*shared, *(n for n in free if n != row), lane, row]
+
+    def _moves_both(self, axis: Axis) -> bool:
+        """Whether all operands move along an axis (a batch)."""
+        return all(axis.name in variables(x) for x in self.stage.reads)
+
+    def unroll(self) -> int:
+        innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
+        return innermost if innermost <= 4 else 2
+
+    def parallel(self, outer: list[str]) -> int:
+        """How many outer loops to share among threads."""
+        work = math.prod(a.extent for a in self.stage.all_axes)
+        if work < 1 << 15:
+            return 0
+        steps, count = 1, 0
+        tiles = {self.vector_axis.name: self.vectors * self.lanes}
+        if self.row_axis is not None:
+            tiles[self.row_axis.name] = self.rows
+        for loop in outer:
+            if steps >= _STEPS_PER_THREAD * self.target.cores:
+                break
+            name = _axis(loop)
+            steps *= -(-self.stage.axis(name).extent // tiles.get(name, 1))
+            count += 1
+        return count
+
+
+def _leftovers(total: int, size: int) -> list[tuple[int, int]]:
+    """(size, how often) of the tiles that cover a length."""
+    found = [(size, total // size)] if total >= size else []
+    return found + ([(total % size, 1)] if total % size else [])
+
+
+def _cycles(rows: int, vectors: int) -> float:
+    """Cycles of one reduction step of a tile: FMAs, loads, or waiting for the previous result."""
+    return max(rows * vectors / _PER_CYCLE, (rows + vectors) / _PER_CYCLE, _LATENCY)
+
