@@ -248,6 +248,11 @@ def test_wrong_out(add):
                 add(memory[:6].reshape(2, 3), B, out=out)
 
 
+def test_empty_out_overlaps_nothing():
+    memory = np.zeros(12, np.float32)
+    assert adder((0,))(memory[2:2], memory[3:3], out=memory[2:2]).shape == (0,)
+
+
 def test_numbers_for_rank_0():
     assert adder(())(1.5, 2) == 3.5
     assert adder(())(np.float32(1), np.array(2, np.float32)) == 3

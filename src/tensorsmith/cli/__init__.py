@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
 from tensorsmith.errors import UserError
 
@@ -17,11 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(doctor)
-
-
-@app.callback()
-def _main() -> None:
-    """Keeps `doctor` a subcommand while it is the only one."""
+app.command()(demo)
 
 
 def main() -> None:

@@ -457,10 +457,10 @@ class _Reduction:
         for var in reversed(self.block.reduce):
             if var.name == self.block.vector:
                 continue
-            copies[var.name] = max(1, min(budget, int(var.count)))
-            budget //= int(var.count) if budget >= int(var.count) else budget or 1
-            if copies[var.name] < int(var.count):
-                budget = 1
+            count = max(1, int(var.count))
+            copies[var.name] = min(budget, count)
+            budget = budget // count if budget >= count else 1  # a loop that is left stops the unrolling around it
+            budget = max(1, budget)
         return copies
 
     def _level(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:

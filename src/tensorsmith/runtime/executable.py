@@ -275,14 +275,15 @@ class Executable:
 
     def _check_overlap(self, inputs: list[np.ndarray], results: list[np.ndarray]) -> None:
         """All are contiguous, so each is one range of memory."""
-        ranges = [(start := data_pointer(array), start + array.nbytes) for array in inputs + results]
-        for n, (start, end) in enumerate(ranges[len(inputs) :]):
-            for m, (other_start, other_end) in enumerate(ranges[: len(inputs) + n]):
-                if max(start, other_start) < min(end, other_end):
-                    other = (*self.inputs, *self.outputs)[m].name
-                    raise UserError(
-                        f"out for {self.outputs[n].name} overlaps the memory of {other}; give an array of its own"
-                    )
+        others = [(start := data_pointer(array), start + array.nbytes) for array in inputs]
+        for argument, array in zip(self.outputs, results):
+            start = data_pointer(array)
+            end = start + array.nbytes
+            for other_start, other_end in others:
+                if max(start, other_start) < min(end, other_end):  # false for empty arrays
+                    other = (*self.inputs, *self.outputs)[others.index((other_start, other_end))].name
+                    raise UserError(f"out for {argument.name} overlaps the memory of {other}; give an array of its own")
+            others.append((start, end))
 
     def _random(self) -> list[np.ndarray]:
         generator = np.random.default_rng(0)

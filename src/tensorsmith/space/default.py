@@ -8,7 +8,7 @@ What is left is nested row by row: reductions run in lanes along the row, and st
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
@@ -32,6 +32,7 @@ from tensorsmith.target import Target
 
 _LATENCY = 4  # cycles from one FMA to the next one that needs its result
 _PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
+_READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
 _STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
 
 
@@ -221,6 +222,8 @@ class _Default:
         """A stage with reuse; `outer` is its elementwise reader, or itself."""
         plan = _TilePlan(self.now, stage, self.target)
         loops, tile, sizes = plan.loops()
+        copied = self._copy_operand(plan, loops, tile)
+        stage, outer = self.now.stage(stage.name), self.now.stage(outer.name)
         packed = tuple(x.tensor for x in stage.reads if self._packable(stage, x))
         names = {a.name: b.name for a, b in zip(stage.axes, outer.axes)}
         fused = outer.name != stage.name
@@ -252,6 +255,25 @@ class _Default:
                 self.decisions[f"{stage.name}.{axis}.{part}"] = size
         self.decisions[f"{stage.name}.unroll"] = plan.unroll()
         self.decisions[f"{outer.name}.parallel"] = plan.parallel(loops)
+        if copied is not None:
+            self.nests[copied.stage] = replace(copied, follows=stage.name)
+            self.decisions[f"{copied.stage}.parallel"] = len(copied.outer)
+
+    def _copy_operand(self, plan: _TilePlan, loops: list[str], tile: list[str]) -> Nest | None:
+        """A copy, in loop order, of an operand that is not constant but read often enough to pay for it."""
+        if plan.across or plan.row_tiles() < _READS_FOR_A_COPY:
+            return None
+        for read in plan.stage.reads:
+            buffer = self.now.buffers[read.tensor]
+            lanes_run = plan.vector_axis.name in variables(read)
+            if not lanes_run or buffer.constant or buffer.bytes <= self.target.l1_bytes // 2:
+                continue
+            if self._try(Rewrite("cache_read", plan.stage.name, read.tensor)):
+                copy = self.now.stage(f"{read.tensor}.pack")
+                names = {a.name for a in copy.axes}
+                own = [n for n in loops + tile if _axis(n) in names and n != plan.vector]
+                return Nest(copy.name, f"{' '.join(own)} | {plan.vector}", vector=plan.vector)
+        return None
 
     def _packable(self, stage: Stage, read: Load) -> bool:
         buffer = self.now.buffers[read.tensor]
@@ -282,10 +304,11 @@ class _TilePlan:
         self.vector_axis = self._choose_vector()
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
-        self.vector = f"{self.vector_axis.name}.{self._last_part(self.vector_axis)}"
+        self.vector = f"{self.vector_axis.name}.1"
 
-    def _last_part(self, axis: Axis) -> int:
-        return 1
+    def row_tiles(self) -> int:
+        """How many tiles there are along the rows."""
+        return -(-self.row_axis.extent // self.rows) if self.row_axis is not None else 1
 
     def _choose_vector(self) -> Axis:
         last = self.stage.axes[-1] if self.stage.axes else None
@@ -328,8 +351,6 @@ class _TilePlan:
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
                         cycles += times_row * times_vec * _cycles(row, vec)
-                # of tiles that cost the same, the squarer one reads less
-                cycles *= 1 + 0.02 * (1 / r + 1 / v)
                 if cycles < best:
                     best, choice = cycles, (r, v)
         return choice
@@ -340,9 +361,13 @@ class _TilePlan:
         sizes: dict[tuple[str, int], int] = {}
         tile: list[str] = []
         reduce = [f"{a.name}.0" for a in stage.reduce_axes]
+        blocks = self._row_blocks()
         if self.row_axis is not None:
-            sizes[self.row_axis.name, 1] = self.rows
-            tile.append(f"{self.row_axis.name}.1")
+            last = 1 if blocks == 1 else 2
+            sizes[self.row_axis.name, last] = self.rows
+            if blocks > 1:
+                sizes[self.row_axis.name, 1] = blocks
+            tile.append(f"{self.row_axis.name}.{last}")
         if self.across:
             sizes[self.vector_axis.name, 1] = self.lanes
             if stage.axes and stage.axes[-1] is not self.row_axis:
@@ -353,7 +378,26 @@ class _TilePlan:
             sizes[self.vector_axis.name, 1] = self.vectors * self.lanes
             inner = [*reduce, *tile, self.vector]
         outer = self._outer_order()
+        if blocks > 1 and self.row_axis is not None:
+            # a block of rows stays in the second cache while all panels of the other operand pass by
+            row = f"{self.row_axis.name}.0"
+            lane = f"{self.vector_axis.name}.0"
+            outer = [n for n in outer if n not in (row, lane)] + [row, lane, f"{self.row_axis.name}.1"]
         return outer, inner, sizes
+
+    def _row_blocks(self) -> int:
+        """Tiles in a block of rows that fits half of the second cache; 1 where blocks do not pay."""
+        if self.across or self.row_axis is None:
+            return 1
+        reads = [x for x in self.stage.reads if self.row_axis.name in variables(x)]
+        lane = [x for x in self.stage.reads if self.vector_axis.name in variables(x)]
+        if any(self.workload.buffers[x.tensor].constant for x in lane) or len(reads) != 1:
+            return 1
+        if any(a.name not in variables(reads[0]) for a in self.stage.reduce_axes):
+            return 1
+        depth = math.prod(a.extent for a in self.stage.reduce_axes) * dtype(self.stage.dtype).bytes
+        fit = max(1, self.target.l2_bytes // 2 // max(1, depth * self.rows))
+        return 1 if fit >= self.row_tiles() else max(1, -(-self.row_tiles() // (-(-self.row_tiles() // fit))))
 
     def _outer_order(self) -> list[str]:
         """Spatial loops; whichever operand is larger is kept in place while the other streams by."""
@@ -402,7 +446,10 @@ class _TilePlan:
             if steps >= _STEPS_PER_THREAD * self.target.cores:
                 break
             name = _axis(loop)
-            steps *= -(-self.stage.axis(name).extent // tiles.get(name, 1))
+            if self.row_axis is not None and name == self.row_axis.name and self._row_blocks() > 1:
+                steps *= -(-self.row_tiles() // self._row_blocks())
+            else:
+                steps *= -(-self.stage.axis(name).extent // tiles.get(name, 1))
             count += 1
         return count
 
@@ -414,6 +461,10 @@ def _leftovers(total: int, size: int) -> list[tuple[int, int]]:
 
 
 def _cycles(rows: int, vectors: int) -> float:
-    """Cycles of one reduction step of a tile: FMAs, loads, or waiting for the previous result."""
-    return max(rows * vectors / _PER_CYCLE, (rows + vectors) / _PER_CYCLE, _LATENCY)
+    """Cycles of one reduction step of a tile: FMAs, loads, or waiting for the previous result; and what every step costs.
+
+    The small terms (for loads that miss the first cache, and for the loop) were fitted to measured tiles.
+    """
+    loads = rows + vectors
+    return max(rows * vectors / _PER_CYCLE, loads / _PER_CYCLE, _LATENCY) + 0.05 * loads + 0.3
 

@@ -1,0 +1,35 @@
+# `make demo` and `make test` set up everything they need in .venv; nothing else has to be installed but Python 3.10+.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-long bench lint clean
+
+$(VENV)/.dev: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	touch $@
+
+demo: $(VENV)/.dev          ## compile a small network layer and show its speed-up
+	$(BIN)/tensorsmith demo
+
+test: $(VENV)/.dev          ## the tests; under 15 minutes on 2 cores
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
+
+test-long: $(VENV)/.dev     ## thousands of random programs
+	$(BIN)/python -m pytest -m long -n 2 --dist worksteal
+
+bench: $(VENV)/.bench       ## side by side with PyTorch, against the FMA peak
+	$(BIN)/python benchmarks/codegen.py
+
+lint: $(VENV)/.dev          ## ruff and mypy
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
