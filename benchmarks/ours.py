@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from harness import Repeated
 
+from harness import Repeated
 from tensorsmith.runtime import executable as runtime
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import peers_numpy
 
+import peers_numpy
 from tensorsmith.ops.catalogue import Case
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from formulations import convolutions
 from onnx import TensorProto, helper, numpy_helper
-from peers_numpy import EPSILON
 
+from formulations import convolutions
+from peers_numpy import EPSILON
 from tensorsmith.ops.catalogue import Case
 
 Form = tuple[str, Callable[[], object], Callable[[], np.ndarray]]

@@ -1,16 +1,17 @@
-"""PyTorch's forms of a case: eager in each layout, oneDNN with its weights packed beforehand, torch.compile if asked."""
+"""PyTorch's forms of a case: eager in each layout, oneDNN with weights packed beforehand, torch.compile if asked."""
 
 from __future__ import annotations
 
 import environment  # noqa: F401  before torch
+
 import torch  # isort: skip
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+
 from formulations import Convolution, convolutions
 from peers_numpy import EPSILON
-
 from tensorsmith.ops.catalogue import Case
 
 F = torch.nn.functional

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import Comparison, geometric_mean
 from rich.console import Console
 from rich.table import Table
+
+from harness import Comparison, geometric_mean
 
 Row = dict[str, Any]
 OURS = "tensorsmith"

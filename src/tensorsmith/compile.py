@@ -61,9 +61,7 @@ def _pack(packed: PackedRead, array: np.ndarray[Any, Any]) -> np.ndarray[Any, An
     return result
 
 
-def compile(
-    computation: Workload | Sequence[Tensor], *, target: Target | None = None, name: str | None = None
-) -> Executable:
+def compile(computation: Workload | Sequence[Tensor], *, target: Target | None = None, name: str | None = None) -> Executable:
     """An executable without any search: the default schedule, from the target's facts alone.
 
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, or a `Workload`. Bind constants with

@@ -29,15 +29,13 @@ def demo() -> None:
         workload = catalogue.get(name).workload()
         inputs = random_inputs(workload, 0)
         constants = {b.name: inputs[b.name] for b in workload.inputs if b.constant}
-        others = {b.name: inputs[b.name] for b in workload.inputs if not b.constant}
+        others = [inputs[b.name] for b in workload.inputs if not b.constant]
         kernel = compile(workload).bind(**constants)
         plain = build(plain_candidate(workload)).bind(**constants)
-        problem = difference(workload, workload.outputs[0], np.asarray(kernel(**others)), _want(workload, inputs))
-        slow, fast = plain.benchmark(**others).best, kernel.benchmark(**others).best
+        problem = difference(workload, workload.outputs[0], np.asarray(kernel(*others)), _want(workload, inputs))
+        slow, fast = plain.benchmark(*others).best, kernel.benchmark(*others).best
         share = flops(workload) / fast / peak
-        table.add_row(
-            name, _time(slow), _time(fast), f"{slow / fast:.0f}x", f"{share:.0%}", "ok" if problem is None else problem
-        )
+        table.add_row(name, _time(slow), _time(fast), f"{slow / fast:.0f}x", f"{share:.0%}", "ok" if problem is None else problem)
         first = first or kernel
     assert first is not None
     console.print("The first layer as a loop program (kernel.program):\n")

@@ -16,7 +16,18 @@ from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.runtime.pool import measure_region_overhead
 from tensorsmith.target import Target, native
 
-_PACKAGES = ("tensorsmith", "numpy", "llvmlite", "lightgbm", "rich", "typer", "onnx", "torch", "onnxruntime", "openvino")
+_PACKAGES = (
+    "tensorsmith",
+    "numpy",
+    "llvmlite",
+    "lightgbm",
+    "rich",
+    "typer",
+    "onnx",
+    "torch",
+    "onnxruntime",
+    "openvino",
+)
 _FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "neon", "sve")
 _SELF_TEST = ("C2D-small", "GMM-small", "ConvLayer-small", "softmax-small", "T2D-small", "matmul-i32-small")
 

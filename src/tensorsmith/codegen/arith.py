@@ -231,9 +231,7 @@ class Arithmetic:
 
     def float_to_int(self, to: str, a: Value) -> Value:
         """Truncates towards zero; what does not fit wraps from the i64 (or, beyond that, is anything but never a trap)."""
-        wide = "i64" if dtype(to).bytes < 4 else to
-        if dtype(to).bytes < 4:
-            wide = "i32"
+        wide = "i32" if dtype(to).bytes < 4 else to
         type_ = type_text(wide, a.lanes)
         cast = self.f.op(f"fptosi {a} to {type_}", wide, a.lanes)
         safe = self.f.op(f"freeze {type_} {cast.text}", wide, a.lanes)

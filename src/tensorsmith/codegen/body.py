@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Union
 
 from tensorsmith.codegen.arith import Arithmetic
 from tensorsmith.codegen.irtext import Function, Value, const, i64, storage_type, type_text
@@ -19,7 +18,7 @@ from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
 from tensorsmith.space.analysis import flat_offset
 
-Bound = Union[Value, int]  # a loop variable's value: known when the code runs, or now
+Bound = Value | int  # a loop variable's value: known when the code runs, or now
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,7 @@ class Storage:
 class BodyEmitter:
     """Evaluates expressions of one block at its points."""
 
-    def __init__(
-        self, function: Function, arithmetic: Arithmetic, program: Program, storage: Mapping[str, Storage]
-    ) -> None:
+    def __init__(self, function: Function, arithmetic: Arithmetic, program: Program, storage: Mapping[str, Storage]) -> None:
         self.f = function
         self.arith = arithmetic
         self.program = program
@@ -154,9 +151,7 @@ class BodyEmitter:
         b = self.value(e.b, block, env, lanes, outside)
         return self.arith.select(cond, a, b)
 
-    def condition(
-        self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None
-    ) -> Value | bool:
+    def condition(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value | bool:
         """A condition: decided now where the loop variables in it are numbers or it is known to hold, else a value."""
         if isinstance(e, Const):
             return bool(e.value)
@@ -210,7 +205,15 @@ class BodyEmitter:
             return self._gather(e, block, env, lanes, mask)
         needs = None if safe else mask
         running, constant, step = self.linear(form, env, lanes)
-        key = ("load", e.tensor, running.text if running else "", constant, step, lanes if step else None, needs and needs.text)
+        key = (
+            "load",
+            e.tensor,
+            running.text if running else "",
+            constant,
+            step,
+            lanes if step else None,
+            needs and needs.text,
+        )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
 
     def offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
@@ -230,7 +233,7 @@ class BodyEmitter:
             return total, True
         shape, bounds = self.program.workload.buffers[e.tensor].shape, block.stage.bounds()
         ranges = [bounds.range(index) for index in e.indices]
-        safe = all(r is not None and 0 <= r[0] and r[1] < extent for r, extent in zip(ranges, shape))
+        safe = all(r is not None and r[0] >= 0 and r[1] < extent for r, extent in zip(ranges, shape))
         total = Linear()
         for index, stride, origin in zip(e.indices, strides, buffer.origin):
             form = affine(index)
@@ -262,9 +265,7 @@ class BodyEmitter:
             return base
         return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")
 
-    def _load(
-        self, e: Load, running: Value | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None
-    ) -> Value:
+    def _load(self, e: Load, running: Value | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None) -> Value:
         name = e.dtype
         if lanes is None:
             pointer = self.pointer(e.tensor, running, constant)
@@ -298,9 +299,7 @@ class BodyEmitter:
             on = self.arith.binary("and", every, on) if short else every
         passed = const(0, _stored(name), lanes.width)
         suffix = f"v{lanes.width}{'f' if dtype(_stored(name)).kind == 'f' else 'i'}{dtype(_stored(name)).bytes * 8}"
-        self.arith.declarations.add(
-            f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{lanes.width} x i1>, {stored})"
-        )
+        self.arith.declarations.add(f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{lanes.width} x i1>, {stored})")
         loaded = self.f.op(
             f"call {stored} @llvm.masked.load.{suffix}.p0({pointer}, i32 {_align(name)}, {on}, {passed})",
             _stored(name), lanes.width,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tensorsmith.codegen.arith import Arithmetic
 from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
-from tensorsmith.codegen.tile import Remaining, Remainders, TileEmitter
+from tensorsmith.codegen.tile import Remainders, Remaining, TileEmitter
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
@@ -260,8 +260,10 @@ class _Work:
             self._nodes(node.body, {**env, var.name: position}, {**left, var.axis: inside}, _stage(node))
             return []
 
-        known = isinstance(trips, int)
-        self.f.loop(i64(0), i64(trips) if isinstance(trips, int) else trips, 1, [], step, runs=known and trips > 0)
+        if isinstance(trips, int):
+            self.f.loop(i64(0), i64(trips), 1, [], step, runs=trips > 0)
+        else:
+            self.f.loop(i64(0), trips, 1, [], step)
 
 
 def buffer_shape(b: ProgramBuffer) -> tuple[int, ...]:

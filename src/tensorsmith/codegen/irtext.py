@@ -156,7 +156,11 @@ class Function:
         return [self.phi([(old, before), (new, latch)]) for old, new in zip(state, result)]
 
     def choose(
-        self, cond: Value, yes: Callable[[], list[Value]], no: Callable[[], list[Value]] | None, otherwise: Sequence[Value] = ()
+        self,
+        cond: Value,
+        yes: Callable[[], list[Value]],
+        no: Callable[[], list[Value]] | None,
+        otherwise: Sequence[Value] = (),
     ) -> list[Value]:
         """A two-way branch; without `no` the other way keeps `otherwise`."""
         yes_label, no_label, after = self.label(), self.label(), self.label()

@@ -114,9 +114,7 @@ class TileEmitter:
         """A block, in a variant for every size its tile can have here."""
         self._variant(block, env, left, list(block.tile), {})
 
-    def _variant(
-        self, block: Block, env: dict[str, Bound], left: Remainders, todo: list[LoopVar], sizes: dict[str, int]
-    ) -> None:
+    def _variant(self, block: Block, env: dict[str, Bound], left: Remainders, todo: list[LoopVar], sizes: dict[str, int]) -> None:
         if not todo:
             self._tile(block, env, left, sizes)
             return
@@ -325,7 +323,6 @@ class TileEmitter:
             part = self.arith.piece(value, start, width)
             self.f.line(f"store {part}, {self.body.pointer(stage.name, running, constant + start * step)}, align {align}")
 
-
     def position(self, block: Block) -> Linear:
         """Where a block's elements go, in elements from the start of its buffer."""
         buffer = self.program.buffers[block.stage.name]
@@ -530,9 +527,7 @@ class _Reduction:
             if len(possible) == 1:
                 return self._partial(var, env, state, possible[0])
             is_it = self.f.op(f"icmp eq i64 {remaining.now.text}, {possible[0]}", "bool")  # type: ignore[union-attr]
-            return self.f.choose(
-                is_it, lambda: self._partial(var, env, state, possible[0]), lambda: choose(possible[1:])
-            )
+            return self.f.choose(is_it, lambda: self._partial(var, env, state, possible[0]), lambda: choose(possible[1:]))
 
         return choose(remaining.possible)
 

@@ -253,8 +253,7 @@ class Body:
         values = rare()
         self.lines += ["  br label %done", "done:"]
         return [
-            self.emit(v.type, f"phi {self.vector(v.type)} [ {v.text}, %rare ], [ {u.text}, %entry ]")
-            for v, u in zip(values, usual)
+            self.emit(v.type, f"phi {self.vector(v.type)} [ {v.text}, %rare ], [ {u.text}, %entry ]") for v, u in zip(values, usual)
         ]
 
 
@@ -590,9 +589,7 @@ def _power_f64(b: Body, x: Value, y: Value) -> Value:
     quotient = top / bottom
     s = (quotient, (b.fma(-quotient, bottom, top) - quotient * bottom_low) / bottom)
     square = _product(b, s, s)
-    series = _sum(
-        b.const(TWO_THIRDS, "double"), square[0] * b.polynomial(square[0], POW_LOG), b.const(TWO_THIRDS_REST, "double")
-    )
+    series = _sum(b.const(TWO_THIRDS, "double"), square[0] * b.polynomial(square[0], POW_LOG), b.const(TWO_THIRDS_REST, "double"))
     cubic = _product(b, _product(b, s, square), series)
     log_m = _sum(s[0] * 2.0, cubic[0], b.fma(s[1], 2.0, cubic[1]))
     log_x = _sum(k * LN2_SHORT, log_m[0], b.fma(k, LN2_REST, log_m[1]))

@@ -41,9 +41,7 @@ class Tensor:
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
-            raise UserError(
-                f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, got {len(items)} indices"
-            )
+            raise UserError(f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, got {len(items)} indices")
         return Load(self.name, tuple(_index(self, i) for i in items), self.dtype, self)
 
     def __str__(self) -> str:

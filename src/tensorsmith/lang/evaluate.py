@@ -45,8 +45,7 @@ def evaluate(workload: Workload, inputs: Mapping[str, Array], *, precise: bool =
         array = np.asarray(inputs[buffer.name])
         if array.shape != buffer.shape or array.dtype != dtype(buffer.dtype).numpy:
             raise UserError(
-                f"input {buffer.name} is {array.dtype}{list(array.shape)}, "
-                f"not {dtype(buffer.dtype).numpy}{list(buffer.shape)}"
+                f"input {buffer.name} is {array.dtype}{list(array.shape)}, not {dtype(buffer.dtype).numpy}{list(buffer.shape)}"
             )
         arrays[buffer.name] = array
     with np.errstate(all="ignore"):
@@ -109,9 +108,7 @@ def _blocks(stage: Stage, size: Callable[[list[int]], int], limit: int) -> Itera
     while size(steps) > limit and any(s > 1 for s in steps):
         halved = [[*steps[:d], (s + 1) // 2, *steps[d + 1 :]] for d, s in enumerate(steps) if s > 1]
         steps = min(halved, key=size)
-    spans = [
-        [(low, min(low + step, a.extent)) for low in range(0, a.extent, step)] for a, step in zip(stage.all_axes, steps)
-    ]
+    spans = [[(low, min(low + step, a.extent)) for low in range(0, a.extent, step)] for a, step in zip(stage.all_axes, steps)]
     return iter(itertools.product(*spans))
 
 

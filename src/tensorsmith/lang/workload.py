@@ -274,9 +274,7 @@ def _check_stage(workload: Workload, stage: Stage) -> None:
     names = [a.name for a in stage.all_axes]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(
-                f"stage {stage.name}: the axis name {name!r} is used twice; give the reduce axis another name"
-            )
+            raise UserError(f"stage {stage.name}: the axis name {name!r} is used twice; give the reduce axis another name")
     for a in stage.all_axes:
         if a.extent < 0:
             raise UserError(f"stage {stage.name}: axis {a.name} has the negative extent {a.extent}")

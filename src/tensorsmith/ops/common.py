@@ -17,9 +17,7 @@ Padding = int | Sequence[int | tuple[int, int]]
 SPATIAL = {1: ("l",), 2: ("h", "w"), 3: ("d", "h", "w")}
 
 
-def compute_named(
-    shape: Sequence[int], axes: Sequence[str], body: Callable[[tuple[Expr, ...]], ExprLike], name: str
-) -> Tensor:
+def compute_named(shape: Sequence[int], axes: Sequence[str], body: Callable[[tuple[Expr, ...]], ExprLike], name: str) -> Tensor:
     """`compute` for a body written for any rank: it takes the tuple of axes, which get the names given."""
 
     def spread(*indices: Expr) -> ExprLike:
@@ -68,6 +66,4 @@ def normal_axis(axis: int, rank: int, what: str) -> int:
 
 def check_rank(tensor: Tensor, rank: int, what: str, layout: str) -> None:
     if len(tensor.shape) != rank:
-        raise UserError(
-            f"{what}: {tensor.name} has the shape {list(tensor.shape)}; expected {rank} dimensions, {layout}"
-        )
+        raise UserError(f"{what}: {tensor.name} has the shape {list(tensor.shape)}; expected {rank} dimensions, {layout}")

@@ -64,9 +64,7 @@ def window_extents(
     for n, k, s, (before, after), d in zip(shape, kernel, stride, pairs, dilation):
         free = n + before + after - (d * (k - 1) + 1)
         if free < 0:
-            raise UserError(
-                f"{name}: the window spans {d * (k - 1) + 1} elements, the padded input {n + before + after}"
-            )
+            raise UserError(f"{name}: the window spans {d * (k - 1) + 1} elements, the padded input {n + before + after}")
         result.append(free // s + 1)
     return result
 
@@ -86,9 +84,7 @@ def conv(
     strides, dilations = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
     pairs = pad_pairs(padding, rank)
     *kernel, ci, co = weight.shape
-    dilations = tuple(
-        d if k > 1 else 1 for d, k in zip(dilations, kernel)
-    )  # one tap: the same convolution, the same key
+    dilations = tuple(d if k > 1 else 1 for d, k in zip(dilations, kernel))  # one tap: the same convolution, the same key
     if groups < 1 or co % groups or ci * groups != x.shape[-1]:
         raise UserError(
             f"{name}: {x.name} has {x.shape[-1]} channels, {weight.name} takes {ci} in each of {groups} groups "
@@ -193,9 +189,7 @@ def depthwise_conv2d(
     return compute((x.shape[0], *out, x.shape[3]), body, name=name)
 
 
-def capsule_conv2d(
-    x: Tensor, weight: Tensor, stride: PerDimension = 1, padding: Padding = 0, name: str = "capsule"
-) -> Tensor:
+def capsule_conv2d(x: Tensor, weight: Tensor, stride: PerDimension = 1, padding: Padding = 0, name: str = "capsule") -> Tensor:
     """x (N, H, W, P, R, CI), weight (KH, KW, R, Q, CI, CO) -> (N, H', W', P, Q, CO): a product of P x R and R x Q
     capsule matrices in place of the product of elements."""
     check_rank(x, 6, name, "(N, H, W, P, R, CI)")

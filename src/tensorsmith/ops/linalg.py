@@ -17,9 +17,7 @@ def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = 
     return _product(a, b, transpose_a, transpose_b, name)
 
 
-def batch_matmul(
-    a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False, name: str = "batch_matmul"
-) -> Tensor:
+def batch_matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False, name: str = "batch_matmul") -> Tensor:
     """(..., N, K) x (..., K, M) -> (..., N, M), the leading dimensions broadcast."""
     for x in (a, b):
         if len(x.shape) < 2:
@@ -27,9 +25,7 @@ def batch_matmul(
     return _product(a, b, transpose_a, transpose_b, name)
 
 
-def dense(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, transposed: bool = False, name: str = "dense"
-) -> Tensor:
+def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, transposed: bool = False, name: str = "dense") -> Tensor:
     """(..., K) x (K, M) + (M) -> (..., M). A `transposed` weight is (M, K)."""
     check_rank(weight, 2, name, "(M, K)" if transposed else "(K, M)")
     depth, columns = reversed(weight.shape) if transposed else weight.shape

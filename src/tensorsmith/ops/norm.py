@@ -90,7 +90,5 @@ def batch_norm(x: Tensor, scale: Tensor, shift: Tensor, name: str = "batch_norm"
 
 def _per_channel(f: Callable[[Expr, Expr], Expr], x: Tensor, channel: Tensor, name: str) -> Tensor:
     if channel.shape != x.shape[-1:]:
-        raise UserError(
-            f"{name}: {channel.name} has the shape {list(channel.shape)}; {x.name} has {x.shape[-1]} channels"
-        )
+        raise UserError(f"{name}: {channel.name} has the shape {list(channel.shape)}; {x.name} has {x.shape[-1]} channels")
     return apply(f, x, channel, name=name)

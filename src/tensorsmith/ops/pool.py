@@ -92,9 +92,7 @@ def _windows(
     dilations = per_dimension(dilation, rank, "dilation")
     pairs = pad_pairs(padding, rank)
     if any(max(pair) >= d * (k - 1) + 1 for pair, k, d in zip(pairs, kernels, dilations)):
-        raise UserError(
-            f"{name}: padding {pairs} must be smaller than the kernel {kernels}, or a window is all padding"
-        )
+        raise UserError(f"{name}: padding {pairs} must be smaller than the kernel {kernels}, or a window is all padding")
     if ceil_mode:
         pairs = _overhang(x.shape[1:-1], kernels, strides, pairs, dilations)
     out = window_extents(x.shape[1:-1], kernels, strides, pairs, dilations, name)
@@ -109,9 +107,7 @@ def _windows(
     return compute_named((x.shape[0], *out, x.shape[-1]), ("n", *SPATIAL[rank], "c"), body, name)
 
 
-def _overhang(
-    shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pairs: Pairs, dilation: Sequence[int]
-) -> Pairs:
+def _overhang(shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pairs: Pairs, dilation: Sequence[int]) -> Pairs:
     """More padding after the end, for windows that hang over it but start inside the input or the padding before it."""
     result = []
     for n, k, s, (before, after), d in zip(shape, kernel, stride, pairs, dilation):

@@ -39,9 +39,7 @@ def tbm(query: Tensor, key: Tensor, name: str = "tbm") -> Tensor:
     check_rank(key, 4, name, "(batch, length, heads, dim)")
     batch, length, heads, dim = query.shape
     if (batch, heads, dim) != (key.shape[0], key.shape[2], key.shape[3]):
-        raise UserError(
-            f"{name}: {query.name} {list(query.shape)} and {key.name} {list(key.shape)} differ in more than length"
-        )
+        raise UserError(f"{name}: {query.name} {list(query.shape)} and {key.name} {list(key.shape)} differ in more than length")
     q = compute((batch, heads, length, dim), lambda b, h, i, d: query[b, i, h, d], name=f"{name}_query")
     k = compute((batch, heads, dim, key.shape[1]), lambda b, h, d, i: key[b, i, h, d], name=f"{name}_key")
     return batch_matmul(q, k, name=name)

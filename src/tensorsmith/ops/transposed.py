@@ -136,9 +136,7 @@ def transposed_conv(
         )
     shape = [x.shape[0], *(e for p in plan for e in (p.rows, p.stride)), channels_out]
     axes = ["n", *(f"{a}{part}" for a in letters for part in ("q", "r")), "co"]
-    phases = compute_named(
-        shape, axes, lambda i: product(i[0], list(zip(i[1:-1:2], i[2:-1:2])), i[-1]), f"{name}_phases"
-    )
+    phases = compute_named(shape, axes, lambda i: product(i[0], list(zip(i[1:-1:2], i[2:-1:2])), i[-1]), f"{name}_phases")
 
     def gather(i: tuple[Expr, ...]) -> Expr:
         places = [e for p, h in zip(plan, i[1:-1]) for e in _place(p, h)]

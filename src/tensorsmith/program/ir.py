@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Union
 
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.linear import Linear, Num
@@ -111,7 +110,7 @@ class Loop:
     body: tuple[Node, ...]
 
 
-Node = Union[Loop, Block]
+Node = Loop | Block
 
 
 @dataclass(frozen=True)

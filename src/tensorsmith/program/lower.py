@@ -76,9 +76,7 @@ class _Lowering:
             counts = split(length, [self.decisions[f"{stage.name}.{axis.name}.{p}"] for p in range(1, parts)])
             stride: Num = 1
             for p in reversed(range(parts)):
-                var = LoopVar(
-                    f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, counts[p], stride, axis.name in reduce_names
-                )
+                var = LoopVar(f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, counts[p], stride, axis.name in reduce_names)
                 variables[f"{axis.name}.{p}"] = var
                 local = local + Linear({var.name: stride})
                 stride = stride * counts[p]
@@ -169,7 +167,8 @@ class _Lowering:
             if form is None:
                 region[axis.name] = (Linear(), axis.extent)
                 continue
-            start, length = Linear({}, form.offset), 1
+            start = Linear({}, form.offset)
+            length: Num = 1
             for name, coefficient in form.terms.items():
                 origin, count = seen[name]
                 start = start + origin.scaled(coefficient)
@@ -316,7 +315,7 @@ def _within(part: tuple[Linear, Num], extent: int, ranges: dict[str, Num]) -> tu
     """A region cut to its axis; the whole axis where the region would cover it or could start before it."""
     start, length = part
     if isinstance(length, int):
-        lowest = start.offset + sum(min(0, c * (ranges[n] - 1)) for n, c in start.terms.items())  # type: ignore[type-var]
+        lowest = start.offset + sum(min(0, c * (ranges[n] - 1)) for n, c in start.terms.items())
         if length >= extent or lowest < 0:
             return Linear(), extent
         return part

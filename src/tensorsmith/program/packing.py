@@ -34,5 +34,3 @@ def pack(packed: PackedRead, array: Array) -> Array:
     shape = tuple(int(v.count) for v in packed.loops)
     picked = np.broadcast_to(array[tuple(clipped)], shape)
     return np.ascontiguousarray(np.where(inside, picked, np.zeros((), array.dtype)))
-
-

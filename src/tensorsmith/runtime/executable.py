@@ -118,9 +118,7 @@ class Executable:
         self._checks = tuple((a, a.shape, a.numpy_dtype) for a in self.inputs)
         self._output_checks = tuple((a, a.shape, a.numpy_dtype) for a in self.outputs)
         slots = {argument.name: slot for slot, argument in enumerate(inputs)}
-        self._slots = tuple(slots[a.name] for a in self.inputs) + tuple(
-            range(len(inputs), len(inputs) + len(self.outputs))
-        )
+        self._slots = tuple(slots[a.name] for a in self.inputs) + tuple(range(len(inputs), len(inputs) + len(self.outputs)))
         self._packed = tuple((n, self._packers[a.name]) for n, a in enumerate(self.inputs) if a.name in self._packers)
         self._frames: list[_Frame] = []  # not in use now; a list's pop and append are atomic
 
@@ -157,9 +155,7 @@ class Executable:
             constants=self.constants, packers=self._packers, bound=bound, **self._texts,
         )  # fmt: skip
 
-    def benchmark(
-        self, *args: Any, min_seconds: float = 0.2, rounds: int = 10, threads: int | None = None, **named: Any
-    ) -> Timing:
+    def benchmark(self, *args: Any, min_seconds: float = 0.2, rounds: int = 10, threads: int | None = None, **named: Any) -> Timing:
         """Time the code alone: no argument checks, no packing, no Python between calls. Takes about `min_seconds`.
 
         Without arguments the inputs are random, integers all ones. `threads` runs it on another pool than the default.
@@ -265,9 +261,7 @@ class Executable:
             names = ", ".join(argument.name for argument in self.outputs)
             raise UserError(f"out has {len(given)} arrays, {self.name} has {len(self.outputs)} outputs ({names})")
         results = [
-            x
-            if type(x) is np.ndarray and x.dtype is dtype and x.shape == shape and x.flags.carray
-            else _accept_output(argument, x)
+            x if type(x) is np.ndarray and x.dtype is dtype and x.shape == shape and x.flags.carray else _accept_output(argument, x)
             for (argument, shape, dtype), x in zip(self._output_checks, given)
         ]
         self._check_overlap(inputs, results)

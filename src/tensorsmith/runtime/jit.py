@@ -254,6 +254,4 @@ def _explain(message: str, ir_text: str) -> str:
 # A fork while another thread compiles must not leave LLVM's lock taken in the child.
 _llvm_lock = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
 if _llvm_lock is not None and hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_llvm_lock.acquire, after_in_parent=_llvm_lock.release, after_in_child=_llvm_lock.release
-    )
+    os.register_at_fork(before=_llvm_lock.acquire, after_in_parent=_llvm_lock.release, after_in_child=_llvm_lock.release)

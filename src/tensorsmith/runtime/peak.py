@@ -97,12 +97,9 @@ def _fma_ir(lanes: int, chains: int) -> str:
     phis = "\n".join(f"  %a{c} = phi {vector} [ %start{c}, %entry ], [ %b{c}, %loop ]" for c in range(chains))
     starts = "\n".join(f"  %start{c} = fadd {vector} %zero, splat (float {c + 1}.0)" for c in range(chains))
     steps = "\n".join(
-        f"  %b{c} = call {vector} @llvm.fmuladd.v{lanes}f32({vector} %a{c}, {vector} %x, {vector} %y)"
-        for c in range(chains)
+        f"  %b{c} = call {vector} @llvm.fmuladd.v{lanes}f32({vector} %a{c}, {vector} %x, {vector} %y)" for c in range(chains)
     )
-    sums = "\n".join(
-        f"  %s{c} = fadd {vector} {f'%s{c - 1}' if c else 'zeroinitializer'}, %b{c}" for c in range(chains)
-    )
+    sums = "\n".join(f"  %s{c} = fadd {vector} {f'%s{c - 1}' if c else 'zeroinitializer'}, %b{c}" for c in range(chains))
     return f"""
 define void @fma(ptr %ctx, i64 %begin, i64 %end, i64 %thread) {{
 entry:

@@ -1,7 +1,7 @@
 """The default schedule: a decent candidate for any workload from the target's facts alone, without a search.
 
-Cheap stages are inlined, padding disappears into its reader, a reshaped output is written in place. A stage that reuses its operands
-gets a register tile chosen by counting cycles, with its constant operands packed; its elementwise reader is computed on the tile.
+Cheap stages are inlined, padding disappears into its reader, a reshaped output is written in place. A stage that reuses its
+operands gets a register tile chosen by counting cycles, with its constant operands packed; its elementwise reader is computed on the tile.
 What is left is nested row by row: reductions run in lanes along the row, and stages that share the leading axes share the loops.
 """
 
@@ -33,6 +33,7 @@ from tensorsmith.target import Target
 _LATENCY = 4  # cycles from one FMA to the next one that needs its result
 _PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
+_WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
 _STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
 
 
@@ -180,14 +181,12 @@ class _Default:
         self.nests[stage.name] = Nest(stage.name, f"{' '.join(outer)} | {' '.join(tile)}", vector=vector, at=at)
         self.decisions[f"{stage.name}.unroll"] = 1
         if at is None:
-            steps, count = 1, 0
-            for a in stage.axes:
-                if steps >= _STEPS_PER_THREAD * self.target.cores * 4:
-                    break
-                steps *= a.extent
-                count += 1
-            if steps * max(1, math.prod(a.extent for a in stage.all_axes) // max(1, steps)) < 1 << 13:
-                count = 0  # too little work to share
+            work = math.prod(a.extent for a in stage.all_axes)
+            wanted = 4 * _STEPS_PER_THREAD * self.target.cores
+            counts = [n for n in range(len(outer) + 1) if math.prod(a.extent for a in stage.axes[:n]) >= wanted]
+            count = counts[0] if counts else len(outer)
+            if work < _WORK_TO_SHARE:
+                count = 0
             self.decisions[f"{stage.name}.parallel"] = count
 
     def _row_vector(self, stage: Stage) -> str | None:
@@ -248,9 +247,7 @@ class _Default:
                 else:
                     self.decisions[f"{stage.name}.{axis}.{part}"] = size
         else:
-            self.nests[stage.name] = Nest(
-                stage.name, f"{' '.join(loops)} | {' '.join(tile)}", vector=plan.vector, packed=packed
-            )
+            self.nests[stage.name] = Nest(stage.name, f"{' '.join(loops)} | {' '.join(tile)}", vector=plan.vector, packed=packed)
             for (axis, part), size in sizes.items():
                 self.decisions[f"{stage.name}.{axis}.{part}"] = size
         self.decisions[f"{stage.name}.unroll"] = plan.unroll()
@@ -401,7 +398,7 @@ class _TilePlan:
 
     def _outer_order(self) -> list[str]:
         """Spatial loops; whichever operand is larger is kept in place while the other streams by."""
-        axes = [a for a in self.stage.axes]
+        axes = list(self.stage.axes)
         lane_axis = self.vector_axis if not self.across else (axes[-1] if axes else None)
         order = [f"{a.name}.0" for a in axes]
         if lane_axis is None or self.row_axis is None:
@@ -467,4 +464,3 @@ def _cycles(rows: int, vectors: int) -> float:
     """
     loads = rows + vectors
     return max(rows * vectors / _PER_CYCLE, loads / _PER_CYCLE, _LATENCY) + 0.05 * loads + 0.3
-

@@ -14,4 +14,4 @@ def plain_candidate(workload: Workload) -> Candidate:
         reduce = " ".join(f"{a.name}.0" for a in stage.reduce_axes)
         nests.append(Nest(stage.name, f"{outer} | {reduce}"))
     sketch = Sketch(workload, tuple(nests)).check()
-    return Candidate(sketch, {h: 1 for h in sketch.holes})
+    return Candidate(sketch, dict.fromkeys(sketch.holes, 1))

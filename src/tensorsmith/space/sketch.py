@@ -153,7 +153,12 @@ class Sketch:
         for n in self.nests:
             extra = "".join(
                 f" {word} {value}"
-                for word, value in (("vector", n.vector), ("at", n.at), ("packed", " ".join(n.packed)), ("follows", n.follows))
+                for word, value in (
+                    ("vector", n.vector),
+                    ("at", n.at),
+                    ("packed", " ".join(n.packed)),
+                    ("follows", n.follows),
+                )
                 if value
             )
             lines.append(f"{n.stage}: {n.loops}{extra}")
@@ -222,7 +227,9 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
     if target[0] not in {n.stage for n in sketch.nests}:
         raise UserError(f"{where}: attached to the unknown stage {target[0]!r}")
     if not 0 < target[1] <= len(sketch.nest(target[0]).outer) and not (target[1] == 0 == len(sketch.nest(target[0]).outer)):
-        raise UserError(f"{where}: attached at depth {target[1]} of {target[0]}, which has {len(sketch.nest(target[0]).outer)} outer loops")
+        raise UserError(
+            f"{where}: attached at depth {target[1]} of {target[0]}, which has {len(sketch.nest(target[0]).outer)} outer loops"
+        )
     for reader in sketch.rewritten.consumers[nest.stage]:
         if not is_inside(sketch, reader, target):
             raise Refusal("reader outside", f"{nest.stage} is attached at {nest.at} but read by {reader}")

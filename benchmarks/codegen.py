@@ -1,0 +1,174 @@
+"""How good the generated code is, without any search.
+
+hand       given schedules against torch and the FMA peak, on all threads and on one
+default    the default schedule over the catalogue at batch 1
+memory     operators limited by memory bandwidth, against torch and NumPy
+overhead   starting a parallel region; from a definition to something callable
+
+python benchmarks/codegen.py --only hand,memory --quick --json codegen.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+import environment  # noqa: F401  before torch
+import tensorsmith as ts
+from contest import Settings, contest, quiet_machine
+from formulations import case_of
+from report import Report, Row
+from tensorsmith.compile import as_workload, build
+from tensorsmith.lang.workload import Workload
+from tensorsmith.ops import catalogue
+from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.runtime.pool import measure_region_overhead
+from tensorsmith.space.sketch import Candidate
+from tensorsmith.target import native, thread_count
+
+#: The cases of `hand`, for the peers' figures as long as there are no schedules.
+HAND_CASES = {
+    "matmul-512": "matmul(512, 512, 512)",
+    "matmul-1024": "matmul(1024, 1024, 1024)",
+    "conv-7x7-224": "C2D(1, 224, 224, 3, 64, 7, 2, 3)",
+    "conv-1x1-56": "C2D(1, 56, 56, 64, 64, 1, 1, 0)",
+    "conv-3x3-56": "C2D(1, 56, 56, 64, 64, 3, 1, 1)",
+    "conv-3x3-28": "C2D(1, 28, 28, 128, 128, 3, 1, 1)",
+    "conv-3x3-14": "C2D(1, 14, 14, 256, 256, 3, 1, 1)",
+    "conv-3x3-7": "C2D(1, 7, 7, 512, 512, 3, 1, 1)",
+}
+_QUICK = ("matmul-512", "conv-1x1-56", "conv-3x3-14")
+
+
+def hand(report: Report, settings: Settings, quick: bool) -> None:
+    for name, (title, workload, candidate) in _schedules().items():
+        if quick and name not in _QUICK:
+            continue
+        for threads in sorted({settings.threads, 1}, reverse=True):
+            make = _builder(candidate) if candidate is not None else None
+            entry = contest(case_of(title), workload, make, replace(settings, threads=threads))
+            report.add("hand", f"{name} on {threads}", entry)
+
+
+def default(report: Report, settings: Settings, quick: bool) -> None:
+    cases = list(catalogue.cases(1).values())
+    for case in cases[::4] if quick else cases:
+        report.add("default", case.name, contest(case, case.workload(), _compiler(case), settings))
+
+
+def memory(report: Report, settings: Settings, quick: bool) -> None:
+    bandwidth = measure_peak()["bytes"]
+    settings = replace(settings, frameworks=(*settings.frameworks, "numpy"))
+    for case in catalogue.memory_bound().values():
+        workload = case.workload()
+        entry = contest(case, workload, _compiler(case), settings)
+        touched = [*workload.inputs, *(workload.buffers[name] for name in workload.outputs)]
+        bytes_per_second = sum(buffer.bytes for buffer in touched) / min(entry["seconds"].values())
+        entry["share_of_bandwidth"] = bytes_per_second / bandwidth  # of whoever is fastest
+        report.add("memory", case.name, entry)
+
+
+def overhead(report: Report, settings: Settings, quick: bool) -> None:
+    rounds = 2 if quick else 10
+    seconds = min(measure_region_overhead(settings.threads) for _ in range(rounds))
+    report.add("overhead", f"region on {settings.threads}", {"total": seconds})
+    for name, (title, _, candidate) in _schedules().items():
+        if candidate is not None and title.startswith("C2D"):
+            entries = [_build_times(title, candidate) for _ in range(rounds)]
+            report.add("overhead", f"build {name}", min(entries, key=lambda entry: entry["total"]))
+
+
+def _build_times(title: str, candidate: Candidate) -> Row:
+    """Seconds from a definition with its schedule to a callable, and of LLVM's part by step."""
+    start = perf_counter()
+    case_of(title).workload()
+    defined = perf_counter()
+    executable = build(candidate)
+    end = perf_counter()
+    times = executable._keep.times
+    return {
+        "total": end - start,
+        "define": defined - start,
+        "lower+generate": end - defined - times.total,
+        "parse": times.parse,
+        "passes": times.passes,
+        "emit": times.emit,
+    }
+
+
+Schedules = dict[str, tuple[str, Workload, Candidate | None]]
+
+
+def _schedules() -> Schedules:
+    """By name: the title of the case, its workload, and the candidate given by hand."""
+    try:
+        from schedules import hand_schedules
+    except ModuleNotFoundError as missing:
+        if missing.name != "schedules":
+            raise
+        return {name: (title, case_of(title).workload(), None) for name, title in HAND_CASES.items()}
+    return {
+        name: (title, as_workload(computation), candidate)
+        for name, (title, computation, candidate) in hand_schedules(native()).items()
+    }
+
+
+def _builder(candidate: Candidate) -> Callable[[], Executable]:
+    return lambda: build(candidate)
+
+
+def _compiler(case: catalogue.Case) -> Callable[[], Executable]:
+    def compile_default() -> Executable:
+        if not callable(ts.compile):
+            raise NotImplementedError("tensorsmith.compile is no function yet")
+        return ts.compile(case.tensors())
+
+    return compile_default
+
+
+SECTIONS = {"hand": hand, "default": default, "memory": memory, "overhead": overhead}
+
+
+def main() -> int:
+    arguments = _arguments()
+    settings = Settings(
+        threads=arguments.threads,
+        seconds=arguments.seconds or (0.5 if arguments.quick else 2.0),
+        frameworks=tuple(arguments.peers.split(",")),
+        torch_compile=arguments.torch_compile,
+        python_call=arguments.python_call,
+    )
+    report = Report()
+    try:
+        with quiet_machine():
+            for section in arguments.only.split(","):
+                SECTIONS[section](report, settings, arguments.quick)
+                report.print(section)
+    finally:
+        report.write(arguments.json)
+    return 1 if report.errors else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas (default: all)")
+    parser.add_argument("--quick", action="store_true", help="fewer cases, less time for each")
+    parser.add_argument("--json", metavar="FILE", help="where to write the figures")
+    parser.add_argument("--threads", type=int, default=thread_count())
+    parser.add_argument("--seconds", type=float, help="per case")
+    parser.add_argument("--peers", default="torch", help="torch, onnxruntime, openvino, with commas (default: torch)")
+    parser.add_argument("--torch-compile", action="store_true", help="torch.compile as well; seconds per convolution")
+    parser.add_argument("--python-call", action="store_true", help="also time ours with Python's call included")
+    arguments = parser.parse_args()
+    unknown = [section for section in arguments.only.split(",") if section not in SECTIONS]
+    if unknown:
+        parser.error(f"no section is called {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())
