@@ -51,9 +51,7 @@ def quiet_machine() -> Iterator[None]:
         yield
 
 
-def contest(
-    case: Case, workload: Workload, build: Callable[[], Executable] | None, settings: Settings, **more: object
-) -> Row:
+def contest(case: Case, workload: Workload, build: Callable[[], Executable] | None, settings: Settings, **more: object) -> Row:
     """The case's row. `build` makes our executable; where it cannot, or answers wrongly, the row has an `error` and the
     peers' times alone. A peer that differs from the others raises `WrongAnswer`."""
     inputs = random_inputs(workload)

@@ -1,11 +1,13 @@
 """What a catalogue case is to a framework that only knows plain convolutions, channels first or last.
 
-C1D        a 1-D convolution, or a 2-D one of height 1 (which knows channels last)
-CAP        out[n,h,w,p,q,co] = sum x[n,h+kh,w+kw,p,r,ci] * weight[kh,kw,r,q,ci,co]: a convolution with (r, ci) as
-           input and (q, co) as output channels, where p is either a third spatial dimension of kernel size 1 (our
-           layout is then exactly channels-last) or part of the batch
-ConvLayer  bias, scale and shift are constant, so they are folded into weight and bias
-DEP        a convolution with as many groups as channels
+Which is:
+
+    C1D        a 1-D convolution, or a 2-D one of height 1 (which knows channels last)
+    CAP        out[n,h,w,p,q,co] = sum x[n,h+kh,w+kw,p,r,ci] * weight[kh,kw,r,q,ci,co]: a convolution with (r, ci) as
+               input and (q, co) as output channels, where p is either a third spatial dimension of kernel size 1 (our
+               layout is then exactly channels-last) or part of the batch
+    ConvLayer  bias, scale and shift are constant, so they are folded into weight and bias
+    DEP        a convolution with as many groups as channels
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A round gives every contestant one slot, in an order that changes from round to round. A slot is
 
-    wait until the process is idle      the previous contestant's spinning threads have gone to sleep
+    wait until the machine is idle      the previous contestant's spinning threads have gone to sleep, other processes
+                                        are quiet (waits for these a little only, and counts where it was in vain)
     one call, not timed                 wakes the own threads, brings code and data into the caches
     several calls, timed together       as many as take `slot_seconds`, at least one
 
@@ -48,10 +49,12 @@ class Timing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found. `peak` is in operations per second, the best of all rounds; 0 if not measured."""
+    """What `compare` found. `peak` is in operations per second, the best of all rounds; 0 if not measured. `disturbed`
+    is the share of slots that began while other processes were running: where it is large, believe nothing."""
 
     timings: dict[str, Timing]
     peak: float = 0.0
+    disturbed: float = 0.0
 
     def __getitem__(self, name: str) -> Timing:
         return self.timings[name]
@@ -69,10 +72,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Machine:
-    """The clock, and what waits for idleness; tests give others."""
+    """The clock, and what waits for idleness and says whether it came; tests give others."""
 
     clock: Callable[[], float] = time.perf_counter
-    settle: Callable[[], object] = lambda: settle()
+    settle: Callable[[], bool] = lambda: settle()
 
 
 def compare(
@@ -81,7 +84,7 @@ def compare(
     seconds: float = 2.0,
     rounds: int = 200,
     min_rounds: int = 3,
-    slot_seconds: float = 4e-3,
+    slot_seconds: float = 3e-3,
     hopeless: float = 3.0,
     keep: Iterable[str] = (),
     peak: Callable[[], float] | None = None,
@@ -96,40 +99,58 @@ def compare(
     start = machine.clock()
     calls = {name: _calibrate(contestant, slot_seconds, machine) for name, contestant in contestants.items()}
     slots: dict[str, list[float]] = {name: [] for name in contestants}
-    active, keep, peaks, done = list(contestants), set(keep), [0.0], 0
+    active, keep, peaks, idle, done = list(contestants), set(keep), [0.0], [], 0
     while done < max(rounds, min_rounds):
         if done >= min_rounds and machine.clock() - start >= seconds:
             break
         for name in order(active, done):
+            idle.append(machine.settle())
             slots[name].append(_slot(contestants[name], calls[name], machine))
         if peak is not None:
-            machine.settle()
+            idle.append(machine.settle())
             peaks.append(peak())
         done += 1
         if done >= min_rounds:
             limit = hopeless * min((min(slots[name]) for name in active), default=math.inf)
             active = [name for name in active if name in keep or min(slots[name]) < limit]
-    return Comparison({name: Timing.of(slots[name], calls[name]) for name in contestants}, max(peaks))
+    timings = {name: Timing.of(slots[name], calls[name]) for name in contestants}
+    return Comparison(timings, max(peaks), idle.count(False) / max(1, len(idle)))
 
 
 def order(names: Sequence[str], number: int) -> list[str]:
-    """The order of a round: rotated by one each time, and backwards every other time, so that places and
-    predecessors both change."""
+    """The order of a round: forwards, then backwards, then the same rotated by one, and so on, so that in twice as many
+    rounds as names everyone has every place twice, and neighbours on either side."""
     if not names:
         return []
-    first = number % len(names)
+    first = number // 2 % len(names)
     rotated = [*names[first:], *names[:first]]
     return rotated[::-1] if number % 2 else rotated
 
 
-def settle(most: float = 0.1, nap: float = 3e-4) -> None:
-    """Sleep until this process's threads use (almost) no processor time, `most` seconds at the longest."""
+def settle(most: float = 0.1, patience: float = 0.01, nap: float = 3e-4) -> bool:
+    """Sleep until this process's threads use (almost) no processor time, `most` seconds at the longest; then at most
+    `patience` seconds more until no other process runs. Whether none does."""
     end = time.perf_counter() + most
     while time.perf_counter() < end:
         used = time.process_time()
         time.sleep(nap)
         if time.process_time() - used < nap / 3:
-            return
+            break
+    end = time.perf_counter() + patience
+    while others_running():
+        if time.perf_counter() >= end:
+            return False
+        time.sleep(nap)
+    return True
+
+
+def others_running() -> int:
+    """Threads of the whole machine that run or could run now, without the calling one; 0 where that is not known."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            return max(0, int(file.read().split()[3].split("/")[0]) - 1)
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _repeat(contestant: Contestant) -> Repeat:
@@ -160,7 +181,6 @@ def _calibrate(contestant: Contestant, slot_seconds: float, machine: Machine) ->
 
 def _slot(contestant: Contestant, calls: int, machine: Machine) -> float:
     repeat = _repeat(contestant)
-    machine.settle()
     repeat(1)
     start = machine.clock()
     repeat(calls)

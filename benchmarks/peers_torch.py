@@ -82,16 +82,12 @@ def _packed(c: Convolution, x: torch.Tensor, weight: torch.Tensor, bias: torch.T
     ops, size = torch.ops.mkldnn, list(x.shape)
     if c.transposed:
         zeros = [0] * c.rank
-        packed = ops._reorder_convolution_transpose_weight(
-            weight, c.padding, zeros, c.stride, c.dilation, c.groups, size
-        )
+        packed = ops._reorder_convolution_transpose_weight(weight, c.padding, zeros, c.stride, c.dilation, c.groups, size)
         return lambda: ops._convolution_transpose_pointwise(
             x, packed, bias, c.padding, zeros, c.stride, c.dilation, c.groups, attribute, [], ""
         )
     packed = ops._reorder_convolution_weight(weight, c.padding, c.stride, c.dilation, c.groups, size)
-    return lambda: ops._convolution_pointwise(
-        x, packed, bias, c.padding, c.stride, c.dilation, c.groups, attribute, [], ""
-    )
+    return lambda: ops._convolution_pointwise(x, packed, bias, c.padding, c.stride, c.dilation, c.groups, attribute, [], "")
 
 
 def _compiled(c: Convolution, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> Make:

@@ -25,6 +25,7 @@ def row(comparison: Comparison, *, flops: float = 0, ours: str = OURS, **more: A
         "ratio_to_best_peer": comparison.ratio(ours),
         "best_peer": peer,
         "peak_flops": comparison.peak or None,
+        "disturbed": comparison.disturbed,
         "seconds": {name: timing.best for name, timing in comparison.timings.items()},
         "median_seconds": {name: timing.median for name, timing in comparison.timings.items()},
         **more,
@@ -37,9 +38,9 @@ def row(comparison: Comparison, *, flops: float = 0, ours: str = OURS, **more: A
 
 @dataclass
 class Report:
-    """All rows of a run, in the order they came, by section. `live` prints each row as it comes."""
+    """All rows of a run, in the order they came, by section. On a terminal each is shown as it comes."""
 
-    console: Console = field(default_factory=Console)
+    console: Console = field(default_factory=lambda: console())
     sections: dict[str, dict[str, Row]] = field(default_factory=dict)
 
     def add(self, section: str, case: str, entry: Row) -> None:
@@ -68,6 +69,11 @@ class Report:
             write_json(path, self.rows())
 
 
+def console() -> Console:
+    """As wide as the terminal; into a file or pipe, wide enough for a row to be a line."""
+    return Console() if Console().is_terminal else Console(width=140)
+
+
 def write_json(path: str | Path, rows: Mapping[str, Row]) -> None:
     """`{case: {figure: value}}`; refuses NaN and infinity, which are not JSON."""
     Path(path).write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -76,7 +82,7 @@ def write_json(path: str | Path, rows: Mapping[str, Row]) -> None:
 def comparison_table(title: str, rows: Mapping[str, Row]) -> Table:
     """Case, our time, the best peer and its time, ratio, shares of the peak; last the geometric means."""
     table = Table(title=title, title_justify="left")
-    for heading in ("case", "ours", "best peer", "its time", "ratio", "of peak", "peer of peak"):
+    for heading in ("case", "ours", "best peer", "its time", "ratio", "of peak", "peer of peak", "disturbed"):
         table.add_column(heading, justify="left" if heading in ("case", "best peer") else "right")
     for case, entry in rows.items():
         seconds, peer = entry.get("seconds", {}), entry.get("best_peer")
@@ -88,6 +94,7 @@ def comparison_table(title: str, rows: Mapping[str, Row]) -> Table:
             _number(entry.get("ratio_to_best_peer"), "{:.3f}"),
             _number(entry.get("share_of_peak"), "{:.1%}"),
             _number(entry.get("peer_share_of_peak"), "{:.1%}"),
+            _number(entry.get("disturbed"), "{:.0%}"),
         )
     table.add_section()
     table.add_row("geometric mean", "", "", "", *(_mean(rows, key) for key in _MEANS))

@@ -113,8 +113,12 @@ class Arithmetic:
         signed = dtype(a.dtype).kind == "i"
         lanes = a.lanes
         zero, one = const(0, a.dtype, lanes), const(1, a.dtype, lanes)
-        constant = not b.text.startswith("%")
+        unsafe = (zero.text, const(-1, a.dtype, lanes).text) if signed else (zero.text,)
+        constant = not b.text.startswith("%") and b.text not in unsafe
         if not constant:
+            # idle lanes may hold poison, and a division by that is undefined as a whole: make it some number first
+            a = self.f.op(f"freeze {a}", a.dtype, lanes)
+            b = self.f.op(f"freeze {b}", b.dtype, lanes)
             by_zero = self.f.op(f"icmp eq {b}, {zero.text}", "bool", lanes)
             b = self.select(by_zero, one, b)
             if signed:  # the one quotient that overflows, lowest / -1, wraps instead of trapping

@@ -18,6 +18,7 @@ from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
 from tensorsmith.space.analysis import flat_offset
 
+FormKey = tuple[object, ...]
 Bound = Value | int  # a loop variable's value: known when the code runs, or now
 
 
@@ -50,10 +51,13 @@ class BodyEmitter:
         self.program = program
         self.storage = storage
         self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
-        self.known: set[tuple[object, ...]] = set()  # conditions that hold here
+        self.known: set[FormKey] = set()  # conditions that hold here
         self._memo: dict[tuple[object, ...], Value] = {}
         self._memo_block = ""
-        self._forms: dict[tuple[int, Load], tuple[Linear | None, bool]] = {}
+        # What depends on the expression alone is worked out once, not at every point; nodes stay alive, so `id` will do.
+        self._forms: dict[tuple[int, int], Linear | None] = {}
+        self._offsets: dict[tuple[int, int], tuple[Linear | None, bool]] = {}
+        self._facts: dict[tuple[int, int], list[tuple[Linear, FormKey]] | None] = {}
 
     def forget(self) -> None:
         """Drops values remembered for reuse; call where memory may have changed."""
@@ -117,9 +121,9 @@ class BodyEmitter:
         if isinstance(e, Const):
             return const(e.value, e.dtype)
         if e.dtype == "i64":
-            form = affine(e)
+            form = self.form(e, block)
             if form is not None:
-                return self.integer(axis_form(form, block), env, lanes)
+                return self.integer(form, env, lanes)
         if isinstance(e, Load):
             return self.load(e, block, env, lanes, mask)
         if isinstance(e, Cast):
@@ -164,11 +168,11 @@ class BodyEmitter:
                     return decisive if this is decisive else other
             assert isinstance(a, Value) and isinstance(b, Value)
             return self.arith.binary(e.op, a, b)
-        facts = affine_facts(e)
+        facts = self.facts(e, block)
         if facts is not None:
             result: Value | bool = True
-            for fact in facts:
-                one = self.fact(axis_form(fact, block), env, lanes)
+            for fact, key in facts:
+                one = True if key in self.known else self.fact(fact, env, lanes)
                 if one is False:
                     return False
                 if isinstance(one, Value):
@@ -178,8 +182,6 @@ class BodyEmitter:
 
     def fact(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> Value | bool:
         """Whether a linear form is at least 0."""
-        if form_key(form) in self.known:
-            return True
         running, constant, step = self.linear(form, env, lanes)
         if running is None:
             active = lanes.active if lanes else 1
@@ -218,10 +220,27 @@ class BodyEmitter:
 
     def offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
         """(position in the buffer in elements, whether it is always in bounds); no position where it is not linear."""
-        key = (id(block), e)
+        key = (id(block), id(e))
+        if key not in self._offsets:
+            self._offsets[key] = self._offset(e, block)
+        return self._offsets[key]
+
+    def form(self, e: Expr, block: Block) -> Linear | None:
+        """An integer expression as a linear form of loop variables, or None."""
+        key = (id(block), id(e))
         if key not in self._forms:
-            self._forms[key] = self._offset(e, block)
+            found = affine(e)
+            self._forms[key] = None if found is None else axis_form(found, block)
         return self._forms[key]
+
+    def facts(self, e: Expr, block: Block) -> list[tuple[Linear, FormKey]] | None:
+        """A condition as linear forms that must all be at least 0, with their keys; None where it is not that."""
+        key = (id(block), id(e))
+        if key not in self._facts:
+            found = affine_facts(e)
+            forms = None if found is None else [axis_form(fact, block) for fact in found]
+            self._facts[key] = None if forms is None else [(form, form_key(form)) for form in forms]
+        return self._facts[key]
 
     def _offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
         buffer = self.program.buffers[e.tensor]
@@ -381,7 +400,7 @@ def affine_facts(e: Expr) -> list[Affine] | None:
     return [difference] if e.op == "le" else [difference, difference.scaled(-1)]
 
 
-def form_key(form: Linear) -> tuple[object, ...]:
+def form_key(form: Linear) -> FormKey:
     return (*sorted(form.terms.items()), form.offset)
 
 

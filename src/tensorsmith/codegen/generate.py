@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tensorsmith.codegen.arith import Arithmetic
 from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
-from tensorsmith.codegen.tile import Remainders, Remaining, TileEmitter
+from tensorsmith.codegen.tile import MAX_LAID_OUT, Remainders, Remaining, TileEmitter
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
@@ -155,7 +155,7 @@ class _Work:
         """One step of the fused parallel loops: its number taken apart into their variables."""
         loops = _parallel_loops(node)
         env: dict[str, Bound] = {}
-        values: dict[str, Value] = {}
+        values: dict[str, Bound] = {}
         rest: Value = position
         for loop in reversed(loops):
             count = int(loop.var.count)
@@ -174,11 +174,12 @@ class _Work:
                 return
             var = loops[depth].var
             env[var.name] = values[var.name]
-            before = left[var.axis]
-            deeper = {**left, var.axis: before.inside(self.f, values[var.name], int(var.stride))}
-            if isinstance(before.now, Value) and any(p.var.axis == var.axis for p in loops[:depth]):
+            before, value = left[var.axis], values[var.name]
+            deeper = {**left, var.axis: before.inside(self.f, value, int(var.stride))}
+            inner = any(p.var.axis == var.axis for p in loops[:depth])
+            if inner and isinstance(before.now, Value) and isinstance(value, Value):
                 # parts of one axis, fused: beyond what the outer part leaves there are steps with nothing to do
-                start = self.f.op(f"mul nsw i64 {values[var.name].text}, {int(var.stride)}", "i64")
+                start = self.f.op(f"mul nsw i64 {value.text}, {int(var.stride)}", "i64")
                 some = self.f.op(f"icmp slt i64 {start.text}, {before.now.text}", "bool")
                 self.f.choose(some, lambda: enter_list(depth + 1, deeper), None)
             else:
@@ -250,9 +251,10 @@ class _Work:
         var = node.var
         stride = int(var.stride)
         trips = left[var.axis].trips(self.f, stride)
-        if isinstance(trips, int) and trips == 1:
-            inside = left[var.axis].inside(self.f, 0, stride)
-            self._nodes(node.body, {**env, var.name: 0}, {**left, var.axis: inside}, _stage(node))
+        if isinstance(trips, int) and (trips == 1 or (node.unrolled and trips <= MAX_LAID_OUT)):
+            for n in range(trips):
+                inside = left[var.axis].inside(self.f, n, stride)
+                self._nodes(node.body, {**env, var.name: n}, {**left, var.axis: inside}, _stage(node))
             return
 
         def step(position: Value, _: list[Value]) -> list[Value]:

@@ -32,6 +32,7 @@ from tensorsmith.space.rewrite import identity
 from tensorsmith.target import Target
 
 MAX_POINTS = 512  # values of one tile
+MAX_LAID_OUT = 16  # steps of a loop that are written one by one; a longer loop stays one
 MAX_SIZES = 3  # how many sizes of a partial tile get code of their own
 
 
@@ -484,7 +485,7 @@ class _Reduction:
             assert isinstance(total, int)
             whole = total // stride
             full = Remaining(stride)
-            if trips <= copies:
+            if trips <= copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
                 for n in range(trips):
                     state = once(n, state)
                 return state

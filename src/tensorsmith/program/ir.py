@@ -94,6 +94,7 @@ class Block:
     outer_reduce: tuple[LoopVar, ...]  # reduction loops around the block: at their first step the result starts afresh
     vector: str | None  # the loop that runs in lanes
     unroll: Num  # steps of the innermost reduction laid out in a row
+    laid_out: frozenset[str]  # reduction loops written step by step
     before: tuple[Node, ...] = ()
 
     def loop(self, name: str) -> LoopVar:
@@ -102,10 +103,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Loop:
-    """An outer loop. The first `parallel` loops of a root nest are fused and shared among threads."""
+    """An outer loop. Leading `parallel` loops of a root nest are fused and shared among threads; `unrolled` ones are laid out."""
 
     var: LoopVar
     parallel: bool
+    unrolled: bool
     binding: AxisBinding
     body: tuple[Node, ...]
 

@@ -259,7 +259,8 @@ class _Lowering:
             # what is attached inside all outer loops belongs to the block: it is computed per register tile
             before = self._attached(nest, depth + 1) if depth + 1 < len(nest.outer) else ()
             parallel = nest.target is None and _is_parallel(self.decisions[f"{nest.stage}.parallel"], depth)
-            return Loop(var, parallel, bound.axes[var.axis], (*before, inner))
+            unrolled = nest.outer[depth] in nest.unrolled
+            return Loop(var, parallel, unrolled, bound.axes[var.axis], (*before, inner))
         tile = [bound.vars[n] for n in nest.tile]
         return Block(
             bound.stage,
@@ -269,6 +270,7 @@ class _Lowering:
             tuple(v for v in (bound.vars[n] for n in nest.outer) if v.reduce),
             bound.vars[nest.vector].name if nest.vector else None,
             self.decisions[f"{nest.stage}.unroll"] if bound.stage.reduction else 1,
+            frozenset(bound.vars[n].name for n in nest.tile if n in nest.unrolled),
             self._attached(nest, depth),
         )
 

@@ -33,4 +33,5 @@ def pack(packed: PackedRead, array: Array) -> Array:
         clipped.append(np.clip(index, 0, extent - 1))
     shape = tuple(int(v.count) for v in packed.loops)
     picked = np.broadcast_to(array[tuple(clipped)], shape)
-    return np.ascontiguousarray(np.where(inside, picked, np.zeros((), array.dtype)))
+    # (ascontiguousarray makes one dimension out of none)
+    return np.ascontiguousarray(np.where(inside, picked, np.zeros((), array.dtype))).reshape(shape)

@@ -21,7 +21,7 @@ def show(program: Program) -> str:
 def _node(node: Node, indent: int) -> list[str]:
     pad = "  " * indent
     if isinstance(node, Loop):
-        kind = "parallel" if node.parallel else "for"
+        kind = "parallel" if node.parallel else "unroll" if node.unrolled else "for"
         lines = [f"{pad}{kind} {_loop(node.var)}:"]
         for inner in node.body:
             lines.extend(_node(inner, indent + 1))
@@ -35,7 +35,9 @@ def _block(block: Block, indent: int) -> list[str]:
     for inner in block.before:
         lines.extend(_node(inner, indent))
     loops = [f"{'vector' if v.name == block.vector else 'unroll'} {_loop(v)}" for v in block.tile]
-    reductions = [f"{'vector' if v.name == block.vector else 'reduce'} {_loop(v)}" for v in block.reduce]
+    reductions = [
+        f"{'vector' if v.name == block.vector else 'unroll' if v.name in block.laid_out else 'reduce'} {_loop(v)}" for v in block.reduce
+    ]
     if reductions and not _is_one(block.unroll):
         reductions[-1] += f" by {block.unroll}"
     head = ", ".join(reductions + loops)

@@ -55,6 +55,9 @@ _MODULE_PASSES = {
 #: LLVM's function simplification pipeline by its speed level.
 _FUNCTION_PIPELINES = {"simplify-1": 1, "simplify-2": 2, "simplify-3": 3}
 
+#: Loop strength reduction takes half of the emission time and finds nothing: addresses are affine with constant offsets already.
+llvm.set_option("", "--disable-lsr")
+
 _CODEGEN_LEVEL = 3  # 0.5 ms of 9 over level 2, for the more thorough scheduler settings of some targets
 
 
