@@ -140,6 +140,7 @@ def main() -> int:
         seconds=arguments.seconds or (0.5 if arguments.quick else 2.0),
         frameworks=tuple(arguments.peers.split(",")),
         torch_compile=arguments.torch_compile,
+        patience=arguments.patience,
         python_call=arguments.python_call,
     )
     report = Report()
@@ -160,6 +161,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="where to write the figures")
     parser.add_argument("--threads", type=int, default=thread_count())
     parser.add_argument("--seconds", type=float, help="per case")
+    parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a quiet machine, per case")
     parser.add_argument("--peers", default="torch", help="torch, onnxruntime, openvino, with commas (default: torch)")
     parser.add_argument("--torch-compile", action="store_true", help="torch.compile as well; seconds per convolution")
     parser.add_argument("--python-call", action="store_true", help="also time ours with Python's call included")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import environment
-from harness import Contestant, compare
+from harness import Contestant, compare, wait_for_quiet
 from ours import kernel
 from peers import FRAMEWORKS, peers_for
 from report import OURS, Row, row
@@ -35,6 +35,7 @@ class Settings:
     seconds: float = 2.0  # per case
     frameworks: Sequence[str] = tuple(FRAMEWORKS)
     torch_compile: bool = False
+    patience: float = 0.0  # seconds to wait before a case until other processes are quiet
     python_call: bool = False  # time ours a second time through `Executable.__call__`, as the peers are
 
 
@@ -72,6 +73,8 @@ def contest(case: Case, workload: Workload, build: Callable[[], Executable] | No
         error = f"{type(problem).__name__}: {problem}"
     del want
     fma = peak_kernel()
+    if settings.patience:
+        wait_for_quiet(settings.patience)
     result = compare(contestants, seconds=settings.seconds, keep=[OURS], peak=lambda: fma.run_once(settings.threads))
     return row(result, flops=flops(workload), threads=settings.threads, error=error, **more)
 

@@ -144,6 +144,18 @@ def settle(most: float = 0.1, patience: float = 0.01, nap: float = 3e-4) -> bool
     return True
 
 
+def wait_for_quiet(most: float, quiet: float = 0.5, nap: float = 0.01) -> bool:
+    """Sleep until no other process has run for `quiet` seconds, `most` seconds at the longest. Whether it came to that."""
+    start = last_busy = time.perf_counter()
+    while (now := time.perf_counter()) - last_busy < quiet:
+        if now - start > most:
+            return False
+        time.sleep(nap)
+        if others_running():
+            last_busy = time.perf_counter()
+    return True
+
+
 def others_running() -> int:
     """Threads of the whole machine that run or could run now, without the calling one; 0 where that is not known."""
     try:

@@ -16,6 +16,7 @@ from harness import Comparison, geometric_mean
 
 Row = dict[str, Any]
 OURS = "tensorsmith"
+DISTURBED = 0.2  # share of slots from which on a row is worth nothing
 
 
 def row(comparison: Comparison, *, flops: float = 0, ours: str = OURS, **more: Any) -> Row:
@@ -61,6 +62,9 @@ class Report:
         rows = self.sections.get(section, {})
         if any("seconds" in entry and isinstance(entry["seconds"], dict) for entry in rows.values()):
             self.console.print(comparison_table(section, rows))
+            disturbed = sum(entry.get("disturbed", 0) > DISTURBED for entry in rows.values())
+            if disturbed:
+                self.console.print(f"[red]Other processes ran during {disturbed} of {len(rows)} cases: do not believe these.")
         else:
             self.console.print(plain_table(section, rows))
 

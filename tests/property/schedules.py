@@ -6,7 +6,7 @@ import math
 from random import Random
 
 from tensorsmith.lang.affine import affine
-from tensorsmith.lang.expr import walk
+from tensorsmith.lang.expr import Var, walk
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.sketch import Candidate, Nest, Sketch, is_inside
@@ -28,6 +28,11 @@ def random_candidate(workload: Workload, rng: Random) -> Candidate:
     return Candidate(sketch, {h: decisions[h] for h in sketch.holes})
 
 
+def random_decisions(sketch: Sketch, rng: Random) -> dict[str, int]:
+    """Values for the holes of a sketch; the tiles may get too large to be compiled."""
+    return {h: rng.randint(0, 2) if h.endswith(".parallel") else rng.choice(SIZES) for h in sketch.holes}
+
+
 def random_rewrites(workload: Workload, rng: Random) -> list[Rewrite]:
     rewrites: list[Rewrite] = []
     for stage in workload.stages:
@@ -40,11 +45,26 @@ def random_rewrites(workload: Workload, rng: Random) -> list[Rewrite]:
             chosen = [Rewrite("rfactor", stage.name, axis.name, factor, rng.random() < 0.5)]
         elif rng.random() < 0.12:
             chosen = [Rewrite("cache_write", stage.name)]
+        elif rng.random() < 0.25:
+            chosen = _copy(apply_rewrites(workload, rewrites), stage.name, rng)
         if chosen:
             after = apply_rewrites(workload, rewrites + chosen)
             if all(sum(1 for _ in walk(s.body)) <= MAX_BODY for s in after.stages):
                 rewrites += chosen
     return rewrites
+
+
+def _copy(workload: Workload, name: str, rng: Random) -> list[Rewrite]:
+    """A read through a copy, of some tensor that the stage reads once, at plain axes."""
+    stage = workload.stage(name)
+    tensors = [
+        x.tensor
+        for x in stage.reads
+        if len({i.name for i in x.indices if isinstance(i, Var)}) == len(x.indices)
+        and sum(y.tensor == x.tensor for y in stage.reads) == 1
+        and f"{x.tensor}.pack" not in workload.buffers
+    ]
+    return [Rewrite("cache_read", name, rng.choice(tensors))] if tensors else []
 
 
 def _nest(
@@ -56,6 +76,10 @@ def _nest(
     rng: Random,
     decisions: dict[str, int],
 ) -> Nest:
+    if stage.name.endswith(".pack") and rng.random() < 0.8:
+        follower = _follower(rewritten, nests, stage, rng, decisions)
+        if follower is not None:
+            return follower
     parts = {a.name: rng.choice((1, 1, 2, 2, 3, 4)) for a in stage.all_axes}
     loops = _interleaved(parts, rng)
     sizes = {f"{a}.{p}": rng.choice(SIZES) for a, n in parts.items() for p in range(1, n)}
@@ -71,7 +95,50 @@ def _nest(
     decisions[f"{stage.name}.unroll"] = rng.randint(1, 8)
     at = _attach(workload, rewritten, rewrites, nests, stage, rng)
     packed = tuple(b.name for b in rewritten.inputs if _packable(rewritten, stage, b.name) and rng.random() < 0.6)
-    return Nest(stage.name, " ".join((*outer, "|", *tile)), vector, at, packed)
+    loops = _laid_out(stage, [*outer, "|", *tile], vector, sizes, rng)
+    return Nest(stage.name, " ".join(loops), vector, at, packed)
+
+
+def _laid_out(stage: Stage, loops: list[str], vector: str | None, sizes: dict[str, int], rng: Random) -> list[str]:
+    """Some outer and reduction loops marked to be laid out step by step; few steps, for the code grows with them."""
+    budget = 8
+    marked = []
+    bar = loops.index("|")
+    reductions = {a.name for a in stage.reduce_axes}
+    for n, loop in enumerate(loops):
+        axis = loop.rpartition(".")[0]
+        if loop == "|" or loop == vector or (n > bar and axis not in reductions) or rng.random() < 0.8:
+            marked.append(loop)
+            continue
+        steps = min(stage.axis(axis).extent, sizes.get(loop, stage.axis(axis).extent))
+        marked.append(f"{loop}!" if steps <= budget else loop)
+        budget //= steps if steps <= budget else 1
+    return marked
+
+
+def _follower(
+    rewritten: Workload, nests: list[Nest], stage: Stage, rng: Random, decisions: dict[str, int]
+) -> Nest | None:
+    """The nest of a copy that is laid out as its reader's loops run: at the root, or inside the reader's outer loops."""
+    (reader,) = rewritten.consumers[stage.name]
+    nest = next(n for n in nests if n.stage == reader)
+    if nest.at is not None:
+        return None
+    depth = rng.randint(1, len(nest.outer)) if nest.outer and rng.random() < 0.6 else 0
+    running = [x for x in (*nest.outer, *nest.tile) if x not in nest.outer[:depth]]
+    followed = {a.name: [x for x in running if x.rpartition(".")[0] == a.name] for a in stage.axes}
+    if not all(followed.values()):
+        return None
+    sizes: dict[str, int] = {}
+    for axis, loops in followed.items():
+        extent = rewritten.stage(reader).axis(axis).extent
+        for p, loop in enumerate(loops):
+            sizes[f"{axis}.{p}"] = decisions.get(f"{reader}.{loop}", extent)
+    outer, tile = _bar(stage, _interleaved({a: len(x) for a, x in followed.items()}, rng), sizes, rng)
+    vector = _vector(stage, {a: len(x) for a, x in followed.items()}, tile, rng)
+    decisions[f"{stage.name}.parallel"] = rng.randint(0, len(outer))
+    at = f"{reader}:{depth}" if depth else None
+    return Nest(stage.name, " ".join((*outer, "|", *tile)), vector, at, (), reader)
 
 
 def _interleaved(parts: dict[str, int], rng: Random) -> list[str]:

@@ -294,7 +294,7 @@ class BodyEmitter:
             return self.from_storage(self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", _stored(name)), name)
         if step == 1:
             return self._contiguous(e, running, constant, lanes, mask)
-        result = Value("poison", _stored(name), lanes.width)
+        result = blank(name, lanes)
         for n in range(lanes.active):
             pointer = self.pointer(e.tensor, running, constant + n * step)
             if mask is not None:
@@ -341,10 +341,14 @@ class BodyEmitter:
             if origin.terms or origin.offset:
                 value = self.arith.binary("sub", value, self.integer(origin, env, None))
             total = self.arith.binary("add", total, self.arith.binary("mul", value, i64(stride)))
+        if mask is not None and any(o.terms or o.offset for o in buffer.origin):
+            # of a region, only what is asked for is there: where the mask is off, read its first element
+            total = self.arith.select(mask if total.lanes else _any(self, mask), total, const(0, "i64", total.lanes))
         if not total.lanes:
             return self._at(place, total, e.dtype)
-        result = Value("poison", _stored(e.dtype), total.lanes)
-        for n in range(lanes.active if lanes else 1):
+        assert lanes is not None
+        result = blank(e.dtype, lanes)
+        for n in range(lanes.active):
             item = self._at(place, self.arith.piece(total, n, 1), e.dtype, raw=True)
             result = self.f.op(f"insertelement {result}, {item}, i32 {n}", _stored(e.dtype), total.lanes)
         return self.from_storage(result, e.dtype)
@@ -407,6 +411,14 @@ def form_key(form: Linear) -> FormKey:
 def active_mask(lanes: Lanes) -> Value:
     items = ", ".join(f"i1 {'true' if n < lanes.active else 'false'}" for n in range(lanes.width))
     return Value(f"<{items}>", "bool", lanes.width)
+
+
+def blank(name: str, lanes: Lanes) -> Value:
+    """What lanes are filled into one by one. Idle ones hold 0: poison would spread to all lanes where they meet (a mask's
+    `any`, a division)."""
+    if lanes.active == lanes.width:
+        return Value("poison", _stored(name), lanes.width)
+    return const(0, _stored(name), lanes.width)
 
 
 def _stored(name: str) -> str:

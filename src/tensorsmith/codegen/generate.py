@@ -194,7 +194,32 @@ class _Work:
     def attached(self, node: Node, env: dict[str, Bound], regions: Mapping[str, int] | None) -> None:
         """A nest with its own axes: at the root, or attached, with region lengths that are known better here."""
         block = _block(node)
-        self._node(node, env, self._whole(block, env, regions))
+        some = self._is_some(block, env, regions)
+        if some is None:
+            self._node(node, env, self._whole(block, env, regions))
+            return
+
+        def compute() -> list[Value]:
+            self._node(node, env, self._whole(block, env, regions))
+            return []
+
+        self.f.choose(some, compute, None)
+
+    def _is_some(self, block: Block, env: Mapping[str, Bound], regions: Mapping[str, int] | None) -> Value | None:
+        """Whether there is anything to compute of a nest here; None if there always is.
+
+        A reader that looks past the nest's tensor under a condition (right padding) asks for a region that starts behind it.
+        """
+        some: Value | None = None
+        for axis in block.stage.axes:
+            binding = block.axes[axis.name]
+            reach = sum(max(0, int(c) * (int(self._loops()[n].count) - 1)) for n, c in binding.origin.terms.items())
+            if (regions is not None and axis.name in regions) or int(binding.origin.offset) + reach < binding.extent:
+                continue
+            start = self.body.integer(binding.origin, env, None)
+            one = self.f.op(f"icmp slt i64 {start.text}, {binding.extent}", "bool")
+            some = one if some is None else self.f.op(f"and {some}, {one.text}", "bool")
+        return some
 
     def _whole(self, block: Block, env: Mapping[str, Bound], regions: Mapping[str, int] | None) -> dict[str, Remaining]:
         """What is to be computed of each axis of a nest: its region, as far as the axis goes."""

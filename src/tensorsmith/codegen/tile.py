@@ -376,6 +376,9 @@ def _stage_of(node: Node) -> Stage:
     return node.stage
 
 
+_OPERATIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
 class _Reduction:
     """The reduction loops of one variant of a tile, its values in registers all the while."""
 
@@ -392,41 +395,42 @@ class _Reduction:
         self.copies = self._copies()
 
     def run(self, env: dict[str, Bound], left: Remainders) -> dict[Key, Value]:
-        state = self._begin(env)
+        state = []
+        for _, chunk in self.keys:
+            lanes = self.shape.chunks[chunk]
+            state.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
         state = self._level(0, env, left, state)
         self.body.forget()
         results = dict(zip(self.keys, state))
-        return self._across(results) if self.across else results
+        return self._with_stored(self._across(results) if self.across else results, env)
 
-    def _begin(self, env: dict[str, Bound]) -> list[Value]:
-        """The identity; or what is stored already, if an outer reduction loop is past its first step."""
-        fresh = []
-        for _, chunk in self.keys:
-            lanes = self.shape.chunks[chunk]
-            fresh.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
+    def _with_stored(self, results: dict[Key, Value], env: dict[str, Bound]) -> dict[Key, Value]:
+        """Adds what earlier steps of outer reduction loops have stored.
+
+        It is read after the loops, not before, so that nobody waits for it: the next tile can start meanwhile.
+        """
+        bounds = [env[v.name] for v in self.block.outer_reduce]
+        if all(isinstance(b, int) and b == 0 for b in bounds):
+            return results
+
+        def added() -> list[Value]:
+            new = []
+            for key, value in results.items():
+                point, lanes = self.tile._point(self.block, self.shape, env, key)
+                old = self._read_back(point, None if self.across else lanes)
+                new.append(self.arith.binary(_OPERATIONS[self.op], old, value))
+            return new
+
+        if any(isinstance(b, int) and b > 0 for b in bounds):
+            return dict(zip(results, added()))
         first: Value | None = None
-        for var in self.block.outer_reduce:
-            bound = env[var.name]
-            if isinstance(bound, int):  # a loop of one step
-                continue
-            is_zero = self.f.op(f"icmp eq i64 {bound.text}, 0", "bool")
-            first = is_zero if first is None else self.f.op(f"and {first}, {is_zero.text}", "bool")
-        if first is None:
-            return fresh
-        return self.f.choose(first, lambda: fresh, lambda: self._stored(env, fresh))
-
-    def _stored(self, env: dict[str, Bound], fresh: list[Value]) -> list[Value]:
-        values = []
-        for key, blank in zip(self.keys, fresh):
-            if self.across and key[1] > 0:
-                values.append(blank)
-                continue
-            point, lanes = self.tile._point(self.block, self.shape, env, key)
-            value = self._read_back(point, None if self.across else lanes)
-            if self.across and blank.lanes:  # into one lane; the others start afresh
-                value = self.f.op(f"insertelement {blank}, {value}, i32 0", blank.dtype, blank.lanes)
-            values.append(value)
-        return values
+        for bound in bounds:
+            if isinstance(bound, Value):
+                is_zero = self.f.op(f"icmp eq i64 {bound.text}, 0", "bool")
+                first = is_zero if first is None else self.f.op(f"and {first}, {is_zero.text}", "bool")
+        assert first is not None
+        chosen = self.f.choose(first, lambda: list(results.values()), added)
+        return dict(zip(results, chosen))
 
     def _read_back(self, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
         stage = self.block.stage
@@ -644,8 +648,7 @@ class _Reduction:
             value = self.body.value(body, self.block, point, lanes)
             if value == const(self.start.value, self.start.dtype):
                 return old
-            op = {"sum": "add", "prod": "mul"}.get(self.op, self.op)
-            new = self.arith.binary(op, old, value)
+            new = self.arith.binary(_OPERATIONS[self.op], old, value)
         if self.across and lanes is not None and lanes.active < lanes.width:
             on = [f"i1 {'true' if n < lanes.active else 'false'}" for n in range(lanes.width)]
             new = self.arith.select(Value(f"<{', '.join(on)}>", "bool", lanes.width), new, old)
@@ -653,7 +656,7 @@ class _Reduction:
 
     def _across(self, results: dict[Key, Value]) -> dict[Key, Value]:
         """One number per point out of its lanes."""
-        op = {"sum": "add", "prod": "mul"}.get(self.op, self.op)
+        op = _OPERATIONS[self.op]
         totals: dict[Key, Value] = {}
         for numbers in dict.fromkeys(k[0] for k in self.keys):
             values = [results[k] for k in self.keys if k[0] == numbers]

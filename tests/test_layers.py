@@ -1,0 +1,54 @@
+"""Imports go downwards only: who may know whom, and what stays free of I/O."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "tensorsmith"
+
+#: each folder or module, and what of tensorsmith it may import besides itself
+ALLOWED = {
+    "errors": set(),
+    "target": {"errors"},
+    "lang": {"errors"},
+    "ops": {"errors", "lang"},
+    "space": {"errors", "target", "lang"},
+    "program": {"errors", "target", "lang", "space"},
+    "codegen": {"errors", "target", "lang", "space", "program"},
+    "runtime": {"errors", "target"},
+    "learn": {"errors", "target", "lang", "space", "program"},
+    "compile": {"errors", "target", "lang", "space", "program", "codegen", "runtime"},
+    "cli": {"errors", "target", "lang", "ops", "space", "program", "codegen", "runtime", "learn", "compile"},
+}
+
+
+def imported(path: Path) -> set[str]:
+    """The first names below `tensorsmith` that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{a.name}" if node.module == "tensorsmith" else node.module for a in node.names]
+        elif isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        found |= {n.split(".")[1] for n in names if n.startswith("tensorsmith.")}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_downwards(path: Path) -> None:
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    if own == "__init__":
+        return
+    assert own in ALLOWED, f"{own} is new: say in this test what it may import"
+    assert imported(path) - {own} <= ALLOWED[own]
+
+
+def test_the_public_names_are_few() -> None:
+    import tensorsmith
+
+    assert len(tensorsmith.__all__) <= 30
+    assert all(hasattr(tensorsmith, name) for name in tensorsmith.__all__)
