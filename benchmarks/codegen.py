@@ -84,8 +84,9 @@ def overhead(report: Report, settings: Settings, quick: bool) -> None:
 
 def _build_times(title: str, candidate: Candidate) -> Row:
     """Seconds from a definition with its schedule to a callable, and of LLVM's part by step."""
+    case = case_of(title)
     start = perf_counter()
-    case_of(title).workload()
+    case.workload()
     defined = perf_counter()
     executable = build(candidate)
     end = perf_counter()

@@ -53,6 +53,11 @@ class Arithmetic:
         picks = ", ".join(f"i32 {start + n}" for n in range(lanes))
         return self.f.op(f"shufflevector {v}, {v.type} poison, <{lanes} x i32> <{picks}>", v.dtype, lanes)
 
+    def joined(self, a: Value, b: Value) -> Value:
+        """The lanes of one vector, then those of another of the same width."""
+        picks = ", ".join(f"i32 {n}" for n in range(2 * a.lanes))
+        return self.f.op(f"shufflevector {a}, {b}, <{2 * a.lanes} x i32> <{picks}>", a.dtype, 2 * a.lanes)
+
     def widen(self, v: Value, lanes: int) -> Value:
         """A vector (or scalar) as the first lanes of a wider one; the others hold anything."""
         if not v.lanes:

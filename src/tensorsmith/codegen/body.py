@@ -45,7 +45,15 @@ class Storage:
 class BodyEmitter:
     """Evaluates expressions of one block at its points."""
 
-    def __init__(self, function: Function, arithmetic: Arithmetic, program: Program, storage: Mapping[str, Storage]) -> None:
+    def __init__(
+        self,
+        function: Function,
+        arithmetic: Arithmetic,
+        program: Program,
+        storage: Mapping[str, Storage],
+        vector_bytes: int,  # of a register
+    ) -> None:
+        self.vector_bytes = vector_bytes
         self.f = function
         self.arith = arithmetic
         self.program = program
@@ -306,24 +314,32 @@ class BodyEmitter:
 
     def _contiguous(self, e: Load, running: Value | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
         name, place = e.dtype, self.storage[e.tensor]
-        pointer = self.pointer(e.tensor, running, constant)
-        stored = storage_type(name, lanes.width)
         short = lanes.active < lanes.width and not place.slack
         if not short and mask is None:
+            stored, pointer = storage_type(name, lanes.width), self.pointer(e.tensor, running, constant)
             loaded = self.f.op(f"load {stored}, {pointer}, align {_align(name)}", _stored(name), lanes.width)
             return self.from_storage(loaded, name)
         on = active_mask(lanes)
         if mask is not None:
             every = self.arith.splat(mask, lanes.width)
             on = self.arith.binary("and", every, on) if short else every
-        passed = const(0, _stored(name), lanes.width)
-        suffix = f"v{lanes.width}{'f' if dtype(_stored(name)).kind == 'f' else 'i'}{dtype(_stored(name)).bytes * 8}"
-        self.arith.declarations.add(f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{lanes.width} x i1>, {stored})")
-        loaded = self.f.op(
-            f"call {stored} @llvm.masked.load.{suffix}.p0({pointer}, i32 {_align(name)}, {on}, {passed})",
-            _stored(name), lanes.width,
-        )  # fmt: skip
-        return self.from_storage(loaded, name)
+        # LLVM 22 reads a register without its mask when it splits a wider masked load, so none is wider than a register
+        width = min(lanes.width, max(1, self.vector_bytes // dtype(name).bytes))
+        parts = []
+        for start in range(0, lanes.width, width):
+            pointer = self.pointer(e.tensor, running, constant + start)
+            parts.append(self._masked_load(pointer, self.arith.piece(on, start, width), name))
+        while len(parts) > 1:
+            parts = [self.arith.joined(a, b) for a, b in zip(parts[::2], parts[1::2])]
+        return self.from_storage(parts[0], name)
+
+    def _masked_load(self, pointer: Value, on: Value, name: str) -> Value:
+        stored, kind = storage_type(name, on.lanes), _stored(name)
+        suffix = f"v{on.lanes}{'f' if dtype(kind).kind == 'f' else 'i'}{dtype(kind).bytes * 8}"
+        self.arith.declarations.add(f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{on.lanes} x i1>, {stored})")
+        passed = const(0, kind, on.lanes)
+        call = f"call {stored} @llvm.masked.load.{suffix}.p0({pointer}, i32 {_align(name)}, {on}, {passed})"
+        return self.f.op(call, kind, on.lanes)
 
     def _gather(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
         """A load at indices computed from data: each clamped to the tensor's edge, lane by lane."""

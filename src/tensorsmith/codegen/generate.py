@@ -28,7 +28,7 @@ from tensorsmith.target import Target
 
 ENTRY = "entry"
 _STACK_BYTES = 4096  # attached buffers up to this size live on the stack
-_SLACK_BYTES = 128  # behind every buffer of our own, so that a vector may be read past its end
+_SLACK_BYTES = 512  # behind every buffer of our own: a vector of 64 bytes may be computed from 64 f64, some of them past the end
 _MAX_ORIGINS = 4096  # positions of a region that are looked at for what can be left of an axis
 
 
@@ -122,7 +122,7 @@ class _Work:
         self.generator, self.f, self.program = generator, f, generator.program
         self.storage = {n: self._storage(self.program.buffers[n], pointers) for n in sorted(names)}
         arithmetic = Arithmetic(f, generator.helpers, generator.declarations)
-        self.body = BodyEmitter(f, arithmetic, self.program, self.storage)
+        self.body = BodyEmitter(f, arithmetic, self.program, self.storage, generator.target.vector_bytes)
         self.tile = TileEmitter(f, arithmetic, self.body, self.program, generator.target, self.attached)
 
     def _storage(self, b: ProgramBuffer, pointers: Mapping[str, Value]) -> Storage:
@@ -134,7 +134,7 @@ class _Work:
         elif b.name in self.generator.local:
             base, offset = "%local", self.generator.local[b.name]
         else:
-            elements = buffer_bytes(b) // dtype(b.dtype).bytes + _SLACK_BYTES
+            elements = (buffer_bytes(b) + _SLACK_BYTES) // dtype(b.dtype).bytes
             return Storage(self.f.alloca(storage_type(b.dtype), elements), b.dtype, strides, slack=True)
         return Storage(self.f.op(f"getelementptr i8, ptr {base}, i64 {offset}", "ptr"), b.dtype, strides, slack=True)
 
@@ -176,11 +176,12 @@ class _Work:
             env[var.name] = values[var.name]
             before, value = left[var.axis], values[var.name]
             deeper = {**left, var.axis: before.inside(self.f, value, int(var.stride))}
-            inner = any(p.var.axis == var.axis for p in loops[:depth])
-            if inner and isinstance(before.now, Value) and isinstance(value, Value):
-                # parts of one axis, fused: beyond what the outer part leaves there are steps with nothing to do
+            reach = (int(var.count) - 1) * int(var.stride)
+            if isinstance(value, Value) and (isinstance(before.now, Value) or reach >= before.now):
+                # parts of one axis, fused, or a copy smaller than the loops it follows: there are steps with nothing to do
                 start = self.f.op(f"mul nsw i64 {value.text}, {int(var.stride)}", "i64")
-                some = self.f.op(f"icmp slt i64 {start.text}, {before.now.text}", "bool")
+                end = before.now.text if isinstance(before.now, Value) else before.now
+                some = self.f.op(f"icmp slt i64 {start.text}, {end}", "bool")
                 self.f.choose(some, lambda: enter_list(depth + 1, deeper), None)
             else:
                 enter(depth + 1, deeper)

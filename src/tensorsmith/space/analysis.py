@@ -200,3 +200,13 @@ def _is(e: Expr, op: str) -> bool:
 
 def element_bytes(stage: Stage) -> int:
     return dtype(stage.dtype).bytes
+
+
+def reduces_constant(workload: Workload, stage: Stage) -> bool:
+    """Whether the stage reduces a few elements against tensors that are computed from indices alone (Winograd's matrices)."""
+    if not stage.reduction or any(a.extent > _CONSTANT_EXTENT for a in stage.reduce_axes):
+        return False
+    return any(workload.is_stage(x.tensor) and not workload.stage(x.tensor).reads for x in stage.reads)
+
+
+_CONSTANT_EXTENT = 8

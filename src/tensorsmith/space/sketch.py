@@ -14,13 +14,17 @@ Holes, by name, are: `C.i.1`, `C.i.2` (sizes of the inner parts of an axis; the 
 not divide the extent), `C.parallel` (how many outer loops of a root stage are fused and shared among threads) and `C.unroll`
 (how many copies of the innermost reduction step are laid out in a row). A candidate is a sketch with a value for every hole;
 the values are plain integers, or one array each for a whole population.
+
+A derived sketch may also have *choices*: holes that change the structure itself, each with a list of options: `P.at` (where a stage
+is computed: "root", "inline", "D:2"), `C.loops` (order of the loops) and `C.factor` (of an rfactor). The value is the number of the
+option. `resolve` takes the options chosen and gives a sketch without choices, which is what a candidate holds and what is stored.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorsmith.errors import Refusal, UserError
@@ -76,12 +80,26 @@ class Nest:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A hole that changes the structure: `kind` is "at", "loops" or "factor"; options as they appear in a nest or rewrite."""
+
+    stage: str
+    kind: str
+    options: tuple[str, ...]
+
+    @property
+    def hole(self) -> str:
+        return f"{self.stage}.{self.kind}"
+
+
+@dataclass(frozen=True)
 class Sketch:
-    """A structure for a workload: rewrites of the DAG, then a nest for every stage that is left."""
+    """A structure for a workload: rewrites of the DAG, then a nest for every stage that is left, and what is open in them."""
 
     workload: Workload
     nests: tuple[Nest, ...]
     rewrites: tuple[Rewrite, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
     @functools.cached_property
     def rewritten(self) -> Workload:
@@ -106,6 +124,28 @@ class Sketch:
             if self.rewritten.stage(nest.stage).reduction:
                 names.append(f"{nest.stage}.unroll")
         return tuple(names)
+
+    def resolve(self, options: Mapping[str, int]) -> Sketch:
+        """This sketch with an option taken for every choice; a stage that cannot be where it was put goes to the root."""
+        nests = dict(self._nests)
+        rewrites = list(self.rewrites)
+        for choice in self.choices:
+            option = choice.options[int(options[choice.hole])]
+            if choice.kind == "factor":
+                rewrites = [replace(r, factor=int(option)) if r.kind == "rfactor" and r.stage == choice.stage else r for r in rewrites]
+            elif choice.kind == "loops":
+                nests[choice.stage] = replace(nests[choice.stage], loops=option)
+            elif option == "inline":
+                rewrites.append(Rewrite("inline", choice.stage))
+                del nests[choice.stage]
+            else:
+                nests[choice.stage] = replace(nests[choice.stage], at=None if option == "root" else option)
+        while True:
+            sketch = Sketch(self.workload, tuple(nests.values()), tuple(rewrites))
+            try:
+                return sketch.check()
+            except Misplaced as problem:
+                nests[problem.stage] = replace(nests[problem.stage], at=None)
 
     def attached(self, stage: str, depth: int) -> tuple[Nest, ...]:
         """The nests attached at that depth of a stage, producers first."""
@@ -168,6 +208,8 @@ class Sketch:
                 if value
             )
             lines.append(f"{n.stage}: {n.loops}{extra}")
+        for c in self.choices:
+            lines.append(f"{c.hole} in {' / '.join(c.options)}")
         return "\n".join(lines)
 
 
@@ -199,6 +241,14 @@ class Candidate:
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise UserError(f"malformed candidate: {type(problem).__name__}: {problem}") from problem
         return Candidate(Sketch.from_json(workload, sketch), decisions)
+
+
+class Misplaced(Refusal):
+    """A stage is attached where not all of its readers can see it."""
+
+    def __init__(self, stage: str, detail: str) -> None:
+        super().__init__("reader outside", detail)
+        self.stage = stage
 
 
 def _check_nest(sketch: Sketch, nest: Nest) -> None:
@@ -238,7 +288,7 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
         )
     for reader in sketch.rewritten.consumers[nest.stage]:
         if not is_inside(sketch, reader, target):
-            raise Refusal("reader outside", f"{nest.stage} is attached at {nest.at} but read by {reader}")
+            raise Misplaced(nest.stage, f"{nest.stage} is attached at {nest.at} but read by {reader}")
 
 
 def is_inside(sketch: Sketch, stage: str, point: tuple[str, int]) -> bool:

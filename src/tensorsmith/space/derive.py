@@ -1,0 +1,62 @@
+"""Derivation of sketches: the rules applied stage by stage, from the outputs back to the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorsmith.errors import InternalError, UserError
+from tensorsmith.lang.workload import Workload
+from tensorsmith.space.rules.base import Rule, State, Verdict
+from tensorsmith.space.rules.cache_write import AddCacheWrite
+from tensorsmith.space.rules.constant import ConstantTensor
+from tensorsmith.space.rules.fusion import TilingWithFusion
+from tensorsmith.space.rules.inline import AlwaysInline
+from tensorsmith.space.rules.rfactor import AddRfactor
+from tensorsmith.space.rules.skip import Skip
+from tensorsmith.space.rules.tiling import Tiling
+from tensorsmith.space.sketch import Sketch
+from tensorsmith.target import Target
+
+#: Ansor's rules for CPUs, in its order
+ANSOR: tuple[Rule, ...] = (
+    AlwaysInline(),
+    ConstantTensor(),
+    AddRfactor(),
+    AddCacheWrite(),
+    TilingWithFusion(),
+    Tiling(),
+    Skip(),
+)
+
+_MAX_SKETCHES = 4096  # more is a rule that never ends
+
+
+def derive(workload: Workload, target: Target, rules: Sequence[Rule] = ANSOR) -> list[Sketch]:
+    """All sketches of a workload, in the order in which the rules give them (breadth first)."""
+    queue = [(State(workload), len(workload.stages) - 1)]
+    found: list[Sketch] = []
+    while queue:
+        waiting = []
+        for state, index in queue:
+            if index < 0:
+                found.append(state.sketch())
+                continue
+            waiting.extend(_step(state, index, target, rules))
+        queue = waiting
+        if len(queue) + len(found) > _MAX_SKETCHES:
+            raise UserError(f"the rules give more than {_MAX_SKETCHES} sketches; does one of them return the stage it was given?")
+    return found
+
+
+def _step(state: State, index: int, target: Target, rules: Sequence[Rule]) -> list[tuple[State, int]]:
+    derived: list[tuple[State, int]] = []
+    for rule in rules:
+        verdict = rule.condition(state, index, target)
+        if verdict is Verdict.SKIP:
+            continue
+        derived.extend(rule.apply(state, index, target))
+        if verdict is Verdict.APPLY_AND_SKIP_REST:
+            break
+    if not derived:
+        raise InternalError(f"no rule applies to stage {state.stage(index).name}")
+    return derived

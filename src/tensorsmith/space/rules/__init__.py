@@ -1,0 +1,1 @@
+"""Derivation rules, one file each: condition, application, before and after."""

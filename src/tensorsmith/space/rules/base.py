@@ -1,0 +1,115 @@
+"""What a derivation rule is, and the state it works on.
+
+A derivation goes through the stages from the last to the first. At each stage the rules are asked in order; every rule whose condition
+holds is applied and gives new states, until one says that the rest shall be skipped. A state in which all stages are done is a sketch.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tensorsmith.lang.workload import Axis, Stage, Workload
+from tensorsmith.space.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch import Choice, Nest, Sketch
+from tensorsmith.target import Target
+
+
+class Verdict(enum.Enum):
+    """What a rule's condition says of a stage."""
+
+    SKIP = 0  # does not apply
+    APPLY = 1  # applies; the rules after it are asked too
+    APPLY_AND_SKIP_REST = 2  # applies, and no other rule shall be asked
+
+
+@dataclass(frozen=True)
+class State:
+    """A sketch in the making: rewrites so far, and nests and choices for the stages that are done."""
+
+    workload: Workload
+    rewrites: tuple[Rewrite, ...] = ()
+    nests: tuple[Nest, ...] = ()
+    choices: tuple[Choice, ...] = ()
+
+    @functools.cached_property
+    def now(self) -> Workload:
+        """The workload after the rewrites so far."""
+        return apply_rewrites(self.workload, self.rewrites)
+
+    def stage(self, index: int) -> Stage:
+        return self.now.stages[index]
+
+    def rewritten(self, rewrite: Rewrite) -> State:
+        return replace(self, rewrites=(*self.rewrites, rewrite))
+
+    def with_nest(self, nest: Nest, *choices: Choice) -> State:
+        """The state with a nest added, or put in place of the stage's old one."""
+        others = tuple(n for n in self.nests if n.stage != nest.stage)
+        return replace(self, nests=(*others, nest), choices=(*self.choices, *choices))
+
+    def nest(self, stage: str) -> Nest | None:
+        return next((n for n in self.nests if n.stage == stage), None)
+
+    def has_cache_write(self, stage: str) -> bool:
+        return any(r.kind == "cache_write" and f"{r.stage}.cache" == stage for r in self.rewrites)
+
+    def sketch(self) -> Sketch:
+        order = {s.name: n for n, s in enumerate(self.now.stages)}
+        nests = tuple(sorted(self.nests, key=lambda n: order[n.stage]))
+        return Sketch(self.workload, nests, self.rewrites, self.choices).check()
+
+
+Derived = list[tuple[State, int]]  # states with the index of the stage to go on with
+
+
+class Rule(Protocol):
+    """A derivation rule. `index` is the stage's place in `state.now.stages`."""
+
+    name: str
+
+    def condition(self, state: State, index: int, target: Target) -> Verdict: ...
+
+    def apply(self, state: State, index: int, target: Target) -> Derived: ...
+
+
+def levels(axes: Sequence[Axis], part: int) -> str:
+    """`i.0 j.0`: one level of tiles, a loop for every axis."""
+    return " ".join(f"{a.name}.{part}" for a in axes)
+
+
+def names(*groups: str) -> str:
+    """Groups of loops as one text."""
+    return " ".join(g for g in groups if g)
+
+
+def tiled(axis: Axis) -> bool:
+    """Whether it makes sense to split an axis."""
+    return axis.extent > 1
+
+
+def simple_nest(stage: Stage, at: str | None = None) -> Nest:
+    """Loops in the order of the axes with the last one split for lanes: for stages that are not tiled."""
+    spatial = [a for a in stage.axes if tiled(a)]
+    outer = levels(stage.axes, 0)
+    reduce = levels(stage.reduce_axes, 0)
+    if not spatial:
+        long = [a for a in stage.reduce_axes if tiled(a)]
+        if not long:
+            return Nest(stage.name, f"{outer} | {reduce}", at=at)
+        vector = f"{long[-1].name}.1"
+        return Nest(stage.name, f"{outer} | {reduce} {vector}", vector=vector, at=at)
+    vector = f"{spatial[-1].name}.1"
+    return Nest(stage.name, f"{outer} | {reduce} {vector}", vector=vector, at=at)
+
+
+def row_nest(stage: Stage, at: str | None = None) -> Nest | None:
+    """A reduction with lanes along its last axis; None for a stage that reduces nothing worth it."""
+    long = [a for a in stage.reduce_axes if a.extent >= 4]
+    if not long:
+        return None
+    vector = f"{long[-1].name}.1"
+    return Nest(stage.name, f"{levels(stage.axes, 0)} | {levels(stage.reduce_axes, 0)} {vector}", vector=vector, at=at)

@@ -1,0 +1,31 @@
+"""Cache write: results are gathered in a buffer of their own and copied out once.
+
+    C[i, j] = sum(...)    ->    C.cache[i, j] = sum(...); C[i, j] = C.cache[i, j]
+
+The cache is then fused into the copy by the rule for fusion.
+"""
+
+from __future__ import annotations
+
+from tensorsmith.space.analysis import needs_tiling, reduces_constant
+from tensorsmith.space.rewrite import Rewrite
+from tensorsmith.space.rules.base import Derived, State, Verdict
+from tensorsmith.space.rules.fusion import fusible_reader
+from tensorsmith.target import Target
+
+
+class AddCacheWrite:
+    """Applies to a stage with reuse that no elementwise reader follows."""
+
+    name = "cache_write"
+
+    def condition(self, state: State, index: int, target: Target) -> Verdict:
+        stage = state.stage(index)
+        if not needs_tiling(stage) or reduces_constant(state.now, stage) or fusible_reader(state, stage.name):
+            return Verdict.SKIP
+        return Verdict.SKIP if state.has_cache_write(stage.name) or state.nest(stage.name) else Verdict.APPLY
+
+    def apply(self, state: State, index: int, target: Target) -> Derived:
+        name = state.stage(index).name
+        new = state.rewritten(Rewrite("cache_write", name))
+        return [(new, index)]  # the cache stands where the stage stood; the copy comes behind it
