@@ -36,7 +36,8 @@ def _block(block: Block, indent: int) -> list[str]:
         lines.extend(_node(inner, indent))
     loops = [f"{'vector' if v.name == block.vector else 'unroll'} {_loop(v)}" for v in block.tile]
     reductions = [
-        f"{'vector' if v.name == block.vector else 'unroll' if v.name in block.laid_out else 'reduce'} {_loop(v)}" for v in block.reduce
+        f"{'vector' if v.name == block.vector else 'unroll' if v.name in block.laid_out else 'reduce'} {_loop(v)}"
+        for v in block.reduce
     ]
     if reductions and not _is_one(block.unroll):
         reductions[-1] += f" by {block.unroll}"

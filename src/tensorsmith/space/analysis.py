@@ -210,3 +210,28 @@ def reduces_constant(workload: Workload, stage: Stage) -> bool:
 
 
 _CONSTANT_EXTENT = 8
+
+
+def lane_axis(stage: Stage) -> str | None:
+    """The axis to run in lanes where a stage is not tiled: neighbours in memory, where it is read and where it is written."""
+    spatial = [a for a in stage.axes if a.extent > 1]
+    if not stage.reduction:
+        return spatial[-1].name if spatial else None
+    if spatial and spatial[-1] == stage.axes[-1] and _contiguous(stage, spatial[-1].name):
+        return spatial[-1].name
+    long = [a for a in stage.reduce_axes if a.extent > 1]
+    if long:
+        return long[-1].name
+    return spatial[-1].name if spatial else None
+
+
+def _contiguous(stage: Stage, axis: str) -> bool:
+    """Whether reads move along an axis, and all that do move from neighbour to neighbour."""
+    moving = [x for x in stage.reads if axis in variables(x)]
+    for read in moving:
+        for n, index in enumerate(read.indices):
+            if axis in variables(index):
+                form = affine(index)
+                if form is None or form.terms[axis] != 1 or n != len(read.indices) - 1:
+                    return False
+    return bool(moving)

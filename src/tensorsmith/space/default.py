@@ -24,6 +24,7 @@ from tensorsmith.space.analysis import (
     is_padding,
     is_reshape,
     is_strictly_inlinable,
+    lane_axis,
     needs_tiling,
 )
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
@@ -167,7 +168,7 @@ class _Default:
         outer = [f"{a.name}.0" for a in stage.axes]
         tile: list[str] = []
         vector = None
-        along = self._row_vector(stage)
+        along = lane_axis(stage)
         if along is not None:
             last = stage.axis(along)
             reduce = along in {a.name for a in stage.reduce_axes}
@@ -188,32 +189,6 @@ class _Default:
             if work < _WORK_TO_SHARE:
                 count = 0
             self.decisions[f"{stage.name}.parallel"] = count
-
-    def _row_vector(self, stage: Stage) -> str | None:
-        """The axis to run in lanes: neighbours in memory both where it is read and where it is written."""
-        spatial = [a for a in stage.axes if a.extent > 1]
-        if stage.reduction:
-            # along the result where that is contiguous, else along the innermost reduction
-            if spatial and self._steps(stage, spatial[-1]) and spatial[-1] == stage.axes[-1]:
-                if any(self._moves(stage, x, spatial[-1]) for x in stage.reads):
-                    return spatial[-1].name
-            last = [a for a in stage.reduce_axes if a.extent > 1]
-            return last[-1].name if last else None
-        return spatial[-1].name if spatial else None
-
-    def _moves(self, stage: Stage, read: Load, axis: Axis) -> bool:
-        return axis.name in variables(read)
-
-    def _steps(self, stage: Stage, axis: Axis) -> bool:
-        """Whether every read is contiguous, or does not move, along an axis."""
-        for read in stage.reads:
-            for n, index in enumerate(read.indices):
-                if axis.name not in variables(index):
-                    continue
-                form = affine(index)
-                if form is None or form.terms[axis.name] != 1 or n != len(read.indices) - 1:
-                    return False
-        return True
 
     # -- tiles -----------------------------------------------------------------------------------------------------
 

@@ -190,6 +190,9 @@ def identity(reduction: str, dtype_name: str) -> Const:
 
 
 def _replaced(workload: Workload, name: str, new: list[Stage]) -> Workload:
+    names = [a.name for a in new[0].all_axes]
+    if new[0].name in workload.buffers or len(set(names)) != len(names):
+        raise Refusal("name taken", f"{new[0].name} over {', '.join(names)}: the stage was rewritten in this way before")
     stages: list[Stage] = []
     for s in workload.stages:
         stages.extend(new if s.name == name else [s])

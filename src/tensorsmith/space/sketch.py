@@ -16,8 +16,8 @@ not divide the extent), `C.parallel` (how many outer loops of a root stage are f
 the values are plain integers, or one array each for a whole population.
 
 A derived sketch may also have *choices*: holes that change the structure itself, each with a list of options: `P.at` (where a stage
-is computed: "root", "inline", "D:2"), `C.loops` (order of the loops) and `C.factor` (of an rfactor). The value is the number of the
-option. `resolve` takes the options chosen and gives a sketch without choices, which is what a candidate holds and what is stored.
+is computed: "root", "inline", "D:2"), `D.rows` (inside how many loops of D the stages of its rows are computed), `C.loops` (order of
+the loops) and `C.factor` (of an rfactor). The value is the number of the option. `resolve` takes the options chosen and gives a sketch without choices, which is what a candidate holds and what is stored.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ class Nest:
         if self.at is None:
             return None
         stage, _, depth = self.at.rpartition(":")
+        if not (depth.isascii() and depth.isdigit()):
+            raise UserError(f"nest of {self.stage}: attached at {self.at!r}; write STAGE:DEPTH, as in D:3")
         return stage, int(depth)
 
     def size_holes(self) -> tuple[str, ...]:
@@ -81,11 +83,15 @@ class Nest:
 
 @dataclass(frozen=True)
 class Choice:
-    """A hole that changes the structure: `kind` is "at", "loops" or "factor"; options as they appear in a nest or rewrite."""
+    """A hole that changes the structure: `kind` is "at", "loops", "factor" or "rows"; options as they appear in a nest or rewrite.
+
+    "rows" places several stages at once, the `members`, all at the same depth of the stage (0: at the root).
+    """
 
     stage: str
     kind: str
     options: tuple[str, ...]
+    members: tuple[str, ...] = ()
 
     @property
     def hole(self) -> str:
@@ -132,9 +138,14 @@ class Sketch:
         for choice in self.choices:
             option = choice.options[int(options[choice.hole])]
             if choice.kind == "factor":
-                rewrites = [replace(r, factor=int(option)) if r.kind == "rfactor" and r.stage == choice.stage else r for r in rewrites]
+                rewrites = [
+                    replace(r, factor=int(option)) if r.kind == "rfactor" and r.stage == choice.stage else r for r in rewrites
+                ]
             elif choice.kind == "loops":
                 nests[choice.stage] = replace(nests[choice.stage], loops=option)
+            elif choice.kind == "rows":
+                for name in choice.members:
+                    nests[name] = replace(nests[name], at=None if option == "0" else f"{choice.stage}:{option}")
             elif option == "inline":
                 rewrites.append(Rewrite("inline", choice.stage))
                 del nests[choice.stage]
@@ -260,9 +271,15 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
         axis, _, part = loop.rpartition(".")
         if axis not in names:
             raise UserError(f"{where}: the loop {loop!r} is of no axis of the stage, which has {sorted(names)}")
-        if not part.isdigit() or int(part) != seen.get(axis, 0):
+        if part != str(seen.get(axis, 0)):
             raise UserError(f"{where}: the parts of axis {axis} must come in order 0, 1, ...; got {loop!r}")
         seen[axis] = int(part) + 1
+    if nest.loops.count("|") > 1:
+        raise UserError(f"{where}: {nest.loops!r} has more than one bar")
+    spatial = [loop.rpartition(".")[0] for loop in nest.tile if stage.axis(loop.rpartition(".")[0]) in stage.axes]
+    for axis in spatial:
+        if spatial.count(axis) > 1:
+            raise UserError(f"{where}: the register tile has more than one loop of axis {axis}; put the outer ones before the bar")
     missing = names - set(seen)
     if missing:
         raise UserError(f"{where}: no loop for the axes {sorted(missing)}")
@@ -294,7 +311,9 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
 def is_inside(sketch: Sketch, stage: str, point: tuple[str, int]) -> bool:
     """Whether a stage runs inside the first `depth` outer loops of the point's stage."""
     current: tuple[str, int] | None = (stage, len(sketch.nest(stage).outer))
-    while current is not None:
+    for _ in sketch.nests:  # no longer than that, even if stages are attached to each other in a circle
+        if current is None:
+            break
         if current[0] == point[0]:
             return current[1] >= point[1]
         current = sketch.nest(current[0]).target

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tensorsmith.lang.workload import Axis, Stage, Workload
+from tensorsmith.space.analysis import lane_axis
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.sketch import Choice, Nest, Sketch
 from tensorsmith.target import Target
@@ -50,6 +51,17 @@ class State:
         """The state with a nest added, or put in place of the stage's old one."""
         others = tuple(n for n in self.nests if n.stage != nest.stage)
         return replace(self, nests=(*others, nest), choices=(*self.choices, *choices))
+
+    def without_choices(self, stage: str) -> State:
+        """The state with nothing left open of a stage."""
+        return replace(self, choices=tuple(c for c in self.choices if c.stage != stage))
+
+    def with_choice(self, choice: Choice) -> State:
+        """The state with a choice added, or put in place of the old one for the same hole."""
+        return replace(self, choices=(*(c for c in self.choices if c.hole != choice.hole), choice))
+
+    def choice(self, stage: str, kind: str) -> Choice | None:
+        return next((c for c in self.choices if c.stage == stage and c.kind == kind), None)
 
     def nest(self, stage: str) -> Nest | None:
         return next((n for n in self.nests if n.stage == stage), None)
@@ -91,25 +103,10 @@ def tiled(axis: Axis) -> bool:
     return axis.extent > 1
 
 
-def simple_nest(stage: Stage, at: str | None = None) -> Nest:
-    """Loops in the order of the axes with the last one split for lanes: for stages that are not tiled."""
-    spatial = [a for a in stage.axes if tiled(a)]
-    outer = levels(stage.axes, 0)
-    reduce = levels(stage.reduce_axes, 0)
-    if not spatial:
-        long = [a for a in stage.reduce_axes if tiled(a)]
-        if not long:
-            return Nest(stage.name, f"{outer} | {reduce}", at=at)
-        vector = f"{long[-1].name}.1"
-        return Nest(stage.name, f"{outer} | {reduce} {vector}", vector=vector, at=at)
-    vector = f"{spatial[-1].name}.1"
-    return Nest(stage.name, f"{outer} | {reduce} {vector}", vector=vector, at=at)
-
-
-def row_nest(stage: Stage, at: str | None = None) -> Nest | None:
-    """A reduction with lanes along its last axis; None for a stage that reduces nothing worth it."""
-    long = [a for a in stage.reduce_axes if a.extent >= 4]
-    if not long:
-        return None
-    vector = f"{long[-1].name}.1"
-    return Nest(stage.name, f"{levels(stage.axes, 0)} | {levels(stage.reduce_axes, 0)} {vector}", vector=vector, at=at)
+def simple_nest(stage: Stage) -> Nest:
+    """Loops in the order of the axes, one of them split for lanes: for stages that are not tiled."""
+    outer, reduce = levels(stage.axes, 0), levels(stage.reduce_axes, 0)
+    along = lane_axis(stage)
+    if along is None:
+        return Nest(stage.name, f"{outer} | {reduce}")
+    return Nest(stage.name, names(outer, "|", reduce, f"{along}.1"), vector=f"{along}.1")

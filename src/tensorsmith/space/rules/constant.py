@@ -1,7 +1,7 @@
 """Constant tensors: a small reduction against a constant matrix (Winograd's transforms) is laid out completely.
 
-    U[e, n, p, c] = sum(tile[p, c, a, b] * G[a, e] * G[b, n], over a<6, b<6)
-        ->    for p.0 c.0 e.0 n.0: tile p.1 c.1 with a and b laid out, so that zeros and ones of G vanish
+U[e, n, p, c] = sum(tile[p, c, a, b] * G[a, e] * G[b, n], over a<6, b<6)
+    ->    for p.0 c.0 e.0 n.0: tile p.1 c.1 with a and b laid out, so that zeros and ones of G vanish
 """
 
 from __future__ import annotations

@@ -49,12 +49,12 @@ class TilingWithFusion:
         copy = Nest(reader.name, names(outer, inside), vector=vector)
         own = [a for a in stage.axes if tiled(a)]
         reduce = [a for a in stage.reduce_axes if tiled(a)]
-        head = names(levels(stage.axes, 0), levels(stage.reduce_axes, 0), levels(own, 1)) if level == 1 else names(
-            levels(stage.reduce_axes, 0), levels(stage.axes, 0)
+        head = (
+            names(levels(stage.axes, 0), levels(stage.reduce_axes, 0), levels(own, 1))
+            if level == 1
+            else names(levels(stage.reduce_axes, 0), levels(stage.axes, 0))
         )
         last = 2 if level == 1 else 1
         lanes = f"{own[-1].name}.{last}" if own else None
-        nest = Nest(
-            stage.name, names(head, "|", levels(reduce, 1), levels(own, last)), vector=lanes, at=f"{reader.name}:{depth}"
-        )
+        nest = Nest(stage.name, names(head, "|", levels(reduce, 1), levels(own, last)), vector=lanes, at=f"{reader.name}:{depth}")
         return state.with_nest(copy).with_nest(nest)

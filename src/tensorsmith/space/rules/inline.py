@@ -1,6 +1,6 @@
 """Inline: a cheap stage is computed where it is read.
 
-    B[i] = A[i] + 1; C[i] = B[i] * 2        ->    C[i] = (A[i] + 1) * 2
+B[i] = A[i] + 1; C[i] = B[i] * 2        ->    C[i] = (A[i] + 1) * 2
 """
 
 from __future__ import annotations

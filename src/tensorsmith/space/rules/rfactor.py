@@ -1,6 +1,6 @@
 """Rfactor: a long reduction with few results becomes partial results, in parallel or in lanes, and a short final reduction.
 
-    C[i] = sum(A[i, k], over k<n)    ->    C.rf[i, k_f] = sum(A[i, k_f * m + k], over k<m); C[i] = sum(C.rf[i, k_f], over k_f<n/m)
+C[i] = sum(A[i, k], over k<n)    ->    C.rf[i, k_f] = sum(A[i, k_f * m + k], over k<m); C[i] = sum(C.rf[i, k_f], over k_f<n/m)
 """
 
 from __future__ import annotations
@@ -31,9 +31,14 @@ class AddRfactor:
 
     name = "rfactor"
 
+    def __init__(self, few_results: bool = False) -> None:
+        self.few_results = few_results  # only where the results alone do not keep the threads busy
+
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         stage = state.stage(index)
         if state.has_cache_write(stage.name) or any(r.stage == stage.name and r.kind == "rfactor" for r in state.rewrites):
+            return Verdict.SKIP
+        if self.few_results and math.prod(stage.shape) >= 16 * target.cores:
             return Verdict.SKIP
         return Verdict.APPLY if wants_rfactor(stage, target.cores) else Verdict.SKIP
 

@@ -1,6 +1,6 @@
 """Skip: leave a stage as it is.
 
-    B[i, j] = ...        ->    for i.0: for j.0: tile j.1: B[i, j] = ...
+B[i, j] = ...        ->    for i.0: for j.0: tile j.1: B[i, j] = ...
 """
 
 from __future__ import annotations

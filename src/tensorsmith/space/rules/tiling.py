@@ -1,7 +1,7 @@
 """Multi-level tiling (Ansor's): `SSRSRS`.
 
-    C[i, j] = sum(A[i, k] * B[k, j], over k)
-        ->    for i.0 j.0 i.1 j.1 k.0 i.2 j.2: tile k.1 i.3 j.3
+C[i, j] = sum(A[i, k] * B[k, j], over k)
+    ->    for i.0 j.0 i.1 j.1 k.0 i.2 j.2: tile k.1 i.3 j.3
 """
 
 from __future__ import annotations

@@ -1,0 +1,91 @@
+"""Placement: where a stage without reuse is computed is left open.
+
+    P[i, j] = ...; C reads P    ->    P.at in root / inline / C:1 / C:2 / ...
+
+Stages that make up the rows of a later one (the maximum and the sum of a softmax) are placed together, by one hole:
+
+    M[i] = max(X[i, k]); E[i, j] = exp(X[i, j] - M[i]); S[i] = sum(E[i, k]); D[i, j] = E[i, j] / S[i]
+        ->    D.rows in 0 / 1: M, E and S at the root, or inside the loop over i
+"""
+
+from __future__ import annotations
+
+from tensorsmith.lang.workload import Stage
+from tensorsmith.space.analysis import common_outer_axes, is_padding, needs_tiling
+from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
+from tensorsmith.space.sketch import Choice
+from tensorsmith.target import Target
+
+_MAX_DEPTHS = 8  # of a nest that are offered as places
+
+
+class Place:
+    """Applies to every stage that no rule before it has taken."""
+
+    name = "place"
+
+    def condition(self, state: State, index: int, target: Target) -> Verdict:
+        return Verdict.APPLY_AND_SKIP_REST
+
+    def apply(self, state: State, index: int, target: Target) -> Derived:
+        stage = state.stage(index)
+        if state.nest(stage.name) is not None:
+            return [(state, index - 1)]
+        new = state.with_nest(simple_nest(stage))
+        readers = state.now.consumers[stage.name]
+        if not readers or stage.name in state.now.outputs:
+            return [(new, index - 1)]
+        joined = _join_rows(new, stage)
+        if joined is not None:
+            return [(joined, index - 1)]
+        options = ["root", *_inline(state, stage), *_places(state, readers)]
+        if len(options) > 1:
+            new = new.with_choice(Choice(stage.name, "at", tuple(options)))
+        return [(new, index - 1)]
+
+
+def _join_rows(state: State, stage: Stage) -> State | None:
+    """The state with the stage in the rows of a later one, if all its readers are there too."""
+    now = state.now
+    for root in state.nests:
+        final = now.stage(root.stage)
+        if root.at is not None or root.stage == stage.name or state.choice(root.stage, "at") or state.choice(root.stage, "loops"):
+            continue
+        if root.outer != tuple(f"{a.name}.0" for a in final.axes):  # its loops must be just its axes
+            continue
+        choice = state.choice(root.stage, "rows")
+        members = choice.members if choice else ()
+        if not set(now.consumers[stage.name]) <= {root.stage, *members}:
+            continue
+        if final.reduction and needs_tiling(final):
+            continue
+        common = min(common_outer_axes(now, stage.name, root.stage), len(final.axes) - (1 if len(final.axes) > 1 else 0))
+        if common < 1:
+            continue
+        depths = [d for d in (choice.options if choice else map(str, range(common + 1))) if int(d) <= common]
+        return state.with_choice(Choice(root.stage, "rows", tuple(depths), (*members, stage.name)))
+    return None
+
+
+def _inline(state: State, stage: Stage) -> list[str]:
+    """Whether computing the stage again in every reader is worth a try."""
+    if stage.reduction:
+        return []
+    readers = [state.now.stage(r) for r in state.now.consumers[stage.name]]
+    if is_padding(stage) or not any(needs_tiling(r) and r.reduction for r in readers):
+        return ["inline"]
+    return []
+
+
+def _places(state: State, readers: tuple[str, ...]) -> list[str]:
+    """Depths of the nest around the only reader, and of the reader's own nest."""
+    if len(readers) != 1:
+        return []
+    nest = state.nest(readers[0])
+    if nest is None or state.choice(nest.stage, "at") or any(nest.stage in c.members for c in state.choices):
+        return []
+    found = [f"{nest.stage}:{d}" for d in range(1, len(nest.outer) + 1)]
+    if nest.target is not None:
+        outer, depth = nest.target
+        found = [f"{outer}:{d}" for d in range(1, depth + 1)] + found
+    return found[:_MAX_DEPTHS]

@@ -1,0 +1,275 @@
+"""Register tiles: our tiling of a stage with reuse, with its elementwise reader fused wherever it has one.
+
+    C[i, j] = sum(A[i, k] * B[k, j], over k); D[i, j] = relu(C[i, j])
+
+* held:   for i.0 j.0 i.1 j.1: tile: C over all of k, in registers; D from them
+* split:  for i.0 j.0: { for k.0 i j: tile k.1 i j: C in a buffer }; D from it
+          (without D: for i.0 j.0 k.0 i.1 j.1: tile k.1 i.2 j.2, results in memory between the steps of k.0)
+* across: as held, with lanes along the last reduction axis instead of the last axis of the result
+
+Each also with the operands that are not constant copied in loop order (`cache_read`), where they are read often. The order of the loops in a level
+is a choice, and so is laying out the loops that padding depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.expr import Var, variables
+from tensorsmith.lang.workload import Axis, Stage, Workload
+from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constant
+from tensorsmith.space.rewrite import Rewrite
+from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
+from tensorsmith.space.rules.fusion import fusible_reader
+from tensorsmith.space.sketch import Choice, Nest
+from tensorsmith.target import Target
+
+_SPLIT_EXTENT = 16  # reduction axes at least this long are split
+_LAID_OUT_EXTENT = 8  # kernel axes up to this length can be laid out
+_REUSE = 8  # reads per element from which on a copy in loop order is offered
+
+
+class RegisterTile:
+    """Applies to every reduction with reuse."""
+
+    name = "register_tile"
+
+    def condition(self, state: State, index: int, target: Target) -> Verdict:
+        stage = state.stage(index)
+        if not stage.reduction or not needs_tiling(stage) or reduces_constant(state.now, stage):
+            return Verdict.SKIP
+        return Verdict.SKIP if state.nest(stage.name) else Verdict.APPLY_AND_SKIP_REST
+
+    def apply(self, state: State, index: int, target: Target) -> Derived:
+        name = state.stage(index).name
+        derived: Derived = []
+        for copies in _copy_sets(state.now, state.stage(index)):
+            for structure in ("held", "split", "across"):
+                done = _derive(state, name, structure, copies)
+                if done is not None:
+                    where = [s.name for s in done.now.stages].index(name)
+                    derived.append((done, where - 1 - len(copies)))
+        return derived
+
+
+def _copy_sets(workload: Workload, stage: Stage) -> Iterator[tuple[str, ...]]:
+    """Which operands to copy in loop order: none; the one that runs in lanes; both."""
+    yield ()
+    lane = stage.axes[-1].name if stage.axes else ""
+    copied: list[str] = []
+    for x in sorted(stage.reads, key=lambda x: lane not in variables(x)):
+        unused = [a.extent for a in stage.axes if a.name not in variables(x)]
+        plain = all(isinstance(i, Var) for i in x.indices)
+        if workload.buffers[x.tensor].constant or not plain or max(unused, default=1) < _REUSE:
+            continue
+        copied.append(x.tensor)
+        yield tuple(copied)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """The loops of a stage and of the owner of its outer tiles (its reader, or itself)."""
+
+    stage: Stage
+    owner: Stage
+    padded: tuple[str, str] | None  # (axis, kernel axis) that padding depends on
+
+    @property
+    def fused(self) -> bool:
+        return self.owner.name != self.stage.name
+
+    def outer_orders(self) -> list[str]:
+        """Two levels of tiles; the axis that runs in lanes last, or first, in each, or before the rows in the first."""
+        own = [a for a in self.owner.axes if tiled(a)]
+        trivial = [a for a in self.owner.axes if not tiled(a)]
+        first = [own, own[-1:] + own[:-1]]
+        if len(own) > 2:
+            first.append([*own[:-2], own[-1], own[-2]])
+        orders = []
+        for level0 in first:
+            for level1 in (own, own[-1:] + own[:-1]):
+                orders.append(names(levels(trivial, 0), levels(level0, 0), levels(level1, 1)))
+        return list(dict.fromkeys(orders))
+
+
+def _derive(state: State, name: str, structure: str, copies: tuple[str, ...]) -> State | None:
+    for tensor in copies:
+        try:
+            state = state.rewritten(Rewrite("cache_read", name, tensor))
+            state.now  # noqa: B018  raises where the operand cannot be copied
+        except Refusal:
+            return None
+    stage = state.now.stage(name)
+    reader = fusible_reader(state, name)
+    if reader is not None and state.now.stage(reader).dtype != stage.dtype:
+        reader = None
+    owner = state.now.stage(reader) if reader else stage
+    tile = _Tile(stage, owner, _padding_axes(state.now, stage))
+    build = {"held": _held, "split": _split, "across": _across}[structure]
+    new = build(state.without_choices(owner.name), tile)
+    if new is None:
+        return None
+    for tensor in copies:
+        new = new.with_nest(_copy_nest(new, tile, f"{tensor}.pack"))
+    return new
+
+
+def _held(state: State, tile: _Tile) -> State | None:
+    own = [a for a in tile.owner.axes if tiled(a)]
+    if not own:
+        return None
+    stage, vector = tile.stage, f"{own[-1].name}.2"
+    reduce = levels(stage.reduce_axes, 0)
+    laid_out = _laid_out_reduce(stage, tile.padded)
+    packed = _packed(state.now, stage)
+    if tile.fused:
+        spatial = levels(stage.axes, 0)
+        tails = [names("|", reduce, spatial)] + ([names("|", laid_out, spatial)] if laid_out else [])
+        depth = len(tile.outer_orders()[0].split())
+        state = state.with_nest(
+            Nest(stage.name, tails[0], vector=f"{_last(stage).name}.0", at=f"{tile.owner.name}:{depth}", packed=packed)
+        )
+        if len(tails) > 1:
+            state = state.with_choice(Choice(stage.name, "loops", tuple(tails)))
+        options = [names(o, "|", levels(own, 2)) for o in tile.outer_orders()]
+        packed = ()
+    else:
+        options = [names(o, "|", reduce, levels(own, 2)) for o in tile.outer_orders()]
+        if laid_out:
+            options += [names(_lay_out(o, tile.padded), "|", laid_out, levels(own, 2)) for o in tile.outer_orders()]
+    return _with_orders(state, Nest(tile.owner.name, options[0], vector=vector, packed=packed), options)
+
+
+def _split(state: State, tile: _Tile) -> State | None:
+    stage = tile.stage
+    own = [a for a in tile.owner.axes if tiled(a)]
+    long = [a for a in stage.reduce_axes if a.extent >= _SPLIT_EXTENT]
+    short = [a for a in stage.reduce_axes if a.extent < _SPLIT_EXTENT]
+    if not own or not long:
+        return None
+    packed = _packed(state.now, stage)
+    inner_reduce = names(levels(short, 0), levels(long, 1))
+    if tile.fused:
+        trivial = [a for a in tile.owner.axes if not tiled(a)]
+        heads = dict.fromkeys(names(levels(trivial, 0), levels(o, 0)) for o in (own, own[-1:] + own[:-1]))
+        options = [names(h, levels(own, 1), "|", f"{own[-1].name}.2") for h in heads]
+        mine = [a for a in stage.axes if tiled(a)]
+        fixed = [a for a in stage.axes if not tiled(a)]
+        nest = Nest(
+            stage.name,
+            names(levels(fixed, 0), levels(long, 0), levels(mine, 0), "|", inner_reduce, levels(mine, 1)),
+            vector=f"{mine[-1].name}.1",
+            at=f"{tile.owner.name}:{len(tile.owner.axes)}",
+            packed=packed,
+        )
+        state = state.with_nest(nest)
+        return _with_orders(state, Nest(tile.owner.name, options[0], vector=f"{own[-1].name}.2"), options)
+    options = []
+    for order in tile.outer_orders():
+        loops = order.split()
+        level0 = [n for n in loops if n.endswith(".0")]
+        level1 = [n for n in loops if n.endswith(".1")]
+        options.append(names(*level0, levels(long, 0), *level1, "|", inner_reduce, levels(own, 2)))
+    return _with_orders(state, Nest(stage.name, options[0], vector=f"{own[-1].name}.2", packed=packed), options)
+
+
+def _across(state: State, tile: _Tile) -> State | None:
+    stage = tile.stage
+    last = stage.reduce_axes[-1]
+    own = [a for a in tile.owner.axes if tiled(a)]
+    if last.extent < 4 or not own or not _neighbours(state.now, stage, last.name):
+        return None
+    packed = _packed(state.now, stage)
+    reduce = names(levels(stage.reduce_axes, 0), f"{last.name}.1")
+    if tile.fused:
+        depth = len(tile.outer_orders()[0].split())
+        state = state.with_nest(
+            Nest(
+                stage.name,
+                names("|", levels(stage.axes, 0), reduce),
+                vector=f"{last.name}.1",
+                at=f"{tile.owner.name}:{depth}",
+                packed=packed,
+            )
+        )
+        options = [names(o, "|", levels(own, 2)) for o in tile.outer_orders()]
+        return _with_orders(state, Nest(tile.owner.name, options[0]), options)
+    options = [names(o, "|", levels(own, 2), reduce) for o in tile.outer_orders()]
+    return _with_orders(state, Nest(stage.name, options[0], vector=f"{last.name}.1", packed=packed), options)
+
+
+def _with_orders(state: State, nest: Nest, options: list[str]) -> State:
+    state = state.with_nest(nest)
+    if len(options) == 1:
+        return state
+    return state.with_choice(Choice(nest.stage, "loops", tuple(dict.fromkeys(options))))
+
+
+def _copy_nest(state: State, tile: _Tile, name: str) -> Nest:
+    """A copy at the root, all loops that run through it, rows of the original in order."""
+    copy = state.now.stage(name)
+    nest = state.nest(tile.stage.name)
+    outer = state.nest(tile.owner.name)
+    assert nest is not None and outer is not None
+    renamed = {b.name: a.name for a, b in zip(tile.stage.axes, tile.owner.axes)} if tile.fused else {}
+    around = [renamed.get(loop.rpartition(".")[0], "") for loop in outer.outer] if tile.fused else []
+    count = {a.name: around.count(a.name) + nest.parts.get(a.name, 0) for a in copy.axes}
+    loops = [f"{a.name}.{p}" for a in copy.axes for p in range(count[a.name])]
+    return Nest(name, names(*loops[:-1], "|", loops[-1]), vector=loops[-1], follows=tile.stage.name)
+
+
+def _last(stage: Stage) -> Axis:
+    return [a for a in stage.axes if tiled(a)][-1]
+
+
+def _packed(workload: Workload, stage: Stage) -> tuple[str, ...]:
+    """Constants worth laying out in loop order: read once, at affine indices, moving with the reduction."""
+    found = []
+    for x in stage.reads:
+        every = [y for s in workload.stages for y in s.reads if y.tensor == x.tensor]
+        moving = {a.name for a in stage.reduce_axes} & variables(x)
+        if workload.buffers[x.tensor].constant and len(every) == 1 and moving and all(affine(i) is not None for i in x.indices):
+            found.append(x.tensor)
+    return tuple(found)
+
+
+def _neighbours(workload: Workload, stage: Stage, axis: str) -> bool:
+    """Whether operands lie, or can be laid, so that neighbours along an axis are neighbours in memory."""
+    for x in stage.reads:
+        if axis not in variables(x) or workload.buffers[x.tensor].constant:
+            continue
+        form = affine(x.indices[-1]) if x.indices else None
+        if form is None or form.terms.get(axis) != 1:
+            return False
+    return True
+
+
+def _padding_axes(workload: Workload, stage: Stage) -> tuple[str, str] | None:
+    """The last axis of the result whose taps can fall on padding, and the kernel axis that decides."""
+    for x in stage.reads:
+        if not workload.is_stage(x.tensor) or not is_padding(workload.stage(x.tensor)):
+            continue
+        for index in reversed(x.indices):
+            used = variables(index)
+            mine = [a.name for a in stage.axes if a.name in used and tiled(a)]
+            kernel = [a.name for a in stage.reduce_axes if a.name in used and 1 < a.extent <= _LAID_OUT_EXTENT]
+            if mine and kernel:
+                return mine[0], kernel[0]
+    return None
+
+
+def _laid_out_reduce(stage: Stage, padded: tuple[str, str] | None) -> str:
+    """The reduction loops with the kernel axis laid out; "" where there is no padding."""
+    if padded is None:
+        return ""
+    return " ".join(f"{a.name}.0{'!' if a.name == padded[1] else ''}" for a in stage.reduce_axes)
+
+
+def _lay_out(order: str, padded: tuple[str, str] | None) -> str:
+    """The outer loops with the tiles of the padded axis laid out in the second level."""
+    if padded is None:
+        return order
+    return " ".join(f"{n}!" if n == f"{padded[0]}.1" else n for n in order.split())
