@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.property.agreement import disagreements
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.program.lower import lower, lower_decisions, split
 from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.sketch import Candidate, Nest, Sketch
-from tests.property.agreement import disagreements
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 UPDATE = "TENSORSMITH_UPDATE_GOLDEN"  # set it to write the texts that are found instead of comparing them

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from tests.property.definitions import random_arrays
 
 from tensorsmith.compile import build
 from tensorsmith.lang.compare import difference, tolerance
@@ -17,7 +18,6 @@ from tensorsmith.program.interpret import interpret
 from tensorsmith.program.ir import Loop, Node
 from tensorsmith.program.lower import lower
 from tensorsmith.space.sketch import Candidate
-from tests.property.definitions import random_arrays
 
 MAX_BLOCKS = 1_500  # the interpreter takes about a tenth of a millisecond for each
 

@@ -177,9 +177,7 @@ class _Builder:
 
     def smooth(self, e: Expr) -> Expr:
         if dtype(e.dtype).kind != "f":
-            return self.rng.choice(
-                [lambda: -e, lambda: ts.abs(e), lambda: e * 3, lambda: ts.maximum(e, 0), lambda: e + 1]
-            )()
+            return self.rng.choice([lambda: -e, lambda: ts.abs(e), lambda: e * 3, lambda: ts.maximum(e, 0), lambda: e + 1])()
         return self.rng.choice(
             [
                 lambda: -e, lambda: ts.abs(e), lambda: ts.maximum(e, 0.0), lambda: e * 0.5 + 1.0, lambda: ts.tanh(e),
@@ -258,7 +256,7 @@ class _Builder:
                 if d in window:
                     at = out[d] * window[d][1] + axes[d] * window[d][2] - padding[d]
                     if padding[d]:
-                        guards += [0 <= at, at < a.shape[d]]
+                        guards += [at >= 0, at < a.shape[d]]
                 elif d == channel:
                     at = axes[d]
                 else:

@@ -116,9 +116,7 @@ def _laid_out(stage: Stage, loops: list[str], vector: str | None, sizes: dict[st
     return marked
 
 
-def _follower(
-    rewritten: Workload, nests: list[Nest], stage: Stage, rng: Random, decisions: dict[str, int]
-) -> Nest | None:
+def _follower(rewritten: Workload, nests: list[Nest], stage: Stage, rng: Random, decisions: dict[str, int]) -> Nest | None:
     """The nest of a copy that is laid out as its reader's loops run: at the root, or inside the reader's outer loops."""
     (reader,) = rewritten.consumers[stage.name]
     nest = next(n for n in nests if n.stage == reader)

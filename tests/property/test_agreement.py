@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from tests.property.agreement import describe, disagreements
+from tests.property.definitions import random_workload
+from tests.property.schedules import random_candidate, random_decisions
 
 from tensorsmith.errors import Refusal
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.program.packing import evaluate_linear
 from tensorsmith.space.sketch import Candidate
-from tests.property.agreement import describe, disagreements
-from tests.property.definitions import random_workload
-from tests.property.schedules import random_candidate, random_decisions
 
 # Draws that Hypothesis owns shrink well but are tame; those of a seeded generator are wild.
 SOURCES = {"shrinking": st.randoms(use_true_random=False), "seeded": st.integers(0, 2**32).map(Random)}

@@ -94,24 +94,35 @@ class Arithmetic:
                 return self.f.op(f"{_FLOAT[op]} {a}, {b.text}", a.dtype, lanes)
             if op == "pow":
                 return self.function("pow", a, b)
-            quotient = self.f.op(f"fdiv {a}, {b.text}", a.dtype, lanes)
-            floored = self.overloaded("llvm.floor", quotient)
-            return floored if op == "floordiv" else self.float_mod(a, b)
+            return self.float_floordiv(a, b) if op == "floordiv" else self.float_mod(a, b)
         if op in _INT:
             return self.f.op(f"{_INT[op]} {a}, {b.text}", a.dtype, lanes)
         return self.int_division(op, a, b)
 
+    def float_floordiv(self, a: Value, b: Value) -> Value:
+        """The quotient that goes with `float_mod`, as in Python; floor(a / b) is one too many where a / b rounds up (1 // 0.1)."""
+        lanes = a.lanes
+        rest, wrong = self._float_remainder(a, b)
+        exact = self.f.op(f"fsub {a}, {rest.text}", a.dtype, lanes)
+        quotient = self.overloaded("llvm.roundeven", self.f.op(f"fdiv {exact}, {b.text}", a.dtype, lanes))
+        down = self.f.op(f"fsub {quotient}, {const(1.0, a.dtype, lanes).text}", a.dtype, lanes)
+        by_zero = self.f.op(f"fcmp oeq {b}, {const(0.0, a.dtype, lanes).text}", "bool", lanes)
+        return self.select(by_zero, self.f.op(f"fdiv {a}, {b.text}", a.dtype, lanes), self.select(wrong, down, quotient))
+
     def float_mod(self, a: Value, b: Value) -> Value:
         """The remainder with the divisor's sign, exact as C's fmod is."""
+        rest, wrong = self._float_remainder(a, b)
+        return self.select(wrong, self.f.op(f"fadd {rest}, {b.text}", a.dtype, a.lanes), rest)
+
+    def _float_remainder(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """C's fmod, and whether it has the wrong sign."""
         rest = self.f.op(f"frem {a}, {b.text}", a.dtype, a.lanes)
         zero = const(0.0, a.dtype, a.lanes)
         nonzero = self.f.op(f"fcmp une {rest}, {zero.text}", "bool", a.lanes)
         negative_rest = self.f.op(f"fcmp olt {rest}, {zero.text}", "bool", a.lanes)
         negative_b = self.f.op(f"fcmp olt {b}, {zero.text}", "bool", a.lanes)
         differ = self.f.op(f"xor {negative_rest}, {negative_b.text}", "bool", a.lanes)
-        wrong = self.f.op(f"and {differ}, {nonzero.text}", "bool", a.lanes)
-        mended = self.f.op(f"fadd {rest}, {b.text}", a.dtype, a.lanes)
-        return self.select(wrong, mended, rest)
+        return rest, self.f.op(f"and {differ}, {nonzero.text}", "bool", a.lanes)
 
     def int_division(self, op: str, a: Value, b: Value) -> Value:
         """Rounds down, as Python does; LLVM's signed division rounds to zero. Division by 0 gives 0, as NumPy's does."""

@@ -7,6 +7,7 @@ are known beforehand: the remainder of a division), so that full tiles run witho
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from tensorsmith.target import Target
 
 MAX_POINTS = 512  # values of one tile
 MAX_LAID_OUT = 16  # steps of a loop that are written one by one; a longer loop stays one
+_TILES_WITH_AN_INSIDE = 6  # in a row, from which on most tiles are not on its border, and get code without tests
 MAX_SIZES = 3  # how many sizes of a partial tile get code of their own
 
 
@@ -399,7 +401,7 @@ class _Reduction:
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
             state.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
-        state = self._level(0, env, left, state)
+        state = self._inside_first(env, left, state)
         self.body.forget()
         results = dict(zip(self.keys, state))
         return self._with_stored(self._across(results) if self.across else results, env)
@@ -465,6 +467,32 @@ class _Reduction:
             budget = max(1, budget)
         return copies
 
+    def _inside_first(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+        """All loops; for tiles that no tap can take to the border, once more without any test inside."""
+        tests, keys = [], set()
+        for fact in self.facts:
+            low, high = self._span(fact)
+            reduce_low = sum(min(0, int(fact.terms.get(v.name, 0)) * (int(v.count) - 1)) for v in self.block.reduce)
+            if low == high or not any(v.name in fact.terms for v in self.block.reduce):
+                continue
+            first = {v.name: 0 for v in self.block.reduce}
+            running, constant, _ = self.body.linear(fact, {**env, **self._zeros(env), **first}, None)
+            if running is not None:
+                tests.append(self.f.op(f"icmp sge i64 {running.text}, {-(constant + low + reduce_low)}", "bool"))
+                keys.add(form_key(fact))
+        if not tests or self._tiles_of_a_row() < _TILES_WITH_AN_INSIDE:
+            return self._level(0, env, left, state)
+        every = functools.reduce(lambda a, b: self.f.op(f"and {a}, {b.text}", "bool"), tests)
+        return self.f.choose(
+            every,
+            lambda: self._knowing(keys, lambda s: self._level(0, env, left, s), state),
+            lambda: self._level(0, env, left, state),
+        )
+
+    def _tiles_of_a_row(self) -> int:
+        """How many tiles lie along the axis that has most of them."""
+        return max((-(-self.block.axes[v.axis].extent // max(1, int(v.count))) for v in self.block.tile), default=1)
+
     def _level(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
         """The loops from `depth` on, after the conditions that can be decided here."""
         return self._decide(depth, env, state, lambda s: self._loop(depth, env, left, s))
@@ -491,6 +519,8 @@ class _Reduction:
             full = Remaining(stride)
             if trips <= copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
                 for n in range(trips):
+                    if n:
+                        self._barrier()
                     state = once(n, state)
                 return state
             main = whole - whole % copies
@@ -498,6 +528,8 @@ class _Reduction:
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
                     for n in range(copies):
+                        if n:
+                            self._barrier()
                         shifted: Bound = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
                         now = once(shifted, now, full)
                     return now
@@ -519,6 +551,14 @@ class _Reduction:
 
         state = self.f.loop(i64(0), main_end, copies, state, in_a_row)
         return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
+
+    def _barrier(self) -> None:
+        """Keeps the loads of one unrolled step from moving before an earlier one.
+
+        LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs.
+        """
+        if len(self.keys) > self.tile.target.vector_registers // 2:
+            self.f.line('call void asm sideeffect "", "~{memory}"()')
 
     def _vector_step(self, var: LoopVar, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
         """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""

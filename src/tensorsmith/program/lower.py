@@ -255,6 +255,8 @@ class _Lowering:
         bound = self.bound[nest.stage]
         if depth < len(nest.outer):
             var = bound.vars[nest.outer[depth]]
+            if var.reduce and bound.axes[var.axis].extent == 0:
+                raise Refusal("empty reduction", f"{var.name} never runs, so nothing would be stored; put it behind the bar")
             inner = self._build(nest, depth + 1)
             # what is attached inside all outer loops belongs to the block: it is computed per register tile
             before = self._attached(nest, depth + 1) if depth + 1 < len(nest.outer) else ()

@@ -1,0 +1,71 @@
+"""What a statement computes per point: operations by kind, and conditions by where they change."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from tensorsmith.lang.affine import Affine, affine, conjuncts
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, children, walk
+from tensorsmith.lang.workload import Stage
+
+KINDS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
+
+_BINARY = {
+    "add": "addsub", "sub": "addsub", "mul": "mul", "div": "divmod", "floordiv": "divmod", "mod": "divmod",
+    "max": "cmp", "min": "cmp", "pow": "mathfunc",
+}  # fmt: skip
+_REDUCTIONS = {"sum": "addsub", "prod": "mul", "max": "cmp", "min": "cmp"}
+_CHEAP = ("neg", "abs", "floor", "ceil", "round", "sqrt", "rsqrt")
+
+
+@functools.lru_cache(maxsize=4096)
+def operations(stage: Stage) -> Mapping[str, float]:
+    """Operations per point by feature name (`float_mad`, ..., `bool_op`, `select_op`). Addresses, and other affine index
+    arithmetic, are free: the code generator keeps them in running pointers."""
+    counts: dict[str, float] = {f"{t}_{k}": 0.0 for t in ("float", "int") for k in KINDS} | {"bool_op": 0.0, "select_op": 0.0}
+    body = stage.body
+    if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
+        counts[f"{_type(body)}_mad"] += 1
+        _count(body.a, counts)
+        _count(body.b, counts)
+        return counts
+    _count(body, counts)
+    if stage.reduction:
+        counts[f"{_type(body)}_{_REDUCTIONS[stage.reduction]}"] += 1
+    return counts
+
+
+def _type(e: Expr) -> str:
+    return "float" if dtype(e.dtype).kind == "f" else "int"
+
+
+def _count(e: Expr, counts: dict[str, float]) -> None:
+    if e.dtype == "i64" and affine(e) is not None:
+        return
+    if isinstance(e, Binary):
+        if e.op in ("and", "or"):
+            counts["bool_op"] += 1
+        elif e.op in COMPARISONS:
+            counts[f"{_type(e.a)}_cmp"] += 1
+        else:
+            counts[f"{_type(e)}_{_BINARY[e.op]}"] += 1
+    elif isinstance(e, Unary):
+        if e.op == "not":
+            counts["bool_op"] += 1
+        else:
+            counts[f"{_type(e)}_{'otherfunc' if e.op in _CHEAP else 'mathfunc'}"] += 1
+    elif isinstance(e, Cast):
+        counts[f"{_type(e)}_otherfunc"] += 1
+    elif isinstance(e, Select):
+        counts["select_op"] += 1
+    for c in children(e):
+        if not (isinstance(e, Load) and affine(c) is not None):
+            _count(c, counts)
+
+
+@functools.lru_cache(maxsize=4096)
+def conditions(stage: Stage) -> tuple[Affine, ...]:
+    """The affine facts that the selects of a stage's body test."""
+    return tuple(fact for e in walk(stage.body) if isinstance(e, Select) for fact in conjuncts(e.cond))
