@@ -90,7 +90,7 @@ def _build_times(title: str, candidate: Candidate) -> Row:
     defined = perf_counter()
     executable = build(candidate)
     end = perf_counter()
-    times = executable._keep.times
+    times = executable.build_times
     return {
         "total": end - start,
         "define": defined - start,

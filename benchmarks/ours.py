@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness import Repeated
-from tensorsmith.runtime import executable as runtime
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 
@@ -39,18 +37,6 @@ def kernel(executable: Executable, inputs: Mapping[str, np.ndarray], threads: in
     """The executable on these inputs (constants are bound here), run on that many threads."""
     constants = {a.name: inputs[a.name] for a in executable.inputs if a.name in executable.constants}
     bound = executable.bind(**constants) if constants else executable
-    arrays = bound._accept([inputs[a.name] for a in bound.inputs], {})
-    results = bound._new_outputs()
-    with with_threads(threads) as pool:
-        frame = bound._new_frame(pool)
-    frame.point(bound._slots, arrays, results)
-    code = runtime._repeat_code()
-    run = runtime._REPEAT(code.address("repeat"))
-    arguments = (bound._entry, frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
-    keep = (bound, arrays, results, frame, code)
-
-    def repeat(count: int) -> None:
-        _ = keep
-        run(*arguments, ctypes.c_int64(count))
-
-    return Kernel(Repeated(repeat), bound, arrays, results[0], pool.threads)
+    arrays = [inputs[a.name] for a in bound.inputs]
+    prepared = bound.prepare(*arrays, threads=threads)
+    return Kernel(Repeated(prepared.repeat), bound, arrays, prepared.outputs[0], prepared.threads)

@@ -21,8 +21,8 @@ def hand_schedules(target: Target) -> dict[str, Schedule]:
     wide = target.vector_registers >= 32
     convolutions = {
         # name: (shape, loops, rows and vectors of the tile with 16 and with 32 registers, unroll)
-        "conv-7x7-224": ((1, 224, 224, 3, 64, 7, 2, 3), ROWS, (4, 3), (14, 2), 21),
-        "conv-1x1-56": ((1, 56, 56, 64, 64, 1, 1, 0), ROWS, (4, 2), (14, 2), 4),
+        "conv-7x7-224": ((1, 224, 224, 3, 64, 7, 2, 3), ROWS, (4, 3), (14, 2), 3),
+        "conv-1x1-56": ((1, 56, 56, 64, 64, 1, 1, 0), ROWS, (4, 2), (14, 2), 8),
         "conv-3x3-56": ((1, 56, 56, 64, 64, 3, 1, 1), ROWS, (6, 2), (14, 2), 2),
         "conv-3x3-28": ((1, 28, 28, 128, 128, 3, 1, 1), ROWS, (6, 2), (14, 2), 2),
         "conv-3x3-14": ((1, 14, 14, 256, 256, 3, 1, 1), BORDERS, (5, 2), (14, 2), 2),
@@ -52,17 +52,16 @@ def _conv(shape: tuple[int, ...], loops: str, tile: tuple[int, int], unroll: int
 
 
 def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
-    """Neither operand is constant: b is copied in loop order first, by all threads, as part of every run."""
+    """Neither operand is constant: a panel of b is copied in loop order, in every run, by the thread that works on it."""
     title = f"matmul({n}, {n}, {n})"
     workload = case_of(title).workload()
     (name,) = workload.outputs
-    a, b = (x.name for x in workload.inputs)
+    b = workload.inputs[1].name
     nests = (
-        Nest(f"{b}.pack", "j.0 k.0 k.1 | j.1", vector="j.1", follows=name),
-        Nest(name, "i.0 k.0 j.0 i.1 | k.1 i.2 j.1", vector="j.1"),
+        Nest(f"{b}.pack", "k.0 j.0 | j.1", vector="j.1", at=f"{name}:2", follows=name),
+        Nest(name, "i.0 j.0 i.1 j.1 | k.0 i.2 j.2", vector="j.2"),
     )
     sketch = Sketch(workload, nests, (Rewrite("cache_read", name, b),)).check()
     rows, vectors = tile
-    decisions = {"i.1": 16, "i.2": rows, "j.1": vectors * target.lanes(), "k.1": 512, "parallel": 1, "unroll": 2}
-    values = {f"{name}.{hole}": value for hole, value in decisions.items()}
-    return title, workload, Candidate(sketch, {**values, f"{b}.pack.parallel": 1})
+    decisions = {"i.1": n, "i.2": rows, "j.1": 4, "j.2": vectors * target.lanes(), "parallel": 2, "unroll": 2}
+    return title, workload, Candidate(sketch, {f"{name}.{hole}": value for hole, value in decisions.items()})

@@ -48,6 +48,7 @@ def build_program(program: Program, workload: Workload, target: Target, name: st
         scratch_bytes_per_thread=generated.scratch_bytes_per_thread,
         constants=frozenset(b.name for b in workload.inputs if b.constant),
         packers=packers,
+        build_times=module.times,
         program=lambda: str(program),
         llvm_ir=lambda: module.llvm_ir,
         assembly=lambda: module.assembly,

@@ -173,7 +173,9 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
             offsets = [number(f.offset) for f in known]
             high, low = functools.reduce(np.maximum, offsets), functools.reduce(np.minimum, offsets)
             dimension.spread = high - low
-            dimension.offsets = float(len({o for o in offsets if isinstance(o, float)})) if _all_floats(offsets) else float(len(offsets))
+            dimension.offsets = (
+                float(len({o for o in offsets if isinstance(o, float)})) if _all_floats(offsets) else float(len(offsets))
+            )
         dimensions.append(dimension)
     return Access(buffer, False, element, dimensions, flats, gathered, frozenset(), False)
 
@@ -419,4 +421,3 @@ def pages(access: Access, levels: list[Level]) -> Num:
         rows = times(rows, where(far, level.count, 1.0))
         span = span + where(far, 0.0, distance * (level.count - 1.0))
     return rows * np.ceil(span / PAGE)
-

@@ -54,7 +54,9 @@ def _operations() -> list[Feature]:
         "otherfunc": "cheap functions (neg, abs, sqrt, rsqrt, rounding) and casts, by result type",
     }
     found = [
-        Feature(f"{t}_{k}", "operations", f"{t.capitalize()} {meaning[k]}, times points. Affine index arithmetic is free.", "operations")
+        Feature(
+            f"{t}_{k}", "operations", f"{t.capitalize()} {meaning[k]}, times points. Affine index arithmetic is free.", "operations"
+        )
         for t in ("float", "int")
         for k in KINDS
     ]
@@ -66,7 +68,10 @@ def _operations() -> list[Feature]:
 def _annotations() -> list[Feature]:
     loops = {
         "vec": ("in lanes", "the loop in lanes"),
-        "unroll": ("laid out step by step: the tile's loops, marked loops of up to 16 steps, unrolled reduction steps", "such loops"),
+        "unroll": (
+            "laid out step by step: the tile's loops, marked loops of up to 16 steps, unrolled reduction steps",
+            "such loops",
+        ),
         "parallel": ("shared among threads: the leading parallel loops of the root nest", "such loops"),
     }
     found = []
@@ -78,7 +83,9 @@ def _annotations() -> list[Feature]:
             text = {
                 "none": f"No loop is {what.split(':')[0]}.",
                 "mixed": f"{these.capitalize()} fall into several of the six positions.",
-            }.get(position, f"All of {these} are over the {position.replace('_', ' ')} axes of their stage (axes of extent 1 aside).")
+            }.get(
+                position, f"All of {these} are over the {position.replace('_', ' ')} axes of their stage (axes of extent 1 aside)."
+            )
             found.append(Feature(f"{kind}_{position}", "flag", text, "annotations"))
     return found
 

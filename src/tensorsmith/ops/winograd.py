@@ -84,8 +84,8 @@ def winograd_conv2d(x: Tensor, transformed_weight: Tensor, padding: Padding = 0,
     batch, height, width, channels = x.shape
     if transformed_weight.shape[:3] != (size, size, channels):
         raise UserError(
-            f"{name}: {transformed_weight.name} has the shape {list(transformed_weight.shape)}; tiles of {tile} and {channels} channels "
-            f"need [{size}, {size}, {channels}, CO]. transform_weight() makes it of a plain weight"
+            f"{name}: {transformed_weight.name} has the shape {list(transformed_weight.shape)}; tiles of {tile} "
+            f"and {channels} channels need [{size}, {size}, {channels}, CO]. transform_weight() makes it of a plain weight"
         )
     pairs = pad_pairs(padding, 2)
     rows, columns = window_extents((height, width), (KERNEL, KERNEL), (1, 1), pairs, (1, 1), name)

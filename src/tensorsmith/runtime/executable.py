@@ -98,6 +98,7 @@ class Executable:
         llvm_ir: Callable[[], str] | None = None,
         assembly: Callable[[], str] | None = None,
         bound: Mapping[str, np.ndarray] | None = None,
+        build_times: jit.BuildTimes | None = None,
     ) -> None:
         """`entry` is the code's address and `keep` whatever owns that code. `inputs` are all of the code's inputs;
         those in `bound` are already packed, and the caller gives the others."""
@@ -109,6 +110,7 @@ class Executable:
         self.inputs = tuple(argument for argument in inputs if argument.name not in self._bound)
         self._texts = {"program": program, "llvm_ir": llvm_ir, "assembly": assembly}
         self._keep = keep
+        self.build_times = build_times  # what the compiler took, where it was asked
         self._entry = entry
         self._run = _ENTRY(entry)
         self._packers = dict(packers or {})
@@ -152,32 +154,28 @@ class Executable:
         return Executable(
             name=self.name, entry=self._entry, keep=self._keep, inputs=self._all_inputs, outputs=self.outputs,
             scratch_bytes=self._scratch_bytes, scratch_bytes_per_thread=self._scratch_bytes_per_thread,
-            constants=self.constants, packers=self._packers, bound=bound, **self._texts,
+            constants=self.constants, packers=self._packers, bound=bound, build_times=self.build_times, **self._texts,
         )  # fmt: skip
+
+    def prepare(self, *args: Any, threads: int | None = None, **named: Any) -> Prepared:
+        """These arguments, checked, ready to be run many times from compiled code. `threads`: another pool than the default."""
+        arrays = self._accept(args, named)
+        results = self._new_outputs()
+        with with_threads(threads) as pool:
+            frame = self._new_frame(pool)
+        frame.point(self._slots, arrays, results)
+        return Prepared(self, pool, frame, arrays, results)
 
     def benchmark(self, *args: Any, min_seconds: float = 0.2, rounds: int = 10, threads: int | None = None, **named: Any) -> Timing:
         """Time the code alone: no argument checks, no packing, no Python between calls. Takes about `min_seconds`.
 
         Without arguments the inputs are random, integers all ones. `threads` runs it on another pool than the default.
         """
-        arrays = self._accept(args, named) if args or named or not self.inputs else self._accept(self._random(), {})
-        results = self._new_outputs()
-        with with_threads(threads) as pool:
-            frame = self._take_frame(pool)
-            frame.point(self._slots, arrays, results)
-            code = _repeat_code()
-            repeat = _REPEAT(code.address("repeat"))
-            arguments = (self._entry, frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
-
-            def seconds(count: int) -> float:
-                start = perf_counter()
-                repeat(*arguments, count)
-                return (perf_counter() - start) / count
-
-            seconds(1)
-            count = max(1, math.ceil(min_seconds / rounds / max(seconds(1), 1e-8)))
-            times = np.array([seconds(count) for _ in range(rounds)])
-            self._frames.append(frame)
+        given = args if args or named or not self.inputs else self._random()
+        run = self.prepare(*given, threads=threads, **named)
+        run.seconds(1)
+        count = max(1, math.ceil(min_seconds / rounds / max(run.seconds(1), 1e-8)))
+        times = np.array([run.seconds(count) for _ in range(rounds)])
         p10, median, p90 = np.percentile(times, (10, 50, 90))
         return Timing(float(times.min()), float(median), float(times.mean()), float(p10), float(p90), count * rounds)
 
@@ -305,6 +303,30 @@ class Executable:
             if argument.name in self._bound:
                 frame.pointers[slot] = data_pointer(self._bound[argument.name])
         return frame
+
+
+class Prepared:
+    """An executable with its arguments in place. `outputs` are overwritten by every run; not for several Python threads at once."""
+
+    def __init__(
+        self, executable: Executable, pool: Pool, frame: _Frame, inputs: list[np.ndarray], outputs: list[np.ndarray]
+    ) -> None:
+        self.executable = executable
+        self.outputs = outputs
+        self.threads = pool.threads
+        self._keep = (frame, inputs)
+        self._repeat = _REPEAT(_repeat_code().address("repeat"))
+        self._arguments = (executable._entry, frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
+
+    def repeat(self, count: int) -> None:
+        """Runs the code that often."""
+        self._repeat(*self._arguments, count)
+
+    def seconds(self, count: int) -> float:
+        """Seconds per run, over `count` runs."""
+        start = perf_counter()
+        self.repeat(count)
+        return (perf_counter() - start) / count
 
 
 class _Frame:

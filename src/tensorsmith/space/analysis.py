@@ -90,20 +90,26 @@ def needs_tiling(stage: Stage) -> bool:
 
 
 def elementwise_match(workload: Workload, producer: str, consumer: str) -> bool:
-    """Whether the consumer reads the producer, and only it does, element by element at the very same place."""
-    if workload.consumers[producer] != (consumer,) or producer in workload.outputs:
+    """Whether the consumer reads the producer, and only it does, element by element at the very same place.
+
+    A chain of such readers, each the only one of the stage before it, counts too.
+    """
+    readers = workload.consumers[producer]
+    if len(readers) != 1 or producer in workload.outputs or not workload.is_stage(producer):
         return False
-    stage = workload.stage(consumer)
+    stage = workload.stage(readers[0])
     if stage.shape != workload.stage(producer).shape:
         return False
     found = [access(stage, x) for x in stage.reads if x.tensor == producer]
-    return all(a.simple and a.in_order and not (a.missing or a.repeated or a.shifted) for a in found)
+    if not all(a.simple and a.in_order and not (a.missing or a.repeated or a.shifted) for a in found):
+        return False
+    return stage.name == consumer or elementwise_match(workload, stage.name, consumer)
 
 
 def common_outer_axes(workload: Workload, producer: str, consumer: str) -> int:
     """How many leading axes a producer and a reader of it (perhaps through others) run through in step."""
     if producer == consumer:
-        return len(workload.stage(producer).axes)
+        return len(workload.buffers[producer].shape)
     fewest: int | None = None
     for reader in workload.consumers[producer]:
         further = common_outer_axes(workload, reader, consumer)
@@ -119,15 +125,15 @@ def _reaches(workload: Workload, start: str, goal: str) -> bool:
 
 
 def _common_with_reader(workload: Workload, producer: str, reader: str) -> int:
-    made, stage = workload.stage(producer), workload.stage(reader)
-    count = min(len(made.axes), len(stage.axes))
+    shape, stage = workload.buffers[producer].shape, workload.stage(reader)
+    count = min(len(shape), len(stage.axes))
     for read in stage.reads:
         if read.tensor != producer:
             continue
         for n in range(count):
             form = affine(read.indices[n])
             same = form is not None and dict(form.terms) == {stage.axes[n].name: 1} and form.offset == 0
-            if not same or made.axes[n].extent != stage.axes[n].extent:
+            if not same or shape[n] != stage.axes[n].extent:
                 count = n
                 break
     return count
@@ -206,7 +212,17 @@ def reduces_constant(workload: Workload, stage: Stage) -> bool:
     """Whether the stage reduces a few elements against tensors that are computed from indices alone (Winograd's matrices)."""
     if not stage.reduction or any(a.extent > _CONSTANT_EXTENT for a in stage.reduce_axes):
         return False
-    return any(workload.is_stage(x.tensor) and not workload.stage(x.tensor).reads for x in stage.reads)
+    return bool(_constant_reads(workload, stage))
+
+
+def constant_axes(workload: Workload, stage: Stage) -> frozenset[str]:
+    """The short axes that choose elements of such constant tensors: laid out, they make these plain numbers."""
+    used = {name for x in _constant_reads(workload, stage) for name in variables(x)}
+    return frozenset(a.name for a in stage.all_axes if a.name in used and a.extent <= _CONSTANT_EXTENT)
+
+
+def _constant_reads(workload: Workload, stage: Stage) -> list[Load]:
+    return [x for x in stage.reads if workload.is_stage(x.tensor) and not workload.stage(x.tensor).reads]
 
 
 _CONSTANT_EXTENT = 8

@@ -151,6 +151,9 @@ class Sketch:
                 del nests[choice.stage]
             else:
                 nests[choice.stage] = replace(nests[choice.stage], at=None if option == "root" else option)
+        workload = apply_rewrites(self.workload, rewrites)
+        for nest in [n for n in nests.values() if n.follows]:
+            nests[nest.stage] = follow(workload, nests, nest)
         while True:
             sketch = Sketch(self.workload, tuple(nests.values()), tuple(rewrites))
             try:
@@ -252,6 +255,30 @@ class Candidate:
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise UserError(f"malformed candidate: {type(problem).__name__}: {problem}") from problem
         return Candidate(Sketch.from_json(workload, sketch), decisions)
+
+
+def follow(workload: Workload, nests: Mapping[str, Nest], copy: Nest) -> Nest:
+    """A copy's nest with the loops of the nest it follows that run inside its attach point, rows of the original in order."""
+    reader = nests[str(copy.follows)]
+    own = [(loop.rpartition(".")[0], reader.stage, n) for n, loop in enumerate(reader.outer)]
+    own += [(loop.rpartition(".")[0], reader.stage, len(reader.outer)) for loop in reader.tile]
+    if reader.target is not None:  # the tiles around it are those of its elementwise reader, axis by axis
+        owner, depth = reader.target
+        renamed = dict(zip((a.name for a in workload.stage(owner).axes), (a.name for a in workload.stage(reader.stage).axes)))
+        own = [(renamed[loop.rpartition(".")[0]], owner, n) for n, loop in enumerate(nests[owner].outer[:depth])] + own
+    if copy.target is not None:
+        stage, depth = copy.target
+        inside = [x for x in own if x[1] == stage and x[2] >= depth]
+        own = inside + ([x for x in own if x[1] == reader.stage] if stage != reader.stage else [])
+    counts = {a.name: sum(1 for x in own if x[0] == a.name) for a in workload.stage(copy.stage).axes}
+    # lanes run along what the reader's register tile holds of the copy: short, and neighbours there
+    spatial = {a.name for a in workload.stage(reader.stage).axes}
+    held = [a for a in counts if a in spatial and f"{a}.{reader.parts[a] - 1}" in reader.tile]
+    lanes = (reader.vector or "").rpartition(".")[0]
+    along = lanes if lanes in held else held[-1] if held else list(counts)[-1]
+    vector = f"{along}.{counts[along] - 1}"
+    loops = [f"{a}.{n}" for a, count in counts.items() for n in range(count)]
+    return replace(copy, loops=f"{' '.join(n for n in loops if n != vector)} | {vector}", vector=vector)
 
 
 class Misplaced(Refusal):

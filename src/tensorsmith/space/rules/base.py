@@ -60,6 +60,10 @@ class State:
         """The state with a choice added, or put in place of the old one for the same hole."""
         return replace(self, choices=(*(c for c in self.choices if c.hole != choice.hole), choice))
 
+    def with_places(self, stage: Stage, options: Sequence[str]) -> State:
+        """The state with the place of a stage left open, if there is more than one."""
+        return self.with_choice(Choice(stage.name, "at", tuple(options))) if len(options) > 1 else self
+
     def choice(self, stage: str, kind: str) -> Choice | None:
         return next((c for c in self.choices if c.stage == stage and c.kind == kind), None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.rewrite import Rewrite
-from tensorsmith.space.rules.base import Derived, State, Verdict
+from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
 from tensorsmith.space.rules.fusion import fusible_reader
 from tensorsmith.target import Target
 
@@ -28,4 +28,5 @@ class AddCacheWrite:
     def apply(self, state: State, index: int, target: Target) -> Derived:
         name = state.stage(index).name
         new = state.rewritten(Rewrite("cache_write", name))
+        new = new.with_nest(simple_nest(new.now.stage(name)))  # kept only if the cache is so cheap that it is inlined
         return [(new, index)]  # the cache stands where the stage stood; the copy comes behind it

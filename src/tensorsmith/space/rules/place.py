@@ -35,18 +35,17 @@ class Place:
         readers = state.now.consumers[stage.name]
         if not readers or stage.name in state.now.outputs:
             return [(new, index - 1)]
-        joined = _join_rows(new, stage)
+        joined = join_rows(new, stage)
         if joined is not None:
             return [(joined, index - 1)]
-        options = ["root", *_inline(state, stage), *_places(state, readers)]
-        if len(options) > 1:
-            new = new.with_choice(Choice(stage.name, "at", tuple(options)))
-        return [(new, index - 1)]
+        return [(new.with_places(stage, ["root", *_inline(state, stage), *places(state, stage)]), index - 1)]
 
 
-def _join_rows(state: State, stage: Stage) -> State | None:
+def join_rows(state: State, stage: Stage) -> State | None:
     """The state with the stage in the rows of a later one, if all its readers are there too."""
     now = state.now
+    if is_padding(stage):  # has more places than the rows
+        return None
     for root in state.nests:
         final = now.stage(root.stage)
         if root.at is not None or root.stage == stage.name or state.choice(root.stage, "at") or state.choice(root.stage, "loops"):
@@ -77,8 +76,9 @@ def _inline(state: State, stage: Stage) -> list[str]:
     return []
 
 
-def _places(state: State, readers: tuple[str, ...]) -> list[str]:
+def places(state: State, stage: Stage) -> list[str]:
     """Depths of the nest around the only reader, and of the reader's own nest."""
+    readers = state.now.consumers[stage.name]
     if len(readers) != 1:
         return []
     nest = state.nest(readers[0])

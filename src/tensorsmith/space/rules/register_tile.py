@@ -24,7 +24,7 @@ from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constan
 from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.fusion import fusible_reader
-from tensorsmith.space.sketch import Choice, Nest
+from tensorsmith.space.sketch import Choice, Nest, follow
 from tensorsmith.target import Target
 
 _SPLIT_EXTENT = 16  # reduction axes at least this long are split
@@ -113,7 +113,7 @@ def _derive(state: State, name: str, structure: str, copies: tuple[str, ...]) ->
     if new is None:
         return None
     for tensor in copies:
-        new = new.with_nest(_copy_nest(new, tile, f"{tensor}.pack"))
+        new = _with_copy(new, tile, f"{tensor}.pack")
     return new
 
 
@@ -208,17 +208,15 @@ def _with_orders(state: State, nest: Nest, options: list[str]) -> State:
     return state.with_choice(Choice(nest.stage, "loops", tuple(dict.fromkeys(options))))
 
 
-def _copy_nest(state: State, tile: _Tile, name: str) -> Nest:
-    """A copy at the root, all loops that run through it, rows of the original in order."""
-    copy = state.now.stage(name)
-    nest = state.nest(tile.stage.name)
-    outer = state.nest(tile.owner.name)
-    assert nest is not None and outer is not None
-    renamed = {b.name: a.name for a, b in zip(tile.stage.axes, tile.owner.axes)} if tile.fused else {}
-    around = [renamed.get(loop.rpartition(".")[0], "") for loop in outer.outer] if tile.fused else []
-    count = {a.name: around.count(a.name) + nest.parts.get(a.name, 0) for a in copy.axes}
-    loops = [f"{a.name}.{p}" for a in copy.axes for p in range(count[a.name])]
-    return Nest(name, names(*loops[:-1], "|", loops[-1]), vector=loops[-1], follows=tile.stage.name)
+def _with_copy(state: State, tile: _Tile, name: str) -> State:
+    """A copy of an operand: all of it at the root, or the part that the first level of tiles needs, inside it."""
+    nests = {n.stage: n for n in state.nests}
+    copy = follow(state.now, nests, Nest(name, "", follows=tile.stage.name))
+    outer = nests[tile.owner.name].outer
+    first = sum(1 for loop in outer if loop.endswith(".0"))
+    options = ("root", f"{tile.owner.name}:{first}") if 0 < first < len(outer) else ("root",)
+    state = state.with_nest(copy)
+    return state.with_choice(Choice(name, "at", options)) if len(options) > 1 else state
 
 
 def _last(stage: Stage) -> Axis:

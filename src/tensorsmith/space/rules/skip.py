@@ -1,11 +1,15 @@
 """Skip: leave a stage as it is.
 
-B[i, j] = ...        ->    for i.0: for j.0: tile j.1: B[i, j] = ...
+    B[i, j] = ...        ->    for i.0: for j.0: tile j.1: B[i, j] = ...
+
+Where a stage without reuse is computed stays open, as in Ansor's random annotation: at the root or inside the loops of its reader.
 """
 
 from __future__ import annotations
 
+from tensorsmith.space.analysis import needs_tiling
 from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
+from tensorsmith.space.rules.place import join_rows, places
 from tensorsmith.target import Target
 
 
@@ -19,5 +23,9 @@ class Skip:
 
     def apply(self, state: State, index: int, target: Target) -> Derived:
         stage = state.stage(index)
-        done = state if state.nest(stage.name) else state.with_nest(simple_nest(stage))
+        if state.nest(stage.name):
+            return [(state, index - 1)]
+        done = state.with_nest(simple_nest(stage))
+        if not needs_tiling(stage) and stage.name not in state.now.outputs:
+            done = join_rows(done, stage) or done.with_places(stage, ["root", *places(state, stage)])
         return [(done, index - 1)]

@@ -1,0 +1,20 @@
+"""Features of candidates, the analytic prior, explanations: what the cost model and the search know of a program before it runs."""
+
+from tensorsmith.learn.explain import explain
+from tensorsmith.learn.features import FeatureMatrix, extract, extract_decisions
+from tensorsmith.learn.machine import Machine
+from tensorsmith.learn.prior import Estimate, estimate, estimate_seconds
+from tensorsmith.learn.schema import FEATURES, SCHEMA_VERSION
+
+__all__ = [
+    "FEATURES",
+    "SCHEMA_VERSION",
+    "Estimate",
+    "FeatureMatrix",
+    "Machine",
+    "estimate",
+    "estimate_seconds",
+    "explain",
+    "extract",
+    "extract_decisions",
+]

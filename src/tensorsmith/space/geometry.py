@@ -1,0 +1,251 @@
+"""Loop counts of a whole population at once, whatever structure each of its rows has.
+
+Lowering works on rows of one structure; sampling and repair look at thousands of rows in many structures and need only numbers: how long the
+region of a stage is where it is computed, and how often its loops run. Both follow from the columns by the same rules as in `program.lower`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Load
+from tensorsmith.lang.workload import Stage
+from tensorsmith.space.rewrite import apply_rewrites
+from tensorsmith.space.sketch import Choice, Nest, Sketch
+from tensorsmith.target import Target
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Matrix = np.ndarray[Any, np.dtype[np.int32]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of the places where a stage may be computed: `option` of the choice `column` (None: always there)."""
+
+    option: int | None
+    inline: bool = False
+    target: tuple[str, int] | None = None  # None is the root
+
+
+@dataclass
+class Measured:
+    """The numbers of a population. Arrays have an entry per row; counts are listed by part, outermost first."""
+
+    rows: int
+    lengths: dict[str, dict[str, Array]] = field(default_factory=dict)  # by stage and axis: of the region that is computed
+    counts: dict[str, dict[str, list[Array]]] = field(default_factory=dict)
+    at_root: dict[str, Array] = field(default_factory=dict)
+    inlined: dict[str, Array] = field(default_factory=dict)
+
+    def loop(self, stage: str, name: str) -> Array:
+        """How often a loop such as `i.1` runs."""
+        axis, _, part = name.rpartition(".")
+        return self.counts[stage][axis][int(part)]
+
+    def region_bytes(self, stage: Stage) -> Array:
+        """Memory for the part of a stage that is computed at its place."""
+        total = np.full(self.rows, float(dtype(stage.dtype).bytes))
+        for a in stage.axes:
+            total *= self.lengths[stage.name][a.name]
+        return total
+
+
+class Geometry:
+    """What follows from a sketch alone; `measure` adds a population."""
+
+    def __init__(self, sketch: Sketch, columns: Mapping[str, int], target: Target) -> None:
+        self.sketch, self.columns, self.target = sketch, columns, target
+        self.workload = sketch.rewritten
+        self.stages = {s.name: s for s in self.workload.stages}
+        self.extents = {s.name: {a.name: self._extent(s, a.name) for a in s.all_axes} for s in self.workload.stages}
+        self.orders = {name: self._orders(name) for name in self.stages}  # the nest with each of its loop orders
+        self.places = {name: self._places(name) for name in self.stages}  # the column that decides, and what its values mean
+
+    def choice(self, stage: str, kind: str) -> Choice | None:
+        return next((c for c in self.sketch.choices if c.stage == stage and c.kind == kind), None)
+
+    def _orders(self, stage: str) -> tuple[Nest, ...]:
+        nest, choice = self.sketch.nest(stage), self.choice(stage, "loops")
+        return tuple(replace(nest, loops=o) for o in choice.options) if choice else (nest,)
+
+    def order(self, stage: str, matrix: Matrix) -> Array:
+        """The number of each row's loop order."""
+        choice = self.choice(stage, "loops")
+        return matrix[:, self.columns[choice.hole]] if choice else np.zeros(len(matrix), np.int32)
+
+    def _places(self, stage: str) -> tuple[int | None, tuple[Place, ...]]:
+        nest = self.sketch.nest(stage)
+        for c in self.sketch.choices:
+            if c.kind == "at" and c.stage == stage:
+                return self.columns[c.hole], tuple(_place(n, o) for n, o in enumerate(c.options))
+            if c.kind == "rows" and stage in c.members:
+                found = [Place(n, target=(c.stage, int(o)) if o != "0" else None) for n, o in enumerate(c.options)]
+                return self.columns[c.hole], tuple(found)
+        return None, (Place(None, target=nest.target),)
+
+    def lanes(self, stage: str) -> int:
+        return self.target.lanes(dtype(self.stages[stage].dtype).bytes)
+
+    def extent(self, stage: str, axis: str, matrix: Matrix) -> Array:
+        """Of an axis; that of a partial reduction depends on the factor."""
+        column, table = self.extents[stage][axis]
+        return np.full(len(matrix), table[0], np.int64) if column is None else table[matrix[:, column]]
+
+    def most(self, stage: str, axis: str) -> int:
+        """The longest that an axis can be."""
+        return int(self.extents[stage][axis][1].max())
+
+    def _extent(self, stage: Stage, axis: str) -> tuple[int | None, Array]:
+        for c in self.sketch.choices:
+            if c.kind != "factor" or stage.name not in (c.stage, f"{c.stage}.rf"):
+                continue
+            table = []
+            for option in c.options:
+                rewrites = [
+                    replace(r, factor=int(option)) if r.kind == "rfactor" and r.stage == c.stage else r
+                    for r in self.sketch.rewrites
+                ]
+                table.append(apply_rewrites(self.sketch.workload, rewrites).stage(stage.name).axis(axis).extent)
+            return self.columns[c.hole], np.array(table, np.int64)
+        return None, np.array([stage.axis(axis).extent], np.int64)
+
+    # -- a population ----------------------------------------------------------------------------------------------
+
+    def measure(self, matrix: Matrix) -> Measured:
+        """Region lengths and loop counts of every row."""
+        found = Measured(len(matrix))
+        for stage in reversed(self.workload.stages):  # consumers first: they tell what producers must give
+            name = stage.name
+            column, places = self.places[name]
+            lengths = {a.name: self.extent(name, a.name, matrix) for a in stage.all_axes}
+            found.at_root[name] = np.zeros(len(matrix), bool)
+            found.inlined[name] = np.zeros(len(matrix), bool)
+            for place in places:
+                here = np.ones(len(matrix), bool) if column is None else matrix[:, column] == place.option
+                if place.inline:
+                    found.inlined[name] |= here
+                elif place.target is None:
+                    found.at_root[name] |= here
+                elif here.any():
+                    needed = self.needed(stage, place.target, matrix, found)
+                    for axis, length in needed.items():
+                        lengths[axis] = np.where(here, np.minimum(length, lengths[axis]), lengths[axis])
+            found.lengths[name] = lengths
+            found.counts[name] = self._counts(stage, lengths, matrix, found)
+        return found
+
+    def _counts(self, stage: Stage, lengths: dict[str, Array], matrix: Matrix, found: Measured) -> dict[str, list[Array]]:
+        nest = self.sketch.nest(stage.name)
+        if nest.follows is not None:
+            return self._followed(nest, stage, found)
+        counts: dict[str, list[Array]] = {}
+        for axis, parts in nest.parts.items():
+            left, here = lengths[axis], []
+            for p in reversed(range(1, parts)):
+                size = np.maximum(1, np.minimum(matrix[:, self.columns[f"{stage.name}.{axis}.{p}"]], left))
+                here.insert(0, size)
+                left = -(-left // size)
+            counts[axis] = [left, *here]
+        return counts
+
+    def _followed(self, nest: Nest, stage: Stage, found: Measured) -> dict[str, list[Array]]:
+        """A copy runs in the loops of the nest it is made for, and of the one around that."""
+        reader = self.sketch.nest(str(nest.follows))
+        counts: dict[str, list[Array]] = {}
+        for axis in stage.axes:
+            own = found.counts[reader.stage].get(axis.name, [])
+            around: list[Array] = []
+            names = [a.name for a in self.stages[reader.stage].axes]
+            if reader.target is not None and axis.name in names:
+                outer = self.sketch.nest(reader.target[0])
+                theirs = self.stages[outer.stage].axes[names.index(axis.name)].name
+                fixed = sum(1 for n in outer.outer[: reader.target[1]] if n.rpartition(".")[0] == theirs)
+                around = found.counts[outer.stage][theirs][:fixed]
+            counts[axis.name] = [*around, *own]
+        return counts
+
+    def needed(self, stage: Stage, point: tuple[str, int], matrix: Matrix, found: Measured) -> dict[str, Array]:
+        """How much of a stage its readers need inside an attach point."""
+        region: dict[str, Array] = {a.name: np.ones(len(matrix), np.int64) for a in stage.axes}
+        for reader in self.workload.consumers[stage.name]:
+            if reader == point[0]:
+                seen = self.inside(reader, point[1], matrix, found)
+            else:
+                other = self.stages[reader]
+                seen = self.needed(other, point, matrix, found)
+                seen |= {a.name: self.extent(reader, a.name, matrix) for a in other.reduce_axes}
+            for load in self.stages[reader].reads:
+                if load.tensor == stage.name:
+                    for axis, length in footprint(stage, load, seen, matrix, self).items():
+                        region[axis] = np.maximum(region[axis], length)
+        return region
+
+    def inside(self, stage: str, depth: int, matrix: Matrix, found: Measured) -> dict[str, Array]:
+        """How far the axes of a nest run inside its first `depth` outer loops."""
+        orders, order = self.orders[stage], self.order(stage, matrix)
+        result: dict[str, Array] = {}
+        for axis, counts in found.counts[stage].items():
+            fixed = np.array([sum(n.rpartition(".")[0] == axis for n in o.outer[:depth]) for o in orders])
+            length = found.lengths[stage][axis]
+            tails = [length]
+            for p in range(1, len(counts) + 1):
+                stride = functools.reduce(np.multiply, counts[p:], np.ones(len(matrix), np.int64))
+                tails.append(np.minimum(length, stride))
+            if (fixed == fixed[0]).all():
+                result[axis] = tails[int(fixed[0])]
+            else:
+                result[axis] = np.stack(tails)[fixed[order], np.arange(len(matrix))]
+        return result
+
+    def outer_counts(self, stage: str, matrix: Matrix, found: Measured) -> Array:
+        """[rows, loops]: the counts of the outer loops in each row's order, reduction loops as 0."""
+        orders, order = self.orders[stage], self.order(stage, matrix)
+        reduce = {a.name for a in self.stages[stage].reduce_axes}
+        result = np.zeros((len(matrix), len(orders[0].outer)), np.int64)
+        for n, nest in enumerate(orders):
+            here = order == n
+            if here.any():
+                for depth, loop in enumerate(nest.outer):
+                    if loop.rpartition(".")[0] not in reduce:
+                        result[here, depth] = found.loop(stage, loop)[here]
+        return result
+
+    def parallel_limit(self, stage: str, matrix: Matrix, counts: Array) -> Array:
+        """Outer loops that threads can share: spatial ones, as far as nothing is attached among them."""
+        limit = np.cumprod(counts > 0, axis=1).sum(axis=1)
+        for other in self.stages:
+            column, places = self.places[other]
+            for place in places:
+                if place.target is not None and place.target[0] == stage and place.target[1] < counts.shape[1]:
+                    here = slice(None) if column is None else matrix[:, column] == place.option
+                    limit[here] = np.minimum(limit[here], place.target[1])
+        return limit
+
+
+def footprint(stage: Stage, load: Load, seen: Mapping[str, Array], matrix: Matrix, geometry: Geometry) -> dict[str, Array]:
+    """How much of a stage one read touches while the reader's axes run through what is seen of them."""
+    region: dict[str, Array] = {}
+    for axis, index in zip(stage.axes, load.indices):
+        form = affine(index)
+        if form is None:
+            region[axis.name] = geometry.extent(stage.name, axis.name, matrix)
+            continue
+        length = np.ones(len(matrix), np.int64)
+        for name, coefficient in form.terms.items():
+            length = length + abs(coefficient) * (seen[name] - 1)
+        region[axis.name] = length
+    return region
+
+
+def _place(number: int, option: str) -> Place:
+    if option in ("root", "inline"):
+        return Place(number, inline=option == "inline")
+    stage, _, depth = option.rpartition(":")
+    return Place(number, target=(stage, int(depth)))
