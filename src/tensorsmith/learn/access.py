@@ -16,7 +16,22 @@ from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, variables
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.learn.nest import Flag, Level, Nested, Num, both, either, flag, linear_of, number, opposite, times, where
+from tensorsmith.learn.nest import (
+    Array,
+    Flag,
+    Level,
+    Nested,
+    Num,
+    both,
+    either,
+    flag,
+    linear_of,
+    magnitude,
+    number,
+    opposite,
+    times,
+    where,
+)
 from tensorsmith.program.ir import Program, ProgramBuffer
 from tensorsmith.program.linear import Linear
 from tensorsmith.space.analysis import flat_offset
@@ -198,7 +213,7 @@ def _strides(extents: list[Num]) -> list[Num]:
 
 
 def _absolute(form: Linear) -> dict[str, Num]:
-    return {n: abs(number(c)) for n, c in form.terms.items()}
+    return {n: magnitude(number(c)) for n, c in form.terms.items()}
 
 
 def _flat(forms: list[Linear], extents: list[Num]) -> dict[str, Num]:
@@ -207,7 +222,7 @@ def _flat(forms: list[Linear], extents: list[Num]) -> dict[str, Num]:
         for name, coefficient in form.terms.items():
             step = times(number(coefficient), stride)
             total[name] = total[name] + step if name in total else step
-    return {n: abs(c) for n, c in total.items()}
+    return {n: magnitude(c) for n, c in total.items()}
 
 
 def _footprints(access: Access, levels: tuple[Level, ...], line: float) -> None:
@@ -301,8 +316,8 @@ class Reuse:
 def reuse(
     access: Access, nested: Nested, touched: list[Num], inside: list[Num], shared: int | None, partners: int, between: Num
 ) -> Reuse:
-    """The nearest reuse. `touched`: bytes of the statement by level; `inside`: steps of the loops from a level on; `shared`: how many
-    loops run around both this statement and its partner (None without one); `between`: bytes of all statements in those."""
+    """The nearest reuse. `touched`: bytes of the statement by level; `inside`: steps of the loops from a level on; `shared`: how
+    many loops run around both this statement and its partner (None without one); `between`: bytes of all statements in those."""
     decided: Flag = False
     serial: Flag = False
     iterations: Num = 0.0
@@ -352,13 +367,13 @@ def stride_and_lines(access: Access, nested: Nested, executions: Num, line: floa
     return stride, np.maximum(1.0, executions / ratio * share)
 
 
-def traffic(access: Access, nested: Nested, fits: list[Num], warm: Num) -> Num:
+def traffic(access: Access, nested: Nested, fits: list[Array], warm: Array) -> Array:
     """Lines brought into each of the three caches, shape (3, candidates) or (3, 1).
 
-    While what one step of a loop touches fits the cache, a line is fetched once over all steps; once it does not, every step fetches again.
-    `fits[j]` says that of level j, `warm` that the buffer is there already.
+    While what one step of a loop touches fits the cache, a line is fetched once over all steps; once it does not, every step
+    fetches again. `fits[j]` says that of level j, `warm` that the buffer is there already.
     """
-    lines: Num = np.zeros((3, 1)) + access.lines[len(nested.levels)]
+    lines: Array = np.zeros((3, 1)) + access.lines[len(nested.levels)]
     for j in range(len(nested.levels) - 1, -1, -1):
         level = nested.levels[j]
         if level.several is False or level.name in access.skipped:

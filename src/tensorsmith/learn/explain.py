@@ -40,10 +40,8 @@ def _statement(
 
     tile = [x for x in s.nested.levels if x.kind in ("tile", "lanes") and _one(x.count) > 1]
     shape = " x ".join(f"{_count(x.count)} {x.var.axis}{' (lanes)' if x.kind == 'lanes' else ''}" for x in tile) or "one value"
-    say(
-        "tile",
-        f"{shape}: {v('tile_vectors'):.0f} vectors, computed {_count(v('outer_runs'))} times, {_count(v('reduce_steps'))} steps each",
-    )
+    often = f"computed {_count(v('outer_runs'))} times, {_count(v('reduce_steps'))} steps each"
+    say("tile", f"{shape}: {v('tile_vectors'):.0f} vectors, {often}")
     over = f", {v('registers_spilled'):.0f} spilled" if v("registers_spilled") else ""
     say("registers", f"{v('registers_used'):.0f} of {target.vector_registers}{over}")
     kinds = [(k, v(f"load_share_{k}") * v("step_loads")) for k in ("vector", "broadcast", "strided", "gathered")]

@@ -1,6 +1,6 @@
 """Features of a whole batch of candidates at once. What they mean is in `schema.py`.
 
-`lower_decisions` gives one loop tree whose counts are arrays; it is walked once, every quantity an array with an entry per candidate:
+`lower_decisions` gives one loop tree whose counts are arrays; it is walked once, and every quantity has an entry per candidate:
 
     accesses of each block  ->  what they touch at every loop  ->  what one step of each loop touches, all blocks together
     ->  reuse, traffic, registers, ...  ->  one row of numbers per block and candidate
@@ -36,7 +36,7 @@ from tensorsmith.learn.nest import (
     where,
 )
 from tensorsmith.learn.operations import KINDS, conditions, operations
-from tensorsmith.learn.schema import CACHES, CURVE, FEATURES, INDEX, POSITIONS, SCHEMA_VERSION, SLOTS
+from tensorsmith.learn.schema import CACHES, CURVE, FEATURES, INDEX, SCHEMA_VERSION, SLOTS
 from tensorsmith.program.ir import Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch import Sketch
@@ -84,8 +84,8 @@ def extract(
 ) -> FeatureMatrix:
     """The features of every candidate in a lowered batch, or of one program.
 
-    `n` is the number of candidates where no array in the program tells it. A program does not say how many loops are parallel for each
-    candidate of a batch (a loop is marked if it is for any); where that differs, give the `decisions` too.
+    `n` is the number of candidates where no array in the program tells it. A program does not say how many loops are parallel
+    for each candidate of a batch (a loop is marked if it is for any); where that differs, give the `decisions` too.
     """
     size = n if n is not None else batch_size(program)
     statements = analyse(program, target, decisions, machine)
@@ -228,14 +228,12 @@ class _Analysis:
     def _position(self, level: Level) -> str:
         stage = self.program.workload.stage(level.var.stage)
         axes = [a.name for a in (stage.reduce_axes if level.var.reduce else stage.axes) if a.extent > 1]
-        where_ = "middle"
-        if level.var.axis == axes[-1]:
-            where_ = "inner"
+        place = "middle"
+        if level.var.axis not in axes[:-1]:  # the last one, or one of extent 1, of which no loop has several steps
+            place = "inner"
         elif level.var.axis == axes[0]:
-            where_ = "outer"
-        position = f"{where_}_{'reduce' if level.var.reduce else 'spatial'}"
-        assert position in POSITIONS
-        return position
+            place = "outer"
+        return f"{place}_{'reduce' if level.var.reduce else 'spatial'}"
 
     # -- accesses --------------------------------------------------------------------------------------------------
 

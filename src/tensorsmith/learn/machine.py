@@ -32,7 +32,7 @@ class Machine:
     loop_cycles: float = 1.0  # counter, compare and branch of a loop's step that nothing hides
     tile_cycles: float = 12.0  # starting a tile: addresses, zeroed results, a mispredicted loop end now and then
     spill_cycles: float = 1.5  # a result that lives in memory: a load and a store in every step
-    overlap: float = 0.15  # share of the lesser bounds that does not hide behind the greatest one
+    overlap: float = 0.08  # share of the lesser bounds that does not hide behind the greatest one
     start_seconds: float = 2e-6  # starting and joining the threads of a parallel nest
     call_seconds: float = 2e-7  # calling a nest at all
 

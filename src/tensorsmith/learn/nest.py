@@ -1,7 +1,8 @@
 """Which loops run around every block, with numbers for the whole batch.
 
 A block's loops, outermost first, are: the loops around it, its reduction loops, its unrolled tile loops, and the loop in
-lanes. That is the order in which the generated code visits points. All numbers are floats, or float64 arrays with an entry per candidate.
+lanes. That is the order in which the generated code visits points. All numbers are floats, or float64 arrays with an entry per
+candidate.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,13 +20,17 @@ from tensorsmith.program.linear import Linear
 from tensorsmith.program.linear import Num as Integer
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Num = Union[float, Array]  # a float, or one per candidate
-Flag = Union[bool, Array]  # a bool, or one per candidate
+Num: TypeAlias = float | Array  # a float, or one per candidate
+Flag: TypeAlias = bool | Array  # a bool, or one per candidate
 
 
 def number(value: Integer | float) -> Num:
     """An integer or an array of them as float64."""
     return value.astype(np.float64) if isinstance(value, np.ndarray) else float(value)
+
+
+def magnitude(a: Num) -> Num:
+    return np.abs(a) if isinstance(a, np.ndarray) else abs(a)
 
 
 def times(a: Num, b: Num) -> Num:
@@ -161,7 +166,7 @@ def _visit(
     outside = sum(x.var.stage != node.stage.name for x in around)
     held = reader is not None and _stays_in_registers(program, node, reader)
     exists = _exists(node, {x.name: x for x in around})
-    root = all(program.buffers[node.stage.name].kind != k for k in ("local",))
+    root = program.buffers[node.stage.name].kind != "local"
     found.append(Nested(node, (*around, *own), len(around), outside, root, held, exists))
 
 
@@ -201,7 +206,7 @@ def _exists(block: Block, around: Mapping[str, Level]) -> Num:
             level = around.get(name)
             if level is None:
                 continue
-            distance = abs(number(coefficient))
+            distance = magnitude(number(coefficient))
             moves = both(level.several, flag(distance > 0))
             step = np.minimum(step, where(moves, distance, np.inf))
             runs = runs * where(moves, level.trips, 1.0)
@@ -211,7 +216,7 @@ def _exists(block: Block, around: Mapping[str, Level]) -> Num:
 
 
 def _stays_in_registers(program: Program, block: Block, reader: Block) -> bool:
-    """Whether a block computed on its reader's tile hands its values over without storing them (as the code generator decides it)."""
+    """Whether a block computed on its reader's tile hands its values over without storing them: the code generator's rule."""
     stage = block.stage
     if block.outer_reduce or reader.stage.reduction or block.vector is None or reader.vector is None:
         return False

@@ -22,8 +22,11 @@ _CHEAP = ("neg", "abs", "floor", "ceil", "round", "sqrt", "rsqrt")
 
 @functools.lru_cache(maxsize=4096)
 def operations(stage: Stage) -> Mapping[str, float]:
-    """Operations per point by feature name (`float_mad`, ..., `bool_op`, `select_op`). Addresses, and other affine index
-    arithmetic, are free: the code generator keeps them in running pointers."""
+    """Operations per point by feature name (`float_mad`, ..., `bool_op`, `select_op`).
+
+    Affine index arithmetic is free: the code generator keeps it in running pointers. So are selects on affine conditions
+    (padding): most points never test them. Those that do are counted by `conditions`.
+    """
     counts: dict[str, float] = {f"{t}_{k}": 0.0 for t in ("float", "int") for k in KINDS} | {"bool_op": 0.0, "select_op": 0.0}
     body = stage.body
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
@@ -59,10 +62,23 @@ def _count(e: Expr, counts: dict[str, float]) -> None:
     elif isinstance(e, Cast):
         counts[f"{_type(e)}_otherfunc"] += 1
     elif isinstance(e, Select):
+        if _is_affine(e.cond):
+            _count(e.a, counts)
+            _count(e.b, counts)
+            return
         counts["select_op"] += 1
     for c in children(e):
         if not (isinstance(e, Load) and affine(c) is not None):
             _count(c, counts)
+
+
+def _is_affine(cond: Expr) -> bool:
+    """Whether a condition is a conjunction of affine inequalities."""
+    if not isinstance(cond, Binary):
+        return False
+    if cond.op == "and":
+        return _is_affine(cond.a) and _is_affine(cond.b)
+    return cond.op in ("lt", "le", "eq") and cond.a.dtype == "i64" and affine(cond.a) is not None and affine(cond.b) is not None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,8 +1,8 @@
 """An analytic estimate of running time, for the time before there are measurements.
 
-Roofline style: each statement takes as long as its tightest bound (arithmetic, waiting for results, load and store ports, traffic between
-caches), plus a share of the other bounds that does not overlap, plus overheads (loops, starting tiles, spills, set conflicts, TLB
-misses). Statements add up; what a parallel nest does is divided by the threads that its steps keep busy.
+Roofline style: each statement takes as long as its tightest bound (arithmetic, waiting for results, load and store ports,
+traffic between caches), plus a share of the other bounds that does not overlap, plus overheads (loops, starting tiles, spills,
+set conflicts, TLB misses). Statements add up; what a parallel nest does is divided by the threads that its steps keep busy.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def estimate(matrix: FeatureMatrix, target: Target, machine: Machine = DEFAULT) 
         "memory to L3": raw("into_l3") / shared,
     }
     unrolled = np.maximum(1.0, raw("unroll_steps"))
-    masks = raw("masks_lanes") * raw("tile_vectors") + 0.5 * raw("masks_tile") * raw("tile_vectors")
+    masks = (raw("masks_lanes") + 0.05 * raw("masks_tile")) * raw("tile_vectors")  # the latter are tested at borders only
     horizontal = raw("across_lanes") * raw("tile_vectors") * np.log2(np.maximum(2.0, width)) * 2
     overheads = {
         "loops": m.loop_cycles * (steps / unrolled + runs),

@@ -5,11 +5,13 @@ holds slog(x) = log2(x + 1) of the defined value x (all are at least 0). A loop 
 
 Words used below. *Point*: one execution of the statement's body. *Tile*: the statement's unrolled loops and its loop in lanes; its
 values are in registers while the reduction loops of the block run. *Step*: one pass over the tile's points, i.e. one step of
-the innermost reduction loop. *Touched at a loop*: by all steps of that loop and those inside, with the loops outside standing still.
-*Body of a loop*: one step of it. Tensors are seen as they lie in memory: an attached stage has its region's shape, a packed tensor the
-order of its loops. Values held in registers between two statements touch no memory.
+the innermost reduction loop. *Touched at a loop*: by all steps of that loop and those inside, with loops outside standing still.
+*Body of a loop*: one step of it. Tensors are seen as they lie in memory: an attached stage has its region's shape, a packed
+tensor the order of its loops. Values held in registers between two statements touch no memory.
 
-Ansor's 164 features are here with their known faults mended (`docs/reference/features.md` says which); those that only a GPU has are not.
+Ansor's 164 features are here, without those that only a GPU has, and with their known faults mended: multiply-adds are found,
+positions of annotated loops are real, strides and layouts are those in memory, buffers come in a fixed order, int operations
+count in the intensity, line counts use each buffer's own region. The groups `tile`, `memory`, `parallel` and `target` are ours.
 """
 
 from __future__ import annotations
@@ -53,15 +55,15 @@ def _operations() -> list[Feature]:
         "mathfunc": "calls of exp, log, tanh, sigmoid, erf, sin, cos, pow",
         "otherfunc": "cheap functions (neg, abs, sqrt, rsqrt, rounding) and casts, by result type",
     }
+    free = "Affine index arithmetic and conditions are free."
     found = [
-        Feature(
-            f"{t}_{k}", "operations", f"{t.capitalize()} {meaning[k]}, times points. Affine index arithmetic is free.", "operations"
-        )
+        Feature(f"{t}_{k}", "operations", f"{t.capitalize()} {meaning[k]}, times points. {free}", "operations")
         for t in ("float", "int")
         for k in KINDS
     ]
+    selects = "Selects, times points; those on affine conditions (padding) are in `masks_*` instead."
     found.append(Feature("bool_op", "operations", "and, or, not: times points.", "operations"))
-    found.append(Feature("select_op", "operations", "Selects, times points.", "operations"))
+    found.append(Feature("select_op", "operations", selects, "operations"))
     return found
 
 
@@ -95,14 +97,22 @@ _SLOT_FEATURES = (
     ("is_write", "flag", "It is only written."),
     ("is_readwrite", "flag", "It is written and read back: reduction loops of several steps run outside of the tile."),
     ("bytes", "bytes", "Element bytes times executions of the access (a store is executed after the block's reduction loops)."),
-    ("unique_bytes", "bytes", "Bytes of the distinct elements touched at the outermost loop: bounding box, at most the loops' steps and the shape."),
-    ("lines", "lines", "Executions / (steps of inner loops that do not move the access) * min(1, stride in bytes / line), stride at the innermost loop that does move it."),
-    ("unique_lines", "lines", "Distinct cache lines touched at the outermost loop: rows of the box, each whole lines; no more than from first to last address."),
+    ("unique_bytes", "bytes",
+     "Bytes of the distinct elements touched at the outermost loop: bounding box, at most the loops' steps and the shape."),
+    ("lines", "lines",
+     "Executions / (steps of inner loops that do not move the access) * min(1, stride in bytes / line), stride at the "
+     "innermost loop that does move it."),
+    ("unique_lines", "lines",
+     "Distinct cache lines touched at the outermost loop: rows of the box, each whole lines; no more than from first to "
+     "last address."),
     ("reuse_loop", "flag", "The nearest reuse is at a loop that does not move the access."),
     ("reuse_serial", "flag", "The nearest reuse is by another statement (producer or reader) in the loops around both."),
     ("reuse_none", "flag", "Neither."),
-    ("reuse_iterations", "points", "Steps of the loops inside the reusing loop (for serial reuse: inside the shared loops), multiplied."),
-    ("reuse_bytes", "bytes", "Bytes the statement touches in the body of the reusing loop; for serial reuse, the lines of all statements in the shared loop's body."),
+    ("reuse_iterations", "points",
+     "Steps of the loops inside the reusing loop (for serial reuse: inside the shared loops), multiplied."),
+    ("reuse_bytes", "bytes",
+     "Bytes the statement touches in the body of the reusing loop; for serial reuse, the lines of all statements in the "
+     "shared loop's body."),
     ("reuse_count", "times", "Steps of the reusing loop; for serial reuse, the number of other statements."),
     ("bytes_per_reuse", "bytes", "`bytes` / `reuse_count`; twice `bytes` without reuse."),
     ("unique_bytes_per_reuse", "bytes", "`unique_bytes` / `reuse_count`; twice without reuse."),
@@ -111,7 +121,8 @@ _SLOT_FEATURES = (
     ("stride", "elements", "Distance between neighbouring steps of the innermost loop; 0 if it does not move the access."),
     ("lane_stride", "elements", "Distance between lanes: 1 is a vector load, 0 a broadcast, more a strided one. 0 without lanes."),
     ("packed", "flag", "The tensor is laid out in the order of the loops."),
-    ("accesses", "instructions", "Load instructions per step (store: store instructions per tile); a strided vector counts per lane."),
+    ("accesses", "instructions",
+     "Load instructions per step (store: store instructions per tile); a strided vector counts per lane."),
     ("set_lines", "lines", "Lines of the tile's rows that fall into the fullest L1 set, from the power of two in their distances."),
     ("into_l1", "bytes", "Bytes fetched into L1 for this access in all: see `into_l1` of the statement."),
     ("into_l2", "bytes", "The same for L2."),
@@ -143,8 +154,11 @@ _REST = (
     ("is_root", "flag", "The stage has a nest of its own, instead of being attached.", "outer"),
     ("tile_values", "elements", "Values of the tile: product of its loops, lanes included.", "tile"),
     ("tile_vectors", "registers", "Vectors of the tile: product of its unrolled loops times vectors of the loop in lanes.", "tile"),
-    ("operand_registers", "registers", "Vectors loaded in a step that must stay while others reuse them, and one for each other load.", "tile"),
-    ("registers_used", "registers", "Results (of a reduction, or held from the producer) + operands + 1 where the body is more than a multiply-add.", "tile"),
+    ("operand_registers", "registers",
+     "Vectors loaded in a step that must stay while others reuse them, and one for each other load.", "tile"),
+    ("registers_used", "registers",
+     "Results (of a reduction, or held from the producer) + operands + 1 where the body is more than a multiply-add.",
+     "tile"),
     ("register_share", "ratio", "min(1, `registers_used` / registers of the target).", "tile"),
     ("registers_spilled", "registers", "max(0, `registers_used` - registers of the target).", "tile"),
     ("step_loads", "instructions", "Loads per step, a strided or gathered vector counted per lane.", "tile"),
@@ -154,9 +168,11 @@ _REST = (
     ("load_share_broadcast", "ratio", "Share that are broadcasts or scalars.", "tile"),
     ("load_share_strided", "ratio", "Share that are single lanes at a distance.", "tile"),
     ("load_share_gathered", "ratio", "Share that are single lanes at positions that are not linear.", "tile"),
-    ("chains", "registers", "Independent results of a reduction: what hides the latency of its operations. 0 without a reduction.", "tile"),
+    ("chains", "registers",
+     "Independent results of a reduction: what hides the latency of its operations. 0 without a reduction.", "tile"),
     ("chain_share", "ratio", "min(1, `chains` / (FMA latency * FMAs per cycle)); 1 without a reduction.", "tile"),
-    ("lanes_useful", "ratio", "Useful lanes of all vectors over the axis in lanes, tails included; 1 / lanes without vectors.", "tile"),
+    ("lanes_useful", "ratio",
+     "Useful lanes of all vectors over the axis in lanes, tails included; 1 / lanes without vectors.", "tile"),
     ("points_useful", "ratio", "Product over tiled axes of length / (tiles * tile size): what partial tiles leave.", "tile"),
     ("vector_points", "instructions", "Vectors computed per operation of the body, over the whole program.", "tile"),
     ("reduce_steps", "steps", "Steps of the block's reduction loops, multiplied.", "tile"),
@@ -167,7 +183,10 @@ _REST = (
     ("masks_reduce", "conditions", "Those that change only with the block's reduction loops.", "tile"),
     ("variants", "times", "How often the tile's code is written: twice for each tiled axis that it does not divide.", "tile"),
     ("code_size", "instructions", "(`step_operations` + `step_loads`) * steps laid out * `variants`.", "tile"),
-    ("into_l1", "bytes", "Fetched into L1 from L2 by all accesses, stores twice. While the lines touched in a loop's body fit the cache, each is fetched once over all its steps, else anew in every step; nothing is fetched if the shared loop's body fits since the producer, or the whole program since the last run.", "memory"),
+    ("into_l1", "bytes",
+     "Fetched into L1 from L2 by all accesses, stores twice. While the lines touched in a loop's body fit the cache, "
+     "each is fetched once over all its steps, else anew in every step; nothing is fetched if the shared loop's body "
+     "fits since the producer, or the whole program since the last run.", "memory"),
     ("into_l2", "bytes", "The same into L2 from L3.", "memory"),
     ("into_l3", "bytes", "The same into L3 from memory.", "memory"),
     ("operations_per_l1_byte", "operations/byte", "Arithmetic operations (a multiply-add is two) per byte of `into_l1`.", "memory"),
@@ -182,7 +201,8 @@ _REST = (
     ("program_l3_share", "ratio", "min(1, `program_bytes` / L3).", "memory"),
     ("step_set_lines", "lines", "The greatest `set_lines` of the reads: lines of one step in one L1 set.", "memory"),
     ("tile_set_lines", "lines", "The same with the block's reduction loops.", "memory"),
-    ("set_overflow", "lines", "max(0, `step_set_lines` - ways of L1), summed over reads: lines of a step that evict each other.", "memory"),
+    ("set_overflow", "lines",
+     "max(0, `step_set_lines` - ways of L1), summed over reads: lines of a step that evict each other.", "memory"),
     ("step_pages", "pages", "4 KiB pages that one step's reads and the store touch.", "memory"),
     ("tile_pages", "pages", "The same for a tile with its reduction loops.", "memory"),
     ("parallel_steps", "steps", "Steps of the root nest that threads share; 1 without parallel loops.", "parallel"),
@@ -219,7 +239,8 @@ SLOT_NAMES = tuple(name for name, _, _ in _SLOT_FEATURES)
 def markdown() -> str:
     """The schema as a Markdown table, for the documentation."""
     lines = [
-        f"Version {SCHEMA_VERSION}, {len(FEATURES)} features per statement. Units other than `ratio` and `flag` are scaled: log2(x + 1).",
+        f"Version {SCHEMA_VERSION}, {len(FEATURES)} features per statement. "
+        "Units other than `ratio` and `flag` are scaled: log2(x + 1).",
         "",
         "| index | name | unit | group | definition |",
         "| --- | --- | --- | --- | --- |",

@@ -156,20 +156,18 @@ class Geometry:
         return counts
 
     def _followed(self, nest: Nest, stage: Stage, found: Measured) -> dict[str, list[Array]]:
-        """A copy runs in the loops of the nest it is made for, and of the one around that."""
+        """A copy runs in the loops of the nest it is made for, and of the one around that, which are inside its attach point."""
         reader = self.sketch.nest(str(nest.follows))
-        counts: dict[str, list[Array]] = {}
-        for axis in stage.axes:
-            own = found.counts[reader.stage].get(axis.name, [])
-            around: list[Array] = []
-            names = [a.name for a in self.stages[reader.stage].axes]
-            if reader.target is not None and axis.name in names:
-                outer = self.sketch.nest(reader.target[0])
-                theirs = self.stages[outer.stage].axes[names.index(axis.name)].name
-                fixed = sum(1 for n in outer.outer[: reader.target[1]] if n.rpartition(".")[0] == theirs)
-                around = found.counts[outer.stage][theirs][:fixed]
-            counts[axis.name] = [*around, *own]
-        return counts
+        loops = [(loop.rpartition(".")[0], reader.stage, loop) for loop in reader.outer + reader.tile]
+        if reader.target is not None:
+            owner, depth = reader.target
+            renamed = {a.name: b.name for a, b in zip(self.stages[owner].axes, self.stages[reader.stage].axes)}
+            around = self.sketch.nest(owner).outer[:depth]
+            loops = [(renamed[loop.rpartition(".")[0]], owner, loop) for loop in around] + loops
+        if nest.target is not None:
+            fixed = self.sketch.nest(nest.target[0]).outer[: nest.target[1]]
+            loops = [x for x in loops if x[1] != nest.target[0] or x[2] not in fixed]
+        return {a.name: [found.loop(x[1], x[2]) for x in loops if x[0] == a.name] for a in stage.axes}
 
     def needed(self, stage: Stage, point: tuple[str, int], matrix: Matrix, found: Measured) -> dict[str, Array]:
         """How much of a stage its readers need inside an attach point."""
