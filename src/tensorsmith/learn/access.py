@@ -22,6 +22,7 @@ from tensorsmith.learn.nest import (
     Level,
     Nested,
     Num,
+    axis_value,
     both,
     either,
     flag,
@@ -29,6 +30,7 @@ from tensorsmith.learn.nest import (
     magnitude,
     number,
     opposite,
+    region_start,
     times,
     where,
 )
@@ -59,7 +61,7 @@ class Access:
     element: float  # bytes
     dimensions: list[_Dimension]
     flats: list[dict[str, Num]]  # per load: elements that a step of each loop moves it by, absolute
-    gathered: bool  # some position is not linear
+    gathered: Flag  # some position is not linear
     skipped: frozenset[str]  # loops in which it is not executed
     held: bool  # in registers
     # by level, one more than there are levels; entry i is with the loops from i on running, those outside standing still
@@ -128,7 +130,7 @@ def _store(program: Program, nested: Nested, skipped: frozenset[str], held: bool
         forms = [Linear({name: 1}) for name in buffer.packed.writers]
         extents = [number(n) for n in buffer.packed.shape]
     else:
-        forms = [block.axes[a.name].value - start for a, start in zip(block.stage.axes, buffer.origin)]
+        forms = [axis_value(block.axes[a.name]) - start for a, start in zip(block.stage.axes, _starts(program, buffer))]
         extents = [number(n) for n in buffer.shape]
     dimensions = [_Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
     return Access(buffer, True, element, dimensions, [_flat(forms, extents)], False, skipped, False)
@@ -148,10 +150,11 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
     strides = _strides(extents)
     by_load: list[list[Linear | None]] = []
     flats: list[dict[str, Num]] = []
-    gathered = False
+    gathered: Flag = False
+    starts = _starts(program, buffer)
     for load in loads:
         forms_of: list[Linear | None] = []
-        for index, origin in zip(load.indices, buffer.origin):
+        for index, origin in zip(load.indices, starts):
             form = affine(index)
             forms_of.append(None if form is None else linear_of(form.terms, form.offset, block) - origin)
         by_load.append(forms_of)
@@ -159,19 +162,25 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
         if len(known) == len(forms_of):
             flats.append(_flat(known, extents))
             continue
-        shape = program.workload.buffers[name].shape
-        whole = not any(o.terms or o.offset for o in buffer.origin)
-        reshaped = flat_offset(load.indices, shape) if whole else None
+        # a read through a reshape is linear all the same, but only of a whole tensor
+        reshaped = flat_offset(load.indices, program.workload.buffers[name].shape)
+        whole: Flag = reshaped is not None
+        for origin in starts if whole else ():
+            for n in (*origin.terms.values(), origin.offset):
+                whole = both(whole, flag(number(n) == 0))
+        straight: dict[str, Num] = {}
         if reshaped is not None:
-            flats.append(_absolute(linear_of({n: c for n, c in reshaped.items() if n}, 0, block)))
+            straight = _absolute(linear_of({n: c for n, c in reshaped.items() if n}, 0, block))
+        if whole is True:
+            flats.append(straight)
             continue
-        gathered = True
+        gathered = either(gathered, opposite(whole))
         flat: dict[str, Num] = {}
         for form_, index, stride in zip(forms_of, load.indices, strides):
             loops = form_.terms if form_ is not None else _loops_of(nested, variables(index))
             for loop in loops:
                 flat[loop] = np.maximum(flat.get(loop, 0.0), stride)
-        flats.append(flat)
+        flats.append({n: where(whole, straight.get(n, 0.0), flat.get(n, 0.0)) for n in {**straight, **flat}})
     dimensions = []
     for d, extent in enumerate(extents):
         column = [forms_of[d] for forms_of in by_load]
@@ -201,6 +210,12 @@ def _all_floats(values: list[Num]) -> bool:
 
 def _loops_of(nested: Nested, axes: set[str]) -> set[str]:
     return {n for a in axes if a in nested.block.axes for n in nested.block.axes[a].value.terms}
+
+
+def _starts(program: Program, buffer: ProgramBuffer) -> list[Linear]:
+    """Per dimension, the axis value that a buffer's first element stands for."""
+    full = program.workload.buffers[buffer.name].shape
+    return [region_start(o, length, extent) for o, length, extent in zip(buffer.origin, buffer.shape, full)]
 
 
 def _strides(extents: list[Num]) -> list[Num]:
@@ -268,6 +283,9 @@ def _footprints(access: Access, levels: tuple[Level, ...], line: float) -> None:
         elements.append(_product(distinct))
         lines.append(_lines(dims, boxes, distinct, reach + 1.0, access.element, line))
         moves.append(moved)
+    for n in range(len(lines) - 2, -1, -1):  # fewer loops touch no more lines, whatever rounding up said
+        if lines[n] is not lines[n + 1]:
+            lines[n] = np.minimum(lines[n], lines[n + 1])
     access.elements, access.lines, access.moves = elements[::-1], lines[::-1], moves[::-1]
 
 
@@ -400,11 +418,12 @@ def loads_of(access: Access, nested: Nested, lanes: Num, chunks: Num) -> tuple[N
         step = flat.get(vector.name, 0.0) if vector is not None else 0.0
         along = both(flag(step > 0), vector.several) if vector is not None else False
         live = times(live, where(both(again, along), chunks, 1.0))
-        apart = both(along, flag(step != 1.0)) if not access.gathered else along
+        apart = both(along, either(access.gathered, flag(step != 1.0)))
         totals[0] = totals[0] + times(places, where(both(along, opposite(apart)), chunks, 0.0))
         totals[1] = totals[1] + times(places, where(along, 0.0, 1.0))
-        which = 3 if access.gathered else 2
-        totals[which] = totals[which] + times(places, where(apart, lanes, 0.0))
+        single = times(places, where(apart, lanes, 0.0))
+        totals[2] = totals[2] + where(access.gathered, 0.0, single)
+        totals[3] = totals[3] + where(access.gathered, single, 0.0)
         registers = registers + live
     return totals[0], totals[1], totals[2], totals[3], registers
 

@@ -91,7 +91,7 @@ class _Lowering:
             origin, length = region[axis.name]
             local = Linear()
             followed = [v for v in self._running(nest) if v.name in index.terms]
-            if len(followed) != nest.parts[axis.name]:
+            if len(followed) != nest.parts.get(axis.name, 0):
                 raise Refusal("cannot follow", f"{nest.stage}.{axis.name}: {nest.follows} has {len(followed)} loops there")
             for p, v in enumerate(followed):
                 var = LoopVar(f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, v.count, index.terms[v.name], False)
@@ -122,11 +122,14 @@ class _Lowering:
     def _whole(self, stage: Stage) -> Region:
         return {a.name: (Linear(), a.extent) for a in stage.axes}
 
-    def _needed(self, stage: Stage, point: tuple[str, int]) -> Region:
-        """The region of a stage that its readers need inside an attach point."""
+    def _needed(self, stage: Stage, point: tuple[str, int], whole_tiles: bool = False) -> Region:
+        """The region of a stage that its readers need inside an attach point.
+
+        A reader that is attached deeper computes whole tiles, even where the last one is needed in part only (`whole_tiles`).
+        """
         found: Region | None = None
         for reader in self.workload.consumers[stage.name]:
-            seen = self._seen(self.workload.stage(reader), point)
+            seen = self._seen(self.workload.stage(reader), point, whole_tiles)
             for load in self.workload.stage(reader).reads:
                 if load.tensor == stage.name:
                     one = self._read_region(stage, load, seen)
@@ -135,23 +138,30 @@ class _Lowering:
             raise Refusal("no reader", f"{stage.name} is attached but nothing reads it")
         return {a.name: _within(found[a.name], a.extent, self._var_ranges()) for a in stage.axes}
 
-    def _seen(self, reader: Stage, point: tuple[str, int]) -> Region:
+    def _seen(self, reader: Stage, point: tuple[str, int], whole_tiles: bool) -> Region:
         """What values the axes of a reader take inside an attach point."""
         if reader.name == point[0]:
-            return self._tile_region(self.bound[reader.name], point[1])
-        region = self._needed(reader, point)
+            return self._tile_region(self.bound[reader.name], point[1], whole_tiles)
+        region = self._needed(reader, point, whole_tiles=True)
+        for a in reader.axes:
+            origin, length = self.bound[reader.name].region[a.name]
+            if not origin.terms and isinstance(length, int) and length == a.extent:
+                region[a.name] = (origin, length)
         for a in reader.reduce_axes:
             region[a.name] = (Linear(), a.extent)
         return region
 
-    def _tile_region(self, bound: _Bound, depth: int) -> Region:
+    def _tile_region(self, bound: _Bound, depth: int, whole_tiles: bool) -> Region:
         """Axis values of a nest inside its first `depth` outer loops: those loops are fixed, the others run."""
         fixed = set(bound.nest.outer[:depth])
         region: Region = {}
         for axis in bound.stage.all_axes:
             binding = bound.axes[axis.name]
             start, length = binding.origin, binding.length
-            for p in range(bound.nest.parts[axis.name]):
+            if whole_tiles:
+                first = bound.vars[f"{axis.name}.0"]
+                length = first.count * first.stride
+            for p in range(bound.nest.parts.get(axis.name, 0)):
                 name = f"{axis.name}.{p}"
                 if name in fixed:
                     var = bound.vars[name]
@@ -318,12 +328,17 @@ def _union(stage: Stage, a: Region, b: Region) -> Region:
 def _within(part: tuple[Linear, Num], extent: int, ranges: dict[str, Num]) -> tuple[Linear, Num]:
     """A region cut to its axis; the whole axis where the region would cover it or could start before it."""
     start, length = part
-    if isinstance(length, int):
-        lowest = start.offset + sum(min(0, c * (ranges[n] - 1)) for n, c in start.terms.items())
-        if length >= extent or lowest < 0:
-            return Linear(), extent
-        return part
-    return start, minimum(length, extent)
+    lowest = start.offset
+    for name, coefficient in start.terms.items():
+        lowest = lowest + minimum(0, coefficient * (ranges[name] - 1))
+    whole = (length >= extent) | (lowest < 0)
+    if isinstance(whole, bool):
+        if not whole:
+            return part
+        # loops that run once keep their place in the form: a copy that follows this nest has them too
+        still = start.offset == 0 and all(ranges[name] == 1 for name in start.terms)
+        return (start if still else Linear()), extent
+    return start.scaled(np.where(whole, 0, 1)), np.where(whole, extent, length)
 
 
 def index_form(index: Expr, axes: Mapping[str, AxisBinding]) -> Linear | None:

@@ -308,7 +308,7 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
         if spatial.count(axis) > 1:
             raise UserError(f"{where}: the register tile has more than one loop of axis {axis}; put the outer ones before the bar")
     missing = names - set(seen)
-    if missing:
+    if missing and nest.follows is None:  # a copy has no loop for an axis that is fixed where it is made
         raise UserError(f"{where}: no loop for the axes {sorted(missing)}")
     if nest.vector is not None and nest.vector not in nest.tile:
         raise UserError(f"{where}: the vector loop {nest.vector!r} must be one of the register tile's: {nest.tile}")
