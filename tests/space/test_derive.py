@@ -22,7 +22,7 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops import catalogue, linalg, norm, pool, reduce, winograd
+from tensorsmith.ops import catalogue, elementwise, linalg, norm, pool, reduce, winograd
 from tensorsmith.space.derive import ANSOR, derive
 from tensorsmith.space.registry import sketches
 from tensorsmith.space.rules.base import Verdict
@@ -55,6 +55,14 @@ def sum_of_matmuls(n: int = 13) -> Workload:
     c, d = ts.placeholder((n, 5), name="C"), ts.placeholder((5, n), name="D", constant=True)
     left, right = linalg.matmul(a, b, name="left"), linalg.matmul(c, d, name="right")
     return ts.workload([a, b, c, d, ts.compute((n, n), lambda i, j: ts.maximum(left[i, j] + right[i, j], 0), name="both")])
+
+
+def three_outputs() -> Workload:
+    """A product that is an output, and is read by two others."""
+    a, b = ts.placeholder((9, 11), name="A"), ts.placeholder((11, 13), name="B")
+    c = linalg.matmul(a, b, name="C")
+    d = ts.compute((9, 13), lambda i, j: ts.maximum(c[i, j], 0), name="D")
+    return ts.workload([a, b, d, c, ts.compute((9, 13), lambda i, j: c[i, j] * 2, name="E")])
 
 
 def conv_nchw(n=1, h=56, w=56, ci=512, co=512, kernel=3, stride=1, padding=1) -> Workload:
@@ -117,6 +125,7 @@ SMALL = {name: case.workload() for name, case in catalogue.small().items()}
 SMALL |= {
     "winograd-small": winograd_nhwc(2, 7, 9, 5, 11, 2),
     "sum_of_matmuls-small": sum_of_matmuls(),
+    "three_outputs-small": three_outputs(),
     "conv_nchw-small": conv_nchw(1, 7, 9, 5, 11),
     "outer-small": ts.workload(
         [
@@ -285,6 +294,26 @@ def test_sketches_are_sound(name, rules):
             resolved = sketch.resolve(options).check()
             assert not resolved.choices
             assert Sketch.from_json(workload, json.loads(json.dumps(resolved.to_json()))) == resolved
+
+
+@pytest.mark.parametrize("rules", ["default", "ansor"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        matmul(0, 4, 4),
+        matmul(1, 1, 1),
+        matmul(7, 9, 1),
+        matmul(7, 1, 64),
+        total(1),
+        of_one(elementwise.negative),
+        of_one(elementwise.negative, 1, 1),
+        of_one(elementwise.negative, 0, 3),
+    ],
+    ids=["no_rows", "one", "no_reduction", "column", "one_element", "scalar", "ones", "empty"],
+)
+def test_shapes_at_the_edge(workload, rules):
+    for sketch in sketches(workload, rules, TARGET):
+        check_candidates("edge", rules, sketch, 1)
 
 
 def test_derivation_is_deterministic():

@@ -22,7 +22,6 @@ from tensorsmith.learn.nest import (
     Level,
     Nested,
     Num,
-    axis_value,
     both,
     either,
     flag,
@@ -30,7 +29,6 @@ from tensorsmith.learn.nest import (
     magnitude,
     number,
     opposite,
-    region_start,
     times,
     where,
 )
@@ -130,7 +128,7 @@ def _store(program: Program, nested: Nested, skipped: frozenset[str], held: bool
         forms = [Linear({name: 1}) for name in buffer.packed.writers]
         extents = [number(n) for n in buffer.packed.shape]
     else:
-        forms = [axis_value(block.axes[a.name]) - start for a, start in zip(block.stage.axes, _starts(program, buffer))]
+        forms = [block.axes[a.name].value - start for a, start in zip(block.stage.axes, buffer.origin)]
         extents = [number(n) for n in buffer.shape]
     dimensions = [_Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
     return Access(buffer, True, element, dimensions, [_flat(forms, extents)], False, skipped, False)
@@ -151,10 +149,10 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
     by_load: list[list[Linear | None]] = []
     flats: list[dict[str, Num]] = []
     gathered: Flag = False
-    starts = _starts(program, buffer)
+    several = {level.name: level.several for level in nested.levels}
     for load in loads:
         forms_of: list[Linear | None] = []
-        for index, origin in zip(load.indices, starts):
+        for index, origin in zip(load.indices, buffer.origin):
             form = affine(index)
             forms_of.append(None if form is None else linear_of(form.terms, form.offset, block) - origin)
         by_load.append(forms_of)
@@ -165,9 +163,10 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
         # a read through a reshape is linear all the same, but only of a whole tensor
         reshaped = flat_offset(load.indices, program.workload.buffers[name].shape)
         whole: Flag = reshaped is not None
-        for origin in starts if whole else ():
-            for n in (*origin.terms.values(), origin.offset):
-                whole = both(whole, flag(number(n) == 0))
+        for origin in buffer.origin if whole else ():
+            whole = both(whole, flag(number(origin.offset) == 0))
+            for outer, step in origin.terms.items():
+                whole = both(whole, opposite(both(several.get(outer, True), flag(number(step) != 0))))
         straight: dict[str, Num] = {}
         if reshaped is not None:
             straight = _absolute(linear_of({n: c for n, c in reshaped.items() if n}, 0, block))
@@ -210,12 +209,6 @@ def _all_floats(values: list[Num]) -> bool:
 
 def _loops_of(nested: Nested, axes: set[str]) -> set[str]:
     return {n for a in axes if a in nested.block.axes for n in nested.block.axes[a].value.terms}
-
-
-def _starts(program: Program, buffer: ProgramBuffer) -> list[Linear]:
-    """Per dimension, the axis value that a buffer's first element stands for."""
-    full = program.workload.buffers[buffer.name].shape
-    return [region_start(o, length, extent) for o, length, extent in zip(buffer.origin, buffer.shape, full)]
 
 
 def _strides(extents: list[Num]) -> list[Num]:

@@ -44,7 +44,7 @@ from tensorsmith.target import Target
 
 _MAX_LAID_OUT = 16  # the code generator leaves longer loops as loops
 _LOG2_E = np.float32(1 / np.log(2))
-_SCALED = np.array([f.scaled for f in FEATURES])
+_CHUNK = 256  # candidates turned at once
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,28 @@ def extract(
     """
     size = n if n is not None else batch_size(program)
     statements = analyse(program, target, decisions, machine)
-    raw = np.zeros((len(statements), len(FEATURES), size), np.float32)
-    for row, statement in zip(raw, statements):
+    values = np.zeros((size, len(statements), len(FEATURES)), np.float32)
+    # filled feature by feature, then turned; rows must not lie a power of two apart, or they evict each other from the cache
+    columns = np.empty((len(FEATURES), size + 16), np.float32)[:, :size]
+    for b, statement in enumerate(statements):
+        columns.fill(0)
         for name, value in statement.values.items():
-            row[INDEX[name]] = value
-    plain = raw[:, ~_SCALED]
-    np.add(raw, np.float32(1), out=raw)
-    np.log(raw, out=raw)
-    np.multiply(raw, _LOG2_E, out=raw)
-    raw[:, ~_SCALED] = plain
-    return FeatureMatrix(np.ascontiguousarray(raw.transpose(2, 0, 1)), tuple(s.nested.stage for s in statements))
+            _fill(columns[INDEX[name]], value, FEATURES[INDEX[name]].scaled)
+        for start in range(0, size, _CHUNK):
+            values[start : start + _CHUNK, b] = columns[:, start : start + _CHUNK].T
+    return FeatureMatrix(values, tuple(s.nested.stage for s in statements))
+
+
+def _fill(column: Array, value: Num, scaled: bool) -> None:
+    """Writes a feature of all candidates, scaled: log2(x + 1)."""
+    if np.ndim(value) == 0:
+        column.fill(np.log2(float(value) + 1.0) if scaled else float(value))
+        return
+    column[:] = value
+    if scaled:
+        np.add(column, np.float32(1), out=column)
+        np.log(column, out=column)
+        np.multiply(column, _LOG2_E, out=column)
 
 
 def extract_decisions(

@@ -198,10 +198,9 @@ def _exists(block: Block, around: Mapping[str, Level]) -> Num:
     share: Num = 1.0
     for axis in block.stage.axes:
         binding = block.axes[axis.name]
-        origin = region_start(binding.origin, binding.length, binding.extent)
         step: Num = np.inf
         runs: Num = 1.0
-        for name, coefficient in origin.terms.items():
+        for name, coefficient in binding.origin.terms.items():
             level = around.get(name)
             if level is None:
                 continue
@@ -250,21 +249,8 @@ def linear_of(terms: Mapping[str, int], offset: int, block: Block) -> Linear:
     """An affine form of a stage's axes as a linear form of loop variables."""
     total = Linear({}, offset)
     for name, coefficient in terms.items():
-        total = total + axis_value(block.axes[name]).scaled(coefficient)
+        total = total + block.axes[name].value.scaled(coefficient)
     return total
-
-
-def axis_value(binding: AxisBinding) -> Linear:
-    """The value of an axis in loop variables."""
-    return region_start(binding.origin, binding.length, binding.extent) + binding.local
-
-
-def region_start(origin: Linear, length: Integer, extent: int) -> Linear:
-    """Where a region starts: at 0 if it covers its axis. The lowering knows that of one program, but not of each in a batch."""
-    if not isinstance(length, np.ndarray) or (not origin.terms and isinstance(origin.offset, int) and not origin.offset):
-        return origin
-    covers = length >= extent
-    return origin.scaled((~covers).astype(np.int64)) if covers.any() else origin
 
 
 def batch_size(program: Program) -> int:

@@ -42,9 +42,6 @@ class Linear:
             return Linear()
         return Linear({n: c * factor for n, c in self.terms.items()}, self.offset * factor)
 
-    def same_terms(self, other: Linear) -> bool:
-        return self.terms.keys() == other.terms.keys() and all(np.array_equal(c, other.terms[n]) for n, c in self.terms.items())
-
     def __str__(self) -> str:
         parts = [n if isinstance(c, int) and c == 1 else f"{c}*{n}" for n, c in self.terms.items()]
         if not isinstance(self.offset, int) or self.offset or not parts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -316,12 +317,15 @@ def _union(stage: Stage, a: Region, b: Region) -> Region:
     region: Region = {}
     for axis in stage.axes:
         (start_a, length_a), (start_b, length_b) = a[axis.name], b[axis.name]
-        if start_a.same_terms(start_b):
-            low = minimum(start_a.offset, start_b.offset)
-            high = maximum(start_a.offset + length_a, start_b.offset + length_b)
-            region[axis.name] = (Linear(start_a.terms, low), high - low)
+        low = minimum(start_a.offset, start_b.offset)
+        high = maximum(start_a.offset + length_a, start_b.offset + length_b)
+        same: bool | np.ndarray[Any, Any] = True
+        for name in {**start_a.terms, **start_b.terms}:
+            same = same & (start_a.terms.get(name, 0) == start_b.terms.get(name, 0))
+        if not isinstance(same, bool):  # differs from candidate to candidate
+            region[axis.name] = (Linear(start_a.terms, low).scaled(np.where(same, 1, 0)), np.where(same, high - low, axis.extent))
         else:
-            region[axis.name] = (Linear(), axis.extent)
+            region[axis.name] = (Linear(start_a.terms, low), high - low) if same else (Linear(), axis.extent)
     return region
 
 

@@ -103,11 +103,11 @@ def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
     return total
 
 
-def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> list[Factor]:
+def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: list[Factor]) -> list[Factor]:
     """Roughly the instructions of a nest: the tile, in a variant for each size it can have, times the steps laid out."""
     stage = plan.geometry.stages[nest.stage]
     ones = np.ones(len(rows), np.int64)
-    factors = tile_factors(plan, nest, found)
+    factors = list(tile)
     factors.append(Factor(copies(plan, nest, rows, found), plan.names.get(f"{nest.stage}.unroll")))
     order = plan.geometry.order(nest.stage, rows)
     for loop in nest.outer + nest.tile:
@@ -134,23 +134,26 @@ def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> list[
 
 def _shrink_tiles(plan: Plan, rows: Matrix, limits: Limits) -> None:
     """Makes register tiles fit, then the code: halves the largest number that can be, until it does."""
-    for nest in reversed(plan.sketch.nests):
-        if nest.follows is not None:
-            continue
-        todo = np.arange(len(rows))
-        for _ in range(_ROUNDS):
-            part = rows[todo]
-            found = plan.geometry.measure(part)
+    todo = np.arange(len(rows))
+    for _ in range(_ROUNDS):
+        part = rows[todo]
+        found = plan.geometry.measure(part)
+        changed = np.zeros(len(part), bool)
+        for nest in plan.sketch.nests:
+            if nest.follows is not None:
+                continue
             tile = tile_factors(plan, nest, found)
-            code = code_factors(plan, nest, part, found)
+            code = code_factors(plan, nest, part, found, tile)
             wide = _product(tile, len(part)) > limits.vectors
             long = _product(code, len(part)) > limits.instructions
-            short = ~found.inlined[nest.stage] & (wide | long)
-            if not short.any():
-                break
-            todo, part = todo[short], part[short]
-            _halve_largest(part, [f for f in code if f.column is not None], short)
-            rows[todo] = part
+            large = (wide | long) & ~found.inlined[nest.stage] & ~changed
+            if large.any():
+                _halve_largest(part, [f for f in code if f.column is not None], large)
+                changed |= large
+        if not changed.any():
+            break
+        rows[todo] = part
+        todo = todo[changed]
     for nest in plan.sketch.nests:
         for n, order in enumerate(plan.geometry.orders[nest.stage]):
             for loop in order.unrolled & set(order.outer):
@@ -168,13 +171,13 @@ def _product(factors: list[Factor], rows: int) -> Array:
 
 
 def _halve_largest(part: Matrix, factors: list[Factor], chosen: Array) -> None:
-    """Halves, in each row, the column of the largest factor; rounds up to whole vectors where it counts vectors."""
+    """Halves, in each chosen row, the column of the largest factor; a column that counts lanes, to whole vectors."""
     if not factors:
         return
-    values = np.stack([f.value[chosen] for f in factors])
+    values = np.stack([f.value for f in factors])
     largest = values.argmax(axis=0)
     for n, f in enumerate(factors):
-        here = (largest == n) & (values[n] > 1)
+        here = chosen & (largest == n) & (values[n] > 1)
         if f.column is not None and here.any():
             part[here, f.column] = np.maximum(f.least, (values[n][here] // 2) * f.least)
 

@@ -6,7 +6,6 @@ region of a stage is where it is computed, and how often its loops run. Both fol
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Load
+from tensorsmith.lang.expr import Expr, Load
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.rewrite import apply_rewrites
 from tensorsmith.space.sketch import Choice, Nest, Sketch
@@ -67,6 +66,7 @@ class Geometry:
         self.extents = {s.name: {a.name: self._extent(s, a.name) for a in s.all_axes} for s in self.workload.stages}
         self.orders = {name: self._orders(name) for name in self.stages}  # the nest with each of its loop orders
         self.places = {name: self._places(name) for name in self.stages}  # the column that decides, and what its values mean
+        self.fixed = {name: self._fixed(name) for name in self.stages}  # by axis: [order, depth], its parts among the outer loops
 
     def choice(self, stage: str, kind: str) -> Choice | None:
         return next((c for c in self.sketch.choices if c.stage == stage and c.kind == kind), None)
@@ -89,6 +89,12 @@ class Geometry:
                 found = [Place(n, target=(c.stage, int(o)) if o != "0" else None) for n, o in enumerate(c.options)]
                 return self.columns[c.hole], tuple(found)
         return None, (Place(None, target=nest.target),)
+
+    def _fixed(self, stage: str) -> dict[str, Array]:
+        depths = range(len(self.orders[stage][0].outer) + 1)
+        loops = [[loop.rpartition(".")[0] for loop in o.outer] for o in self.orders[stage]]
+        axes = [a.name for a in self.stages[stage].all_axes]
+        return {a: np.array([[outer[:d].count(a) for d in depths] for outer in loops]) for a in axes}
 
     def lanes(self, stage: str) -> int:
         return self.target.lanes(dtype(self.stages[stage].dtype).bytes)
@@ -124,18 +130,15 @@ class Geometry:
         for stage in reversed(self.workload.stages):  # consumers first: they tell what producers must give
             name = stage.name
             column, places = self.places[name]
+            options = np.zeros(len(matrix), np.int32) if column is None else matrix[:, column]
+            found.at_root[name] = np.array([p.target is None and not p.inline for p in places])[options]
+            found.inlined[name] = np.array([p.inline for p in places])[options]
             lengths = {a.name: self.extent(name, a.name, matrix) for a in stage.all_axes}
-            found.at_root[name] = np.zeros(len(matrix), bool)
-            found.inlined[name] = np.zeros(len(matrix), bool)
-            for place in places:
-                here = np.ones(len(matrix), bool) if column is None else matrix[:, column] == place.option
-                if place.inline:
-                    found.inlined[name] |= here
-                elif place.target is None:
-                    found.at_root[name] |= here
-                elif here.any():
-                    needed = self.needed(stage, place.target, matrix, found)
-                    for axis, length in needed.items():
+            for target in dict.fromkeys(p.target[0] for p in places if p.target is not None):
+                depths = np.array([p.target[1] if p.target is not None and p.target[0] == target else -1 for p in places])[options]
+                here = depths >= 0
+                if here.any():
+                    for axis, length in self.needed(stage, target, np.maximum(depths, 0), matrix, found).items():
                         lengths[axis] = np.where(here, np.minimum(length, lengths[axis]), lengths[axis])
             found.lengths[name] = lengths
             found.counts[name] = self._counts(stage, lengths, matrix, found)
@@ -169,37 +172,43 @@ class Geometry:
             loops = [x for x in loops if x[1] != nest.target[0] or x[2] not in fixed]
         return {a.name: [found.loop(x[1], x[2]) for x in loops if x[0] == a.name] for a in stage.axes}
 
-    def needed(self, stage: Stage, point: tuple[str, int], matrix: Matrix, found: Measured) -> dict[str, Array]:
-        """How much of a stage its readers need inside an attach point."""
+    def needed(self, stage: Stage, target: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
+        """How much of a stage its readers need inside the first `depths` outer loops of a nest."""
         region: dict[str, Array] = {a.name: np.ones(len(matrix), np.int64) for a in stage.axes}
         for reader in self.workload.consumers[stage.name]:
-            if reader == point[0]:
-                seen = self.inside(reader, point[1], matrix, found)
+            if reader == target:
+                seen = self.inside(reader, depths, matrix, found)
             else:
                 other = self.stages[reader]
-                seen = self.needed(other, point, matrix, found)
+                seen = self.needed(other, target, depths, matrix, found)
                 seen |= {a.name: self.extent(reader, a.name, matrix) for a in other.reduce_axes}
             for load in self.stages[reader].reads:
                 if load.tensor == stage.name:
-                    for axis, length in footprint(stage, load, seen, matrix, self).items():
+                    for axis, length in self._footprint(stage, load, seen, matrix).items():
                         region[axis] = np.maximum(region[axis], length)
         return region
 
-    def inside(self, stage: str, depth: int, matrix: Matrix, found: Measured) -> dict[str, Array]:
-        """How far the axes of a nest run inside its first `depth` outer loops."""
-        orders, order = self.orders[stage], self.order(stage, matrix)
+    def _footprint(self, stage: Stage, load: Load, seen: Mapping[str, Array], matrix: Matrix) -> dict[str, Array]:
+        region: dict[str, Array] = {}
+        for axis, index in zip(stage.axes, load.indices):
+            length = reach(index, seen, len(matrix))
+            region[axis.name] = self.extent(stage.name, axis.name, matrix) if length is None else length
+        return region
+
+    def inside(self, stage: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
+        """How far the axes of a nest run inside its first `depths` outer loops."""
+        order = self.order(stage, matrix)
         result: dict[str, Array] = {}
         for axis, counts in found.counts[stage].items():
-            fixed = np.array([sum(n.rpartition(".")[0] == axis for n in o.outer[:depth]) for o in orders])
             length = found.lengths[stage][axis]
-            tails = [length]
-            for p in range(1, len(counts) + 1):
-                stride = functools.reduce(np.multiply, counts[p:], np.ones(len(matrix), np.int64))
-                tails.append(np.minimum(length, stride))
-            if (fixed == fixed[0]).all():
-                result[axis] = tails[int(fixed[0])]
-            else:
-                result[axis] = np.stack(tails)[fixed[order], np.arange(len(matrix))]
+            tails, stride = [], np.ones(len(matrix), np.int64)
+            for count in reversed(counts):
+                tails.insert(0, np.minimum(length, stride))
+                stride = stride * count
+            tails.insert(0, length)
+            fixed = self.fixed[stage][axis][order, depths]  # how many parts of the axis are around
+            first = int(fixed[0]) if len(fixed) else 0
+            result[axis] = tails[first] if (fixed == first).all() else np.stack(tails)[fixed, np.arange(len(matrix))]
         return result
 
     def outer_counts(self, stage: str, matrix: Matrix, found: Measured) -> Array:
@@ -227,19 +236,15 @@ class Geometry:
         return limit
 
 
-def footprint(stage: Stage, load: Load, seen: Mapping[str, Array], matrix: Matrix, geometry: Geometry) -> dict[str, Array]:
-    """How much of a stage one read touches while the reader's axes run through what is seen of them."""
-    region: dict[str, Array] = {}
-    for axis, index in zip(stage.axes, load.indices):
-        form = affine(index)
-        if form is None:
-            region[axis.name] = geometry.extent(stage.name, axis.name, matrix)
-            continue
-        length = np.ones(len(matrix), np.int64)
-        for name, coefficient in form.terms.items():
-            length = length + abs(coefficient) * (seen[name] - 1)
-        region[axis.name] = length
-    return region
+def reach(index: Expr, seen: Mapping[str, Array], rows: int) -> Array | None:
+    """How many elements an index touches while its axes run through what is seen of them; None if it is not affine."""
+    form = affine(index)
+    if form is None:
+        return None
+    length = np.ones(rows, np.int64)
+    for name, coefficient in form.terms.items():
+        length = length + abs(coefficient) * (seen[name] - 1)
+    return length
 
 
 def _place(number: int, option: str) -> Place:

@@ -51,7 +51,7 @@ class _Text:
         self.workload = sketch.rewritten
         self.lengths: dict[str, dict[str, Length]] = {}
         for stage in reversed(self.workload.stages):  # readers first: they say how much of a stage is needed
-            self.lengths[stage.name] = self._needed(stage)
+            self.lengths[stage.name] = self._lengths(stage)
 
     def nest(self, nest: Nest, depth: int, indent: int) -> list[str]:
         """The lines of a nest inside its first `depth` outer loops."""
@@ -96,31 +96,32 @@ class _Text:
         if not inner:
             return f"{loop} < {length}"
         divisor = str(_product(inner))
-        dividend = f"({length})" if isinstance(length, str) and any(c in length for c in " /") else str(length)
+        dividend = f"({length})" if isinstance(length, str) and " " in length else str(length)
         return f"{loop} < {dividend}/{f'({divisor})' if '*' in divisor else divisor}"
 
     # -- how much of a stage is needed where it is attached ---------------------------------------------------------
 
-    def _needed(self, stage: Stage) -> dict[str, Length]:
+    def _lengths(self, stage: Stage) -> dict[str, Length]:
         whole: dict[str, Length] = {a.name: a.extent for a in stage.all_axes}
         point = self.sketch.nest(stage.name).target
-        if point is None:
-            return whole
+        return whole | (self._needed(stage, point) if point else {})
+
+    def _needed(self, stage: Stage, point: tuple[str, int]) -> dict[str, Length]:
+        """How many values of a stage's axes its readers need inside an attach point."""
         found: dict[str, list[Length]] = {a.name: [] for a in stage.axes}
-        for reader in self.workload.consumers[stage.name]:
-            seen = self._seen(self.workload.stage(reader), point)
-            for read in self.workload.stage(reader).reads:
-                if read.tensor == stage.name:
-                    for a, index in zip(stage.axes, read.indices):
-                        found[a.name].append(_span(index, seen, a.extent))
-        return whole | {name: _largest(lengths, int(whole[name])) for name, lengths in found.items()}
+        for reader in map(self.workload.stage, self.workload.consumers[stage.name]):
+            seen = self._seen(reader, point)
+            for read in (x for x in reader.reads if x.tensor == stage.name):
+                for a, index in zip(stage.axes, read.indices):
+                    found[a.name].append(_span(index, seen, a.extent))
+        return {a.name: _largest(found[a.name], a.extent) for a in stage.axes}
 
     def _seen(self, reader: Stage, point: tuple[str, int]) -> dict[str, Length]:
         """How many values the axes of a reader take inside an attach point."""
+        if reader.name != point[0]:
+            return {a.name: a.extent for a in reader.reduce_axes} | self._needed(reader, point)
         nest = self.sketch.nest(reader.name)
         lengths = dict(self.lengths[reader.name])
-        if reader.name != point[0]:
-            return lengths
         for axis, parts in nest.parts.items():
             fixed = [p for p in range(parts) if f"{axis}.{p}" in nest.outer[: point[1]]]
             if fixed:

@@ -1,7 +1,8 @@
 """What a derivation rule is, and the state it works on.
 
-A derivation goes through the stages from the last to the first. At each stage the rules are asked in order; every rule whose condition
-holds is applied and gives new states, until one says that the rest shall be skipped. A state in which all stages are done is a sketch.
+A derivation goes through the stages from the last to the first. At each stage the rules are asked in order; every rule whose
+condition holds is applied and gives new states, until one says that the rest shall be skipped. A state in which all stages are done
+is a sketch.
 """
 
 from __future__ import annotations

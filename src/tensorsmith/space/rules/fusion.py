@@ -3,7 +3,8 @@
     C[i, j] = sum(...); D[i, j] = relu(C[i, j])
         ->    for i.0 j.0: C's tile: for k.0 i j ... ; D's tile
 
-The reader owns the outer tiles; the producer computes the region asked for, in the tile levels that are left (`SSRSRS` less those of the reader).
+The reader owns the outer tiles; the producer computes the region asked for, in the tile levels that are left (`SSRSRS` less those
+of the reader).
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
           (without D: for i.0 j.0 k.0 i.1 j.1: tile k.1 i.2 j.2, results in memory between the steps of k.0)
 * across: as held, with lanes along the last reduction axis instead of the last axis of the result
 
-Each also with the operands that are not constant copied in loop order (`cache_read`), where they are read often. The order of the loops in a level
-is a choice, and so is laying out the loops that padding depends on.
+Each also with the operands that are not constant copied in loop order (`cache_read`), where they are read often. The order of the
+loops in a level is a choice, and so is laying out the loops that padding depends on.
 """
 
 from __future__ import annotations

@@ -1,0 +1,41 @@
+"""A trial: one candidate, measured; its status is an enum, never an infinite time."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from tensorsmith.space.sketch import Candidate
+
+
+class Status(enum.Enum):
+    """How a trial ended."""
+
+    OK = "ok"
+    REFUSED = "refused"  # cannot be lowered or generated
+    BUILD_FAILED = "build failed"  # the compiler gave up
+    CRASHED = "crashed"  # the worker died
+    TIMED_OUT = "timed out"
+    WRONG_ANSWER = "wrong answer"
+    OUT_OF_MEMORY = "out of memory"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A measured candidate. `seconds` is the time of one run, None unless the status is OK.
+
+    `at_least`: the timing was cut short because it clearly lost; the true time is `seconds` or more.
+    """
+
+    candidate: Candidate
+    status: Status
+    seconds: float | None = None
+    spread: float = 0.0  # (p90 - p10) / median of the rounds
+    at_least: bool = False
+    cause: str = ""  # a short stable word or sentence for what failed
+    build_seconds: float = 0.0
+    run_seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.OK
