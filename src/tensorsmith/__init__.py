@@ -37,6 +37,7 @@ from tensorsmith.lang.define import (
     workload,
 )
 from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.space.registry import sketches
 
 __version__ = "0.1.0"
 
@@ -59,6 +60,7 @@ __all__ = [
     "reduce_axis",
     "select",
     "sigmoid",
+    "sketches",
     "sqrt",
     "sum",
     "tanh",

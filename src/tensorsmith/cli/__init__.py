@@ -8,6 +8,7 @@ import typer
 
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
+from tensorsmith.cli.sketches import sketches
 from tensorsmith.errors import UserError
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 app.command()(doctor)
 app.command()(demo)
+app.command()(sketches)
 
 
 def main() -> None:

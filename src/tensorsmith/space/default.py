@@ -312,20 +312,8 @@ class _TilePlan:
         return self._best(rows, -(-self.vector_axis.extent // self.lanes))
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
-        """The tile with the fewest cycles for all rows and vectors, leftovers included, that fits the registers."""
-        registers = self.target.vector_registers
-        best, choice = math.inf, (1, 1)
-        for r in range(1, min(rows, registers) + 1):
-            for v in range(1, min(vectors, 6) + 1):
-                if r * v + v + 1 > registers:
-                    continue
-                cycles = 0.0
-                for row, times_row in _leftovers(rows, r):
-                    for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * _cycles(row, vec)
-                if cycles < best:
-                    best, choice = cycles, (r, v)
-        return choice
+        """The tile with the fewest cycles for all rows and vectors."""
+        return register_tiles(rows, vectors, self.target.vector_registers)[0][1]
 
     def loops(self) -> tuple[list[str], list[str], dict[tuple[str, int], int]]:
         """(outer loops, register tile, sizes by axis and part)"""
@@ -424,6 +412,20 @@ class _TilePlan:
                 steps *= -(-self.stage.axis(name).extent // tiles.get(name, 1))
             count += 1
         return count
+
+
+def register_tiles(rows: int, vectors: int, registers: int) -> list[tuple[float, tuple[int, int]]]:
+    """(cycles for all rows and vectors, leftovers included; (rows, vectors) of the tile) of tiles that fit the registers, best first."""
+    found = []
+    for r in range(1, min(rows, registers) + 1):
+        for v in range(1, min(vectors, 6) + 1):
+            if r * v + v + 1 <= registers:
+                cycles = 0.0
+                for row, times_row in _leftovers(rows, r):
+                    for vec, times_vec in _leftovers(vectors, v):
+                        cycles += times_row * times_vec * _cycles(row, vec)
+                found.append((cycles, (r, v)))
+    return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
 
 
 def _leftovers(total: int, size: int) -> list[tuple[int, int]]:

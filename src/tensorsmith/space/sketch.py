@@ -30,6 +30,7 @@ from typing import Any
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites, rewrite_from_json
+from tensorsmith.target import Target, native
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,12 @@ class Sketch:
         return Sketch(workload, nests, rewrites).check()
 
     def __str__(self) -> str:
+        from tensorsmith.space.text import show
+
+        return show(self)
+
+    def brief(self) -> str:
+        """One line per rewrite, nest and choice, in the notation in which they are written."""
         lines = [f"{r}" for r in self.rewrites]
         for n in self.nests:
             extra = "".join(
@@ -245,6 +252,12 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         return {"sketch": self.sketch.to_json(), "decisions": dict(self.decisions)}
+
+    def explain(self, target: Target | None = None) -> str:
+        """What the program of this candidate will ask of the machine: registers, loads, traffic, balance, and what bounds it."""
+        from tensorsmith.learn.explain import explain
+
+        return explain(self, target or native())
 
     @staticmethod
     def from_json(workload: Workload, data: Mapping[str, Any]) -> Candidate:
