@@ -230,7 +230,7 @@ def test_rules_of_the_users_own():
         assert [r.name for r in registered()] == ["plain"]
         for rules, found in before.items():
             added = sketches(w, rules, TARGET)
-            assert str(added[0]) == "C: i.0 j.0 | k.0" and added[1:] == found
+            assert added[0].brief() == "C: i.0 j.0 | k.0" and added[1:] == found
         with rules_added(Plain("only", Verdict.APPLY_AND_SKIP_REST), position="tiling"):
             # asked after the rule for cache writes, and in Ansor's set alone
             assert [r.name for r in rule_set("ansor")].index("only") == 6

@@ -166,6 +166,6 @@ def test_malformed_json_is_a_user_error(data):
 
 
 def test_text():
-    assert str(Sketch(matmul_relu(), (C, D))) == (
+    assert Sketch(matmul_relu(), (C, D)).brief() == (
         "C: k.0 | k.1 i.0 j.0 vector j.0 at D:4 packed B\nD: i.0 j.0 i.1 j.1 | i.2 j.2 vector j.2"
     )

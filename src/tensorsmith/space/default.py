@@ -415,7 +415,7 @@ class _TilePlan:
 
 
 def register_tiles(rows: int, vectors: int, registers: int) -> list[tuple[float, tuple[int, int]]]:
-    """(cycles for all rows and vectors, leftovers included; (rows, vectors) of the tile) of tiles that fit the registers, best first."""
+    """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile)."""
     found = []
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):

@@ -1,8 +1,8 @@
 """Repair: rows brought back to what can be built and is worth a try, all at once.
 
-Sampling, mutation and crossover may give any integers; `repair` clamps every value to its domain and shrinks what would be too large: register
-tiles, code, loops laid out step by step, buffers of one thread. Values that come to the same are made the same (a size larger
-than what is left of an axis, threads sharing loops that run once, holes that a row's structure does not have).
+Sampling, mutation and crossover may give any integers; `repair` clamps every value to its domain and shrinks what would be too
+large: register tiles, code, loops laid out step by step, buffers of one thread. Values that come to the same are made the same
+(a size larger than what is left of an axis, threads sharing loops that run once, holes that a row's structure does not have).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.lang.expr import walk
+from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Unary, children
 from tensorsmith.space.analysis import is_padding
 from tensorsmith.space.geometry import Array, Matrix, Measured
 from tensorsmith.space.population import Plan
@@ -110,26 +110,35 @@ def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: li
     factors = list(tile)
     factors.append(Factor(copies(plan, nest, rows, found), plan.names.get(f"{nest.stage}.unroll")))
     order = plan.geometry.order(nest.stage, rows)
+    known: dict[str, Array] = {}  # axes whose tiles are laid out: their sizes, and what of them is padding, are decided beforehand
     for loop in nest.outer + nest.tile:
         laid_out = np.array([loop in o.unrolled for o in plan.geometry.orders[nest.stage]])[order]
         if laid_out.any():
             count = found.loop(nest.stage, loop)
             column = plan.names.get(f"{nest.stage}.{loop}") if loop in nest.outer else None
             factors.append(Factor(np.where(laid_out & (count <= 16), count, 1), column))
+            known[loop.rpartition(".")[0]] = laid_out
     variants = ones
     for loop in nest.tile:
         axis = loop.rpartition(".")[0]
         if axis in {a.name for a in stage.axes}:
-            inner = np.maximum(1, found.loop(nest.stage, loop))
-            variants = variants * np.where(found.lengths[nest.stage][axis] % inner != 0, 2, 1)
+            partial = found.lengths[nest.stage][axis] % np.maximum(1, found.loop(nest.stage, loop)) != 0
+            variants = variants * np.where(partial & ~known.get(axis, np.zeros(len(rows), bool)), 2, 1)
     factors.append(Factor(variants, None))
-    factors.append(Factor(ones * sum(1 for _ in walk(stage.body)), None))
+    factors.append(Factor(ones * _instructions(stage.body), None))
     padding = ones
     for x in stage.reads:
         if x.tensor in plan.geometry.stages and is_padding(plan.geometry.stages[x.tensor]):
-            padding = np.where(found.inlined[x.tensor], 4, padding)
+            some = np.logical_or.reduce([*known.values()]) if known else np.zeros(len(rows), bool)
+            padding = np.where(found.inlined[x.tensor], np.where(some, 2, 4), padding)
     factors.append(Factor(padding, None))
     return factors
+
+
+def _instructions(e: Expr) -> int:
+    """Roughly, of a body at one point: those for indices are shared between points."""
+    own = 25 if isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE else 2
+    return own + (0 if isinstance(e, Load) else sum(_instructions(c) for c in children(e)))
 
 
 def _shrink_tiles(plan: Plan, rows: Matrix, limits: Limits) -> None:

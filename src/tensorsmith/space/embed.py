@@ -1,8 +1,8 @@
 """Where a candidate lies in a sketch: the options and sizes under which the sketch gives the same program.
 
-A candidate that was resolved from the sketch has the very loops of its nests. One made otherwise (by hand, by the default schedule, by an
-older version) may split its axes into fewer parts; it is a point of the sketch if its loops, those that run once left out, are loops of
-the sketch in the same order:
+A candidate that was resolved from the sketch has the very loops of its nests. One made otherwise (by hand, by the default
+schedule, by an older version) may split its axes into fewer parts; it is a point of the sketch if its loops, those that run
+once left out, are loops of the sketch in the same order:
 
     n.0 h.0 co.0 w.0 | kh.0 ci.0 w.1 co.1        lies in        n.0 h.0 co.0 w.0 h.1 w.1 co.1 | kh.0 ci.0 h.2 w.2 co.2
 """

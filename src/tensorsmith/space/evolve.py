@@ -1,10 +1,12 @@
 """Mutation and crossover of rows, as operations on columns.
 
-A mutation changes one thing of a row, or a few: a tile size (moved from one part of an axis to another, stepped, doubled, halved, drawn
-anew), a whole register tile, the number of shared loops, the copies laid out, or the structure. Crossover is the paper's: every node of the
-computation takes all its columns from one of two parents; nests that share tiles are one node. Both end with a repair.
+A mutation changes one thing of a row, or a few: a tile size (moved from one part of an axis to another, stepped, doubled,
+halved, drawn anew), a whole register tile, the number of shared loops, the copies laid out, or the structure. Crossover is the
+paper's: every node of the computation takes all its columns from one of two parents; nests that share tiles are one node. Both
+end with a repair.
 
-Features are computed structure by structure, so the number of new structures in one call is limited: rows beyond it keep their old one.
+Features are computed structure by structure, so the number of new structures in one call is limited: rows beyond it keep their
+old one.
 """
 
 from __future__ import annotations
@@ -33,14 +35,18 @@ class Mutation:
     limits: Limits = LIMITS
 
 
-def mutate(plan: Plan, matrix: Matrix, rng: np.random.Generator, mutation: Mutation = Mutation()) -> Matrix:
+MUTATION = Mutation()
+
+
+def mutate(plan: Plan, matrix: Matrix, rng: np.random.Generator, mutation: Mutation = MUTATION) -> Matrix:
     """Each row with one change or a few."""
     rows = matrix.astype(np.int32, copy=True)
     if not len(rows):
         return rows
+    tiles = [t for n in plan.sketch.nests if n.follows is None and (t := register_tile(plan, n)) is not None]
     groups = {
         "size": [n for n, c in enumerate(plan.columns) if c.kind == "size" and c.high > 1],
-        "tile": [t for n in plan.sketch.nests if n.follows is None and (t := register_tile(plan, n)) is not None],
+        "tile": list(range(len(tiles))),
         "unroll": [n for n, c in enumerate(plan.columns) if c.kind == "unroll"],
         "parallel": [n for n, c in enumerate(plan.columns) if c.kind == "parallel" and c.high > 0],
         "structure": [n for n, c in enumerate(plan.columns) if c.options and c.high > 0],
@@ -59,7 +65,7 @@ def mutate(plan: Plan, matrix: Matrix, rng: np.random.Generator, mutation: Mutat
             if kind == "size":
                 _mutate_sizes(plan, rows, here, np.array(groups[kind])[rng.integers(0, len(groups[kind]), len(here))], rng)
             elif kind == "tile":
-                for tile, part in zip(groups[kind], _dealt(here, len(groups[kind]), rng)):
+                for tile, part in zip(tiles, _dealt(here, len(tiles), rng)):
                     drawn = rows[part]
                     fill_tile(plan, tile, drawn, rng)
                     rows[part] = drawn
@@ -169,11 +175,20 @@ def crossover(
     plan: Plan, a: Matrix, b: Matrix, rng: np.random.Generator, new_structures: int = 16, limits: Limits = LIMITS
 ) -> Matrix:
     """A child of each pair of rows: every node from one parent or the other."""
+    return repair(plan, _crossed(plan, a, b, rng, new_structures), limits)
+
+
+def offspring(plan: Plan, a: Matrix, b: Matrix, rng: np.random.Generator, mutation: Mutation = MUTATION) -> Matrix:
+    """Crossover, then mutation, repaired once."""
+    return mutate(plan, _crossed(plan, a, b, rng, mutation.new_structures), rng, mutation)
+
+
+def _crossed(plan: Plan, a: Matrix, b: Matrix, rng: np.random.Generator, new_structures: int) -> Matrix:
     node = nodes(plan)
     from_b = rng.random((len(a), int(node.max(initial=0)) + 1)) < 0.5
     rows = np.where(from_b[:, node], b, a).astype(np.int32)
     _limit_structures(plan, rows, a, new_structures, rng, b)
-    return repair(plan, rows, limits)
+    return rows
 
 
 def _limit_structures(

@@ -1,7 +1,8 @@
 """Loop counts of a whole population at once, whatever structure each of its rows has.
 
-Lowering works on rows of one structure; sampling and repair look at thousands of rows in many structures and need only numbers: how long the
-region of a stage is where it is computed, and how often its loops run. Both follow from the columns by the same rules as in `program.lower`.
+Lowering works on rows of one structure; sampling and repair look at thousands of rows in many structures and need only numbers:
+how long the region of a stage is where it is computed, and how often its loops run. Both follow from the columns by the same
+rules as in `program.lower`.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ class Geometry:
             return self._followed(nest, stage, found)
         counts: dict[str, list[Array]] = {}
         for axis, parts in nest.parts.items():
-            left, here = lengths[axis], []
+            left = lengths[axis]
+            here: list[Array] = []
             for p in reversed(range(1, parts)):
                 size = np.maximum(1, np.minimum(matrix[:, self.columns[f"{stage.name}.{axis}.{p}"]], left))
                 here.insert(0, size)
@@ -201,7 +203,8 @@ class Geometry:
         result: dict[str, Array] = {}
         for axis, counts in found.counts[stage].items():
             length = found.lengths[stage][axis]
-            tails, stride = [], np.ones(len(matrix), np.int64)
+            tails: list[Array] = []
+            stride = np.ones(len(matrix), np.int64)
             for count in reversed(counts):
                 tails.insert(0, np.minimum(length, stride))
                 stride = stride * count

@@ -1,8 +1,8 @@
 """Populations: candidates as rows of integers, a matrix for each sketch.
 
-A `Plan` says what the columns of a sketch's matrix are: first its open numbers (tile sizes, parallel, unroll), then its choices, whose
-values are numbers of options. A hole that a row's structure does not have (the sizes of a stage that is inlined) holds the column's `idle`
-value, so that equal candidates are equal rows.
+A `Plan` says what the columns of a sketch's matrix are: first its open numbers (tile sizes, parallel, unroll), then its
+choices, whose values are numbers of options. A hole that a row's structure does not have (the sizes of a stage that is inlined)
+holds the column's `idle` value, so that equal candidates are equal rows.
 """
 
 from __future__ import annotations

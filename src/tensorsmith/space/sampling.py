@@ -1,8 +1,8 @@
 """Random rows: the first population of a search.
 
-`uniform` is the paper's: exact divisors, every tuple of tile sizes of an axis equally likely. `target` knows the machine: whole vectors,
-register tiles that fit the registers, blocks that fit the caches, steps enough for all threads, and sizes that need not divide anything.
-Both fill a matrix column by column; none goes through rows.
+`uniform` is the paper's: exact divisors, every tuple of tile sizes of an axis equally likely. `target` knows the machine: whole
+vectors, register tiles that fit the registers, blocks that fit the caches, steps enough for all threads, and sizes that need
+not divide anything. Both fill a matrix column by column; none goes through rows.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ class Sampling:
     limits: Limits = LIMITS
 
 
-def sample(space: Space, count: int, rng: np.random.Generator, sampling: Sampling = Sampling()) -> list[Population]:
+SAMPLING = Sampling()
+
+
+def sample(space: Space, count: int, rng: np.random.Generator, sampling: Sampling = SAMPLING) -> list[Population]:
     """About `count` rows, shared evenly among the sketches of a space."""
     shares = np.bincount(np.arange(count) % len(space.plans), minlength=len(space.plans))
     return [Population(n, sample_plan(p, int(k), rng, sampling)) for n, (p, k) in enumerate(zip(space.plans, shares))]
 
 
-def sample_plan(plan: Plan, count: int, rng: np.random.Generator, sampling: Sampling = Sampling()) -> Matrix:
+def sample_plan(plan: Plan, count: int, rng: np.random.Generator, sampling: Sampling = SAMPLING) -> Matrix:
     """Rows of one sketch, repaired."""
     rows = np.empty((count, len(plan.columns)), np.int32)
     if not count:
@@ -109,14 +112,14 @@ def _uniform_sizes(plan: Plan, rows: Matrix, rng: np.random.Generator) -> None:
             for extent in np.unique(extents) if columns else ():
                 here = np.flatnonzero(extents == extent)
                 tuples = np.array(divisor_tuples(int(extent), len(columns)))
-                rows[np.ix_(here, columns)] = tuples[rng.integers(0, len(tuples), len(here))]
+                rows[np.ix_(here, np.array(columns))] = tuples[rng.integers(0, len(tuples), len(here))]
 
 
 def divisor_tuples(extent: int, parts: int) -> list[tuple[int, ...]]:
     """All (l1, ..., ln) with l1 | extent, l2 | extent / l1, ...; the last at most 64."""
     if parts == 0:
         return [()]
-    found = []
+    found: list[tuple[int, ...]] = []
     for d in divisors(extent):
         if parts > 1 or d <= _INNERMOST:
             found.extend((d, *rest) for rest in divisor_tuples(extent // d, parts - 1))
@@ -153,7 +156,9 @@ def register_tile(plan: Plan, nest: Nest) -> Tile | None:
         return None
     last = nest.vector if nest.vector in loops else loops[-1]
     rows = tuple(plan.names[f"{nest.stage}.{n}"] for n in loops if n != last)
-    return Tile(nest, stage, rows, plan.names[f"{nest.stage}.{last}"], plan.geometry.lanes(nest.stage) if last == nest.vector else 1)
+    return Tile(
+        nest, stage, rows, plan.names[f"{nest.stage}.{last}"], plan.geometry.lanes(nest.stage) if last == nest.vector else 1
+    )
 
 
 def fill_sizes(plan: Plan, rows: Matrix, rng: np.random.Generator) -> None:
@@ -177,8 +182,11 @@ def _fill_innermost(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generat
     column = plan.names.get(f"{nest.stage}.{nest.vector}")
     if nest.vector is not None and column is not None and (tile is None or column != tile.vector):
         reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
-        most = 2 if tile is not None else 8 if nest.vector.rpartition(".")[0] in reduce else 4
-        rows[:, column] = plan.geometry.lanes(nest.stage) * rng.integers(1, most + 1, len(rows))
+        across = nest.vector.rpartition(".")[0] in reduce
+        vectors = rng.integers(1, 9 if across else 5, len(rows))
+        if tile is not None or (across and nest.target is not None):  # a tile of results is held: one vector for each
+            vectors = np.where(rng.random(len(rows)) < 0.9, 1, 2)
+        rows[:, column] = plan.geometry.lanes(nest.stage) * vectors
 
 
 def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator) -> None:
@@ -195,7 +203,7 @@ def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator) ->
     if not tile.rows:
         return
     rows[:, tile.rows] = 1
-    likely = np.sqrt(np.array(extents, float)) * np.where(_reusing(plan, tile), 1.0, 0.1)
+    likely = np.sqrt(np.array(extents, float)) * np.where(reusing(plan, tile), 1.0, 0.1)
     first = rng.choice(len(extents), len(rows), p=likely / likely.sum())
     second = (first + rng.integers(1, max(2, len(extents)), len(rows))) % len(extents)
     height = np.where(rng.random(len(rows)) < 0.8, 1, rng.integers(2, 5, len(rows)))  # steps along the second axis
@@ -209,7 +217,7 @@ def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator) ->
     rows[np.arange(len(rows)), picks[first]] = main
 
 
-def _reusing(plan: Plan, tile: Tile) -> list[bool]:
+def reusing(plan: Plan, tile: Tile) -> list[bool]:
     """For each row axis of a tile, whether an operand that runs along the vectors stays the same along it."""
     stage, owner = plan.geometry.stages[tile.stage], plan.geometry.stages[tile.nest.stage]
     mine = {b.name: a.name for a, b in zip(stage.axes, owner.axes)}
@@ -225,7 +233,7 @@ def balanced(extent: Array, size: Array) -> Array:
 
 
 def _fill_blocks(plan: Plan, rows: Matrix, rng: np.random.Generator) -> None:
-    """All sizes but the innermost of the register tiles: often 1 or all that is left, else anything, small ones as likely as large ones."""
+    """All sizes but those of register tiles: often 1 or all that is left, else anything, small ones as likely as large ones."""
     for nest in plan.sketch.nests:
         if nest.follows is not None:
             continue

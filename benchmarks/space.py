@@ -1,0 +1,193 @@
+"""The space in numbers: how many candidates a second pass through it, and how well prior and model order measured ones.
+
+    python benchmarks/space.py [--only speed,accuracy] [--json FILE] [--programs 300]
+
+`speed` counts candidates per second on one core. `accuracy` measures random candidates of five workloads and prints the rank correlation
+of the analytic prior with the measured times, and the pairwise accuracy of models trained on two thirds and tested on the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tensorsmith.compile import build
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.compare import random_inputs
+from tensorsmith.learn.features import FeatureMatrix, extract_decisions
+from tensorsmith.learn.model import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, recall
+from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.ops import catalogue
+from tensorsmith.space.evolve import crossover, mutate
+from tensorsmith.space.population import Plan, Population, Space
+from tensorsmith.space.sampling import sample
+from tensorsmith.target import native
+
+SPEED = {"conv2d+bn+relu": "ConvLayer-2-b1", "matmul": "GMM-3-b1", "TBS": "TBS-1-b1", "depthwise": "DEP-1-b1"}
+ACCURACY = ("C2D-3-b1", "GMM-1-b1", "ConvLayer-3-b1", "DEP-1-b1", "TBS-1-b1")
+POPULATION = 4096
+
+
+def features(plan: Plan, matrix: np.ndarray) -> list[FeatureMatrix]:
+    """The features of every structure in a population."""
+    return [extract_decisions(g.sketch, g.decisions, native()) for g in plan.groups(matrix)]
+
+
+def best_of(run: Callable[[], object], rounds: int = 3) -> float:
+    """The least seconds a call takes."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def speed(name: str, seed: int = 0) -> dict[str, float]:
+    """Candidates per second, one core."""
+    space = Space(catalogue.get(name).workload(), native())
+    rng = np.random.default_rng(seed)
+    populations = sample(space, POPULATION, rng)
+    count = sum(len(p) for p in populations)
+    model = _any_model(space, populations)
+
+    def evolve() -> list[Population]:
+        result = []
+        for p in populations:
+            plan = space.plans[p.plan]
+            other = p.matrix[rng.permutation(len(p.matrix))]
+            result.append(Population(p.plan, mutate(plan, crossover(plan, p.matrix, other, rng), rng)))
+        return result
+
+    def all_features() -> None:
+        for p in populations:
+            features(space.plans[p.plan], p.matrix)
+
+    def predict() -> None:
+        for p in populations:
+            for found in features(space.plans[p.plan], p.matrix):
+                model.predict(found.values)
+
+    def generations() -> None:
+        nonlocal populations
+        before = populations
+        for _ in range(4):
+            predict()
+            populations = evolve()
+        populations = before
+
+    return {
+        "sample_per_second": count / best_of(lambda: sample(space, POPULATION, rng)),
+        "evolve_per_second": count / best_of(evolve),
+        "features_per_second": count / best_of(all_features),
+        "features_predict_per_second": count / best_of(predict),
+        "four_generations_seconds": best_of(generations, 2),
+        "structures": float(sum(len(space.plans[p.plan].groups(p.matrix)) for p in populations)),
+    }
+
+
+def _any_model(space: Space, populations: list[Population]) -> TreeModel:
+    """A model of 100 trees, trained on the prior's opinion: its speed is what matters here."""
+    samples = Samples()
+    for p in populations:
+        plan = space.plans[p.plan]
+        for found in features(plan, p.matrix[:64]):
+            seconds = estimate_seconds(found, native())
+            for rows, t in zip(found.values, seconds):
+                samples.add(rows, float(seconds.min() / t), "any")
+    model = TreeModel(ModelSettings(trees=100))
+    model.fit(samples)
+    return model
+
+
+def accuracy(name: str, programs: int, seed: int = 0) -> dict[str, float]:
+    """Random candidates, measured, against the prior and against models trained on two thirds of them."""
+    workload = catalogue.get(name).workload()
+    space = Space(workload, native())
+    rng = np.random.default_rng(seed)
+    inputs = random_inputs(workload, 0)
+    constants = {b.name: inputs[b.name] for b in workload.inputs if b.constant}
+    others = [inputs[b.name] for b in workload.inputs if not b.constant]
+    rows, seconds, prior, refused = [], [], [], 0
+    chosen = [(p, n) for p in sample(space, 4 * programs, rng) for n in range(len(p))]
+    for p, n in (chosen[i] for i in rng.permutation(len(chosen))):
+        plan = space.plans[p.plan]
+        try:
+            kernel = build(plan.candidate(p.matrix[n])).bind(**constants)
+        except Refusal:
+            refused += 1
+            continue
+        (found,) = features(plan, p.matrix[n : n + 1])
+        rows.append(found.values[0])
+        prior.append(float(estimate_seconds(found, native())[0]))
+        seconds.append(kernel.benchmark(*others, min_seconds=0.02, rounds=4).best)
+        if len(rows) == programs:
+            break
+    times = np.array(seconds)
+    throughput = times.min() / times
+    cut = len(rows) * 2 // 3
+    figures = {
+        "programs": float(len(rows)),
+        "refused": float(refused),
+        "prior_rank_correlation": _rank_correlation(np.array(prior), times),
+        "prior_pairwise": pairwise_accuracy(-np.array(prior), throughput),
+    }
+    for loss in LOSSES:
+        model = TreeModel(ModelSettings(loss=loss))
+        samples = Samples()
+        for r, y in zip(rows[:cut], throughput[:cut]):
+            samples.add(r, float(y), name)
+        model.fit(samples)
+        scores = np.array([model.predict(r[None])[0] for r in rows[cut:]])
+        figures[f"{loss}_pairwise"] = pairwise_accuracy(scores, throughput[cut:])
+        figures[f"{loss}_recall_at_10"] = recall(scores, throughput[cut:], 10)
+    return figures
+
+
+def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's."""
+    ranks = [np.argsort(np.argsort(x)).astype(float) for x in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _table(title: str, results: dict[str, dict[str, float]]) -> Table:
+    columns = list(next(iter(results.values())))
+    table = Table("workload", *(c.replace("_", " ") for c in columns), title=title)
+    for name, row in results.items():
+        table.add_row(name, *(f"{row[c]:,.0f}" if abs(row[c]) >= 10 else f"{row[c]:.3f}" for c in columns))
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="speed,accuracy")
+    parser.add_argument("--programs", type=int, default=300, help="measured per workload")
+    parser.add_argument("--json", help="write the figures to this file")
+    arguments = parser.parse_args()
+    console = Console(width=170)
+    report: dict[str, dict[str, float]] = {}
+    if "speed" in arguments.only:
+        found = {title: speed(name) for title, name in SPEED.items()}
+        console.print(_table(f"candidates per second, one core, population {POPULATION}", found))
+        report.update(found)
+    if "accuracy" in arguments.only:
+        measured = {}
+        for name in ACCURACY:
+            measured[name] = accuracy(name, arguments.programs)
+            console.print(_table("order of measured candidates", {name: measured[name]}))
+        console.print(_table("order of measured candidates", measured))
+        for name, row in measured.items():
+            report.setdefault(name, {}).update(row)
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(report, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

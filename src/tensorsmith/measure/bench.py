@@ -1,0 +1,145 @@
+"""One workload on a bench: builds its candidates, checks their answers, times them. Runs inside a worker process."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.compile import build
+from tensorsmith.lang.compare import random_inputs
+from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.check import Reference
+from tensorsmith.measure.timing import Plan, Rounds, time_rounds
+from tensorsmith.runtime.buffers import aligned_copy
+from tensorsmith.runtime.executable import Executable, Prepared
+from tensorsmith.space.sketch import Candidate, Sketch
+from tensorsmith.target import Target
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Hook = Callable[[str, Candidate, Any], None]
+
+_MOST_SETS = 32  # of arrays for cold runs
+
+
+@dataclass
+class Built:
+    """A candidate's executable, with the constants bound and the arguments in place."""
+
+    candidate: Candidate
+    executable: Executable  # constants not bound
+    prepared: Prepared
+    checksum: int | None = None  # of the outputs that were found right
+
+
+class Bench:
+    """The inputs and the reference of a workload, and the executables built for it, by number."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        target: Target,
+        *,
+        seed: int,
+        threads: int,
+        reference: Mapping[str, Array] | None,
+        cold: bool = False,
+        hook: Hook | None = None,
+    ) -> None:
+        self.workload, self.target, self.threads, self.cold = workload, target, threads, cold
+        inputs = {name: aligned_copy(array) for name, array in random_inputs(workload, seed).items()}
+        self.constants = {b.name: inputs[b.name] for b in workload.inputs if b.constant}
+        self.inputs = {b.name: inputs[b.name] for b in workload.inputs if not b.constant}
+        self.reference = None if reference is None else Reference(workload, reference)
+        self._hook = hook
+        self._built: dict[int, Built] = {}
+        self._sketch = functools.lru_cache(maxsize=64)(self._new_sketch)  # most candidates share a few structures
+
+    def build(self, number: int, sketch: str, decisions: Mapping[str, int]) -> None:
+        """Build a candidate and put its arguments in place. Raises `Refusal`, or whatever the compiler does."""
+        candidate = Candidate(self._sketch(sketch), {str(k): int(v) for k, v in decisions.items()})
+        if self._hook:
+            self._hook("build", candidate, None)
+        executable = build(candidate, self.target)
+        self._built[number] = Built(candidate, executable, self._prepare(executable))
+
+    def check(self, number: int) -> str | None:
+        """Run once and say what is wrong with the answer, None if nothing is."""
+        built = self._built[number]
+        for output in built.prepared.outputs:  # what was there before may be the right answer
+            output.reshape(-1).view(np.uint8).fill(0xFF)
+        if self._hook:
+            self._hook("run", built.candidate, None)
+        built.prepared.repeat(1)
+        if self._hook:
+            self._hook("answer", built.candidate, built.prepared.outputs)
+        if self.reference is None:
+            return None
+        built.checksum = _checksum(built.prepared)
+        return self.reference.problem(built.prepared.outputs)
+
+    def time(self, number: int, plan: Plan) -> tuple[Rounds, str | None]:
+        """Time a built candidate; and what is wrong with its answer now, if it is another one than before."""
+        built = self._built[number]
+        if self._hook:
+            self._hook("time", built.candidate, None)
+        seconds = self._cold_runs(built) if self.cold else built.prepared.seconds
+        rounds = time_rounds(seconds, plan)
+        problem = None
+        if self.reference is not None and not self.cold and built.checksum != _checksum(built.prepared):
+            problem = self.reference.problem(built.prepared.outputs)
+        return rounds, problem
+
+    def drop(self, number: int) -> None:
+        self._built.pop(number, None)
+
+    def _new_sketch(self, text: str) -> Sketch:
+        return Sketch.from_json(self.workload, json.loads(text))
+
+    def _prepare(self, executable: Executable, fresh: bool = False) -> Prepared:
+        bound = executable.bind(**self.constants) if self.constants else executable
+        inputs = {name: aligned_copy(a) for name, a in self.inputs.items()} if fresh else self.inputs
+        return bound.prepare(threads=self.threads, **inputs)
+
+    def _cold_runs(self, built: Built) -> Callable[[int], float]:
+        """Runs that find nothing in the caches: over sets of arrays that are together twice as large as the last-level cache."""
+        needed = 2 * max(self.target.l2_bytes * self.threads, self.target.l3_bytes)
+        each = array_bytes(self.workload)
+        sets = [self._prepare(built.executable, fresh=True) for _ in range(number_of_sets(each, needed))]
+        rest = needed - each * len(sets)
+        filler = np.zeros(rest // 8) if rest > 0 else None
+        turns = itertools.cycle(range(len(sets)))
+
+        def seconds(count: int) -> float:
+            total = 0.0
+            for _ in range(count):
+                turn = next(turns)
+                if turn == 0 and filler is not None:
+                    np.add(filler, 1.0, out=filler)
+                total += sets[turn].seconds(1)
+            return total / count
+
+        return seconds
+
+
+def array_bytes(workload: Workload) -> int:
+    """Bytes of all inputs and outputs."""
+    return sum(b.bytes for b in workload.inputs) + sum(workload.buffers[n].bytes for n in workload.outputs)
+
+
+def number_of_sets(each: int, needed: int) -> int:
+    return min(_MOST_SETS, max(2, math.ceil(needed / max(1, each))))
+
+
+def _checksum(prepared: Prepared) -> int:
+    value = 0
+    for output in prepared.outputs:
+        value = zlib.crc32(output.reshape(-1).view(np.uint8), value)
+    return value

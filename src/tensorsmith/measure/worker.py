@@ -1,0 +1,177 @@
+"""The worker process: `python -m tensorsmith.measure.worker`, commands on standard input, replies on standard output.
+
+    setup    the workload and how to measure it            -> ready | failed
+    build    a candidate: build it, run it once, check it   -> begun, compiled, then built | failed
+    time     one that is built                              -> begun, then timed | failed
+    drop     forget one
+
+A worker dies with its parent, whatever it is doing then: a thread of it waits for the end of standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.util
+import os
+import select
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.errors import InternalError, Refusal
+from tensorsmith.lang.workload import Workload
+from tensorsmith.measure import wire
+from tensorsmith.measure.bench import Bench, Hook
+from tensorsmith.measure.timing import Plan
+from tensorsmith.runtime.pool import with_threads
+from tensorsmith.search.trial import Status
+from tensorsmith.target import Target
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    replies = os.dup(1)
+    os.dup2(2, 1)  # whatever prints must not garble the replies
+    folder = Path(sys.argv[1])
+    threading.Thread(target=_die_with_parent, args=(os.getppid(), folder), daemon=True).start()
+    worker = Worker(replies)
+    while (message := wire.read(0)) is not None:
+        worker.obey(message)
+
+
+class Worker:
+    def __init__(self, replies: int) -> None:
+        self._replies = replies
+        self._bench: Bench | None = None
+
+    def obey(self, message: wire.Message) -> None:
+        number = message.get("id")
+        self._say("begun", number)
+        try:
+            {"setup": self._setup, "build": self._build, "time": self._time, "drop": self._drop}[message["do"]](message)
+        except MemoryError:
+            self._fail(number, Status.OUT_OF_MEMORY, "not enough memory")
+        except Refusal as problem:
+            self._fail(number, Status.REFUSED, problem.cause)
+        except Exception as problem:  # a bug of ours must not end the run: it is a result like any other
+            first = (str(problem).strip().splitlines() or [""])[0]
+            self._fail(number, Status.BUILD_FAILED, f"{type(problem).__name__}: {first}"[:300])
+
+    @property
+    def bench(self) -> Bench:
+        if self._bench is None:
+            raise InternalError("a worker that was not set up")
+        return self._bench
+
+    def _setup(self, m: wire.Message) -> None:
+        lower_priority_for_memory()
+        reference = {name: np.load(path, allow_pickle=False) for name, path in m["reference"].items()}
+        workload = Workload.from_json(m["workload"])
+        with with_threads(m["threads"]):  # the pool's threads exist before memory is limited
+            pass
+        self._bench = Bench(
+            workload,
+            Target(**m["target"]),
+            seed=m["seed"],
+            threads=m["threads"],
+            reference=reference if m["check"] else None,
+            cold=m["cold"],
+            hook=_load_hook(m["hook"]) if m["hook"] else None,
+        )
+        gc.collect()
+        gc.freeze()  # what the imports made stays: no need to look at it again
+        limit_memory(m["memory"])
+        self._say("ready", None, rss=resident_bytes())
+
+    def _build(self, m: wire.Message) -> None:
+        number, start = m["id"], time.perf_counter()
+        self.bench.build(number, m["sketch"], m["decisions"])
+        built = time.perf_counter()
+        self._say("compiled", number, build=built - start)
+        problem = self.bench.check(number) if m["check"] else None
+        if problem is not None:
+            return self._fail(number, Status.WRONG_ANSWER, problem)
+        self._say("built", number, check=time.perf_counter() - built)
+
+    def _time(self, m: wire.Message) -> None:
+        start = time.perf_counter()
+        rounds, problem = self.bench.time(m["id"], Plan.from_json(m["plan"]))
+        if problem is not None:
+            return self._fail(m["id"], Status.WRONG_ANSWER, f"{problem}, and right when run before")
+        run = time.perf_counter() - start
+        if not m["keep"]:
+            self.bench.drop(m["id"])
+        self._say("timed", m["id"], times=rounds.times, cut=rounds.cut, run=run, rss=resident_bytes())
+
+    def _drop(self, m: wire.Message) -> None:
+        self.bench.drop(m["id"])
+
+    def _fail(self, number: int | None, status: Status, cause: str) -> None:
+        if self._bench is not None and number is not None:
+            self._bench.drop(number)
+        self._say("failed", number, status=status.value, cause=cause, rss=resident_bytes())
+
+    def _say(self, did: str, number: int | None, **facts: Any) -> None:
+        wire.write(self._replies, {"did": did, "id": number, "at": time.monotonic(), **facts})
+
+
+def limit_memory(more: int) -> None:
+    """Bound the address space to what it is now and `more` bytes; no core files of crashed candidates."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):
+        return
+    limit = pages * os.sysconf("SC_PAGE_SIZE") + more
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def lower_priority_for_memory() -> None:
+    """If the machine runs out of memory, a worker is to go before the tuner."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("800")
+
+
+def resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _die_with_parent(parent: int, folder: Path) -> None:
+    """Wait until standard input has no writer left, or the parent is another one (a fork of it may hold the pipe open)."""
+    closed = select.poll()
+    closed.register(0, 0)  # hang-up and errors are always reported
+    while not closed.poll(1000) and os.getppid() == parent:
+        pass
+    if os.getppid() != parent:  # it cannot clean up any more
+        shutil.rmtree(folder, ignore_errors=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _load_hook(place: str) -> Hook:
+    """The function at "path/to/file.py:name": tests use it to inject faults."""
+    path, _, name = place.rpartition(":")
+    spec = importlib.util.spec_from_file_location("tensorsmith_measure_hook", path)
+    if spec is None or spec.loader is None:
+        raise InternalError(f"no Python file at {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    hook: Hook = getattr(module, name)
+    return hook
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Records: what was measured, kept in one SQLite file that several tuners share and no crash damages.
+
+keys      what a record is found by: workload, target, timing; the keys of candidates and structures
+record    a record, its JSON form, and the validation of what a stranger wrote
+schema    tables, schema version, migration
+faults    what can go wrong with a file, as errors that say what to do
+connect   opening a file
+queries   the SQL that reads
+store     the store: add, best, top, history, failures, similar, export, import, merge
+lines     JSON lines
+explain   why no record was found
+salvage   what can still be read of a damaged file
+"""
+
+from tensorsmith.records.faults import StoreError
+from tensorsmith.records.keys import Timing, candidate_key, structure_key
+from tensorsmith.records.lines import Counts
+from tensorsmith.records.record import Record
+from tensorsmith.records.salvage import recover
+from tensorsmith.records.store import Store, Summary
+
+__all__ = ["Counts", "Record", "Store", "StoreError", "Summary", "Timing", "candidate_key", "recover", "structure_key"]

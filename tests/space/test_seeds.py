@@ -1,0 +1,34 @@
+"""Seeds from the target's facts."""
+
+import numpy as np
+import pytest
+
+from tensorsmith.ops import catalogue
+from tensorsmith.program.lower import lower
+from tensorsmith.space.default import default_candidate
+from tensorsmith.space.population import Space
+from tensorsmith.space.seeds import seeds
+from tensorsmith.target import native
+
+
+@pytest.mark.parametrize("name", [*catalogue.small(), *catalogue.cases(1)])
+def test_seeds_lower_and_are_few(name):
+    space = Space(catalogue.get(name).workload(), native())
+    found = seeds(space)
+    assert [p.plan for p in found] == list(range(len(space.plans)))
+    for p in found:
+        assert 1 <= len(p) <= 40
+        for row in p.matrix[::5]:
+            lower(space.plans[p.plan].candidate(row))
+
+
+def test_the_same_every_time():
+    space = Space(catalogue.get("ConvLayer-2-b1").workload(), native())
+    assert all(np.array_equal(a.matrix, b.matrix) for a, b in zip(seeds(space), seeds(space)))
+
+
+def test_the_default_schedule_is_among_them():
+    space = Space(catalogue.get("C2D-3-b1").workload(), native())
+    found = space.find(default_candidate(space.workload, space.target))
+    assert found is not None
+    assert (seeds(space)[found[0]].matrix == found[1]).all(axis=1).any()
