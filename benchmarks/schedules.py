@@ -7,7 +7,6 @@ registers: 16 hold 12 results, 3 loads and a broadcast; 32 hold 28 results and t
 from __future__ import annotations
 
 from formulations import case_of
-
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.sketch import Candidate, Nest, Sketch

@@ -49,11 +49,12 @@ def loop_module(op: str, lanes: int, dtype: str) -> str:
     align = 4 if dtype == "f32" else 8
     names = ("x", "y") if op == "pow" else ("x",)
     loads = "\n".join(
-        f"  %p{v} = getelementptr {element}, ptr %{v}, i64 %i\n  %{v}v = load {vector}, ptr %p{v}, align {align}"
-        for v in names
+        f"  %p{v} = getelementptr {element}, ptr %{v}, i64 %i\n  %{v}v = load {vector}, ptr %p{v}, align {align}" for v in names
     )
     args = ", ".join(f"{vector} %{v}v" for v in names)
-    return "\n".join(sorted(declares)) + f"""
+    return (
+        "\n".join(sorted(declares))
+        + f"""
 {text}
 define void @run(ptr %x, ptr %y, ptr %out, i64 %n) {{
 entry:
@@ -71,6 +72,7 @@ exit:
   ret void
 }}
 """
+    )
 
 
 def optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:

@@ -52,15 +52,11 @@ def affine_parts(inner):
 
 
 affine_expressions = st.recursive(leaves, affine_parts, max_leaves=6)
-comparisons = st.tuples(st.sampled_from(["lt", "le", "eq", "ne"]), affine_expressions, affine_expressions).map(
-    lambda c: Binary(*c)
-)
+comparisons = st.tuples(st.sampled_from(["lt", "le", "eq", "ne"]), affine_expressions, affine_expressions).map(lambda c: Binary(*c))
 
 
 def condition_parts(inner):
-    return st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(lambda c: Binary(*c)) | inner.map(
-        lambda c: Unary("not", c)
-    )
+    return st.tuples(st.sampled_from(["and", "or"]), inner, inner).map(lambda c: Binary(*c)) | inner.map(lambda c: Unary("not", c))
 
 
 conditions = st.recursive(comparisons, condition_parts, max_leaves=3)

@@ -78,9 +78,7 @@ def test_integers_must_be_equal():
 
 
 def test_random_inputs_are_sensible_and_seeded():
-    tensors = [
-        ts.placeholder((50,), kind, name=f"t_{kind}") for kind in ("f16", "f32", "f64", "i8", "u8", "i32", "bool")
-    ]
+    tensors = [ts.placeholder((50,), kind, name=f"t_{kind}") for kind in ("f16", "f32", "f64", "i8", "u8", "i32", "bool")]
     out = ts.compute((50,), lambda i: ts.cast("f32", tensors[-1][i]), name="out")
     w = ts.workload([*tensors, out])
     first, again, other = random_inputs(w, 3), random_inputs(w, 3), random_inputs(w, 4)

@@ -30,9 +30,7 @@ def by_loops(workload, inputs):
             env = dict(zip((a.name for a in stage.axes), point))
             terms = []
             for inner in itertools.product(*(range(a.extent) for a in stage.reduce_axes)):
-                terms.append(
-                    element(stage.body, {**env, **dict(zip((a.name for a in stage.reduce_axes), inner))}, arrays)
-                )
+                terms.append(element(stage.body, {**env, **dict(zip((a.name for a in stage.reduce_axes), inner))}, arrays))
             out[point] = terms[0] if stage.reduction is None else fold(stage.reduction, stage.dtype, terms)
         arrays[stage.name] = out
     return {s.name: arrays[s.name] for s in workload.stages}

@@ -19,9 +19,7 @@ def test_matmul(run, random, same, n, m, k, transpose_a, transpose_b):
     same(run(linalg.matmul, *given, transpose_a=transpose_a, transpose_b=transpose_b), a.astype("f8") @ b)
 
 
-@pytest.mark.parametrize(
-    ("lead_a", "lead_b"), [((2,), (2,)), ((2, 3), (2, 3)), ((2, 1), (3,)), ((), (4,)), ((1,), (5,))]
-)
+@pytest.mark.parametrize(("lead_a", "lead_b"), [((2,), (2,)), ((2, 3), (2, 3)), ((2, 1), (3,)), ((), (4,)), ((1,), (5,))])
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_batch_matmul(run, random, same, lead_a, lead_b, transpose_b):
     a, b = random(*lead_a, 5, 6), random(*lead_b, 6, 7)

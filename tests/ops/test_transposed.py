@@ -67,9 +67,7 @@ def test_transposed_conv3d(run, random, same):
     same(got, naive(x, w, (2, 2, 1), [(1, 1), (1, 1), (0, 0)], (0, 1, 0)))
 
 
-@pytest.mark.parametrize(
-    ("stride", "kernel", "pad"), [(2, 4, 1), (2, 4, 0), (2, 2, 0), (2, 6, 3), (3, 6, 3), (1, 3, 1)]
-)
+@pytest.mark.parametrize(("stride", "kernel", "pad"), [(2, 4, 1), (2, 4, 0), (2, 2, 0), (2, 6, 3), (3, 6, 3), (1, 3, 1)])
 def test_no_work_is_wasted_where_phases_are_affine(stride, kernel, pad):
     """Each output element costs ceil(kernel / stride) products per dimension, and every index is affine."""
     x, w = placeholder((1, 6, 6, 4), name="x"), placeholder((kernel, kernel, 4, 8), name="w")

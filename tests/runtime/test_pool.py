@@ -257,8 +257,6 @@ atexit.register(lambda: pool.measure_region_overhead(2, rounds=1, regions=10))
 
 @pytest.mark.parametrize("how", EXITS)
 def test_exit_neither_hangs_nor_crashes(how):
-    script = (
-        "from tensorsmith.runtime import pool\npool.measure_region_overhead(2, rounds=3, regions=20)\n" + EXITS[how]
-    )
+    script = "from tensorsmith.runtime import pool\npool.measure_region_overhead(2, rounds=3, regions=20)\n" + EXITS[how]
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

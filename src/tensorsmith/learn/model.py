@@ -1,11 +1,14 @@
 """Cost models: how good a candidate will be, learned from those that were measured.
 
-The score of a program is the sum over its statements of what boosted trees say of each statement's features (the paper's model).
-Higher is better. Three losses, all on the sum:
+The score of a program is the sum over its statements of what boosted trees say of each statement's features (the
+paper's model). Higher is better. Three losses, all on the sum:
 
     paper   squared error of the normalised throughput, weighted by it: what is slow hardly matters
     log     squared error of the logarithm of the throughput: every factor counts the same
     rank    logistic loss over pairs of programs of one workload: only the order counts
+
+The trees need not start from nothing: a *base* score per program, the logarithm of the prior's speed, is added to their
+sum, so that they learn only what the prior has wrong.
 """
 
 from __future__ import annotations
@@ -50,11 +53,13 @@ class Samples:
     rows: list[Array] = field(default_factory=list)  # [statements, features] per program
     throughput: list[float] = field(default_factory=list)
     group: list[str] = field(default_factory=list)
+    base: list[float] = field(default_factory=list)  # what is known of a program before the trees, in powers of two
 
-    def add(self, rows: Array, throughput: float, group: str) -> None:
+    def add(self, rows: Array, throughput: float, group: str, base: float = 0.0) -> None:
         self.rows.append(np.asarray(rows, np.float32))
         self.throughput.append(float(throughput))
         self.group.append(group)
+        self.base.append(float(base))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,7 +78,7 @@ class TreeModel:
         """Learns from all samples given, forgetting what it knew."""
         counts = np.array([len(r) for r in samples.rows])
         pack = np.repeat(np.arange(len(samples)), counts)
-        loss = _Loss(self.settings.loss, pack, np.array(samples.throughput), _group_numbers(samples.group), self.settings.seed)
+        loss = _Loss(self.settings.loss, pack, samples, self.settings.seed)
         data = lightgbm.Dataset(np.concatenate(samples.rows), label=np.zeros(len(pack)), free_raw_data=True)
         parameters = {
             "objective": loss.gradient,
@@ -90,14 +95,14 @@ class TreeModel:
         }
         self.booster = lightgbm.train(parameters, data, num_boost_round=self.settings.trees)
 
-    def predict(self, values: Array) -> Array:
-        """Scores of programs of one structure, from their features [programs, statements, features]."""
+    def predict(self, values: Array, base: Array | float = 0.0) -> Array:
+        """Scores of programs of one structure, from their features [programs, statements, features] and base scores."""
         if self.booster is None:
             raise UserError("this model has not learned anything yet; call fit() or load()")
         programs, statements, features = values.shape
         rows = values.reshape(programs * statements, features)
         scores = self.booster.predict(rows, num_threads=self.settings.threads)
-        return np.asarray(scores).reshape(programs, statements).sum(axis=1)
+        return np.asarray(scores).reshape(programs, statements).sum(axis=1) + base
 
     def save(self, path: str | Path) -> None:
         """Writes the trees as text, with the version of the features they were learned on."""
@@ -132,15 +137,17 @@ class _Loss:
     _PARTNERS = 64  # programs that each program is compared with, per tree
     _FLOOR = 0.02  # throughput below which programs are all just slow
 
-    def __init__(self, kind: str, pack: Array, throughput: Array, group: Array, seed: int) -> None:
-        self.kind, self.pack, self.group = kind, pack, group
-        self.throughput = throughput
-        self.log = np.log2(np.maximum(throughput, self._FLOOR))
+    def __init__(self, kind: str, pack: Array, samples: Samples, seed: int) -> None:
+        self.kind, self.pack = kind, pack
+        self.throughput = np.array(samples.throughput)
+        self.base = np.array(samples.base)
+        self.log = np.log2(np.maximum(self.throughput, self._FLOOR))
         self.rng = np.random.default_rng(seed)
+        group = _group_numbers(samples.group)
         self.members = [np.flatnonzero(group == g) for g in range(int(group.max()) + 1)]
 
     def gradient(self, predictions: Array, _: Any) -> tuple[Array, Array]:
-        total = np.bincount(self.pack, weights=predictions, minlength=len(self.throughput))
+        total = self.base + np.bincount(self.pack, weights=predictions, minlength=len(self.throughput))
         if self.kind == "paper":
             weight = np.maximum(self.throughput, 1e-3)
             slope, curve = weight * (total - self.throughput), weight

@@ -84,15 +84,21 @@ class WorkerProcess:
             except InternalError:
                 return messages, True
 
-    def kill(self) -> str:
-        """End it, and say what it died of: "SIGSEGV", "exit status 1"."""
-        with contextlib.suppress(BrokenPipeError):
-            self._out.close()
-        if not self._waited(0.5 if self._unsaid_exit() else 0.0):
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self.bury()
+
+    def bury(self) -> str:
+        """After its last reply: what it died of, "SIGSEGV" or "exit status 1". One that closed its pipe and lives on is killed."""
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        with contextlib.suppress(BrokenPipeError):
-            self._in.close()
+        for pipe in (self._in, self._out):
+            with contextlib.suppress(OSError):
+                pipe.close()
         code = self._process.returncode
         return _signal_name(-code) if code < 0 else f"exit status {code}"
 
@@ -102,3 +108,24 @@ class WorkerProcess:
             return self._errors.read_bytes()[-_TAIL:].decode(errors="replace").strip()
         except OSError:
             return ""
+
+
+def _environment() -> dict[str, str]:
+    """The parent's, with this very package first on the path, and without threads in NumPy that nobody uses."""
+    root = str(Path(tensorsmith.__file__).parent.parent)
+    path = os.environ.get("PYTHONPATH")
+    return {
+        **os.environ,
+        "PYTHONPATH": root + os.pathsep + path if path else root,
+        "PYTHONSAFEPATH": "1",  # a random.py in the current folder is not ours
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

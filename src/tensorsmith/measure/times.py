@@ -9,13 +9,14 @@ from dataclasses import dataclass
 class Times:
     """Seconds. `wall` is what the caller waited; `build` and `check` are the workers' own, which run side by side.
 
-    `run`: the exclusive timing, when all cores belong to one kernel. `idle`: core-seconds of waiting in which no worker did anything useful.
+    `run`: the exclusive timing, when all cores belong to one kernel. `idle`: seconds in which a worker waited for the others,
+    or started, summed over the workers.
     """
 
     workers: int
     trials: int = 0
     wall: float = 0.0
-    start: float = 0.0  # the caller waited for the first workers and the reference
+    start: float = 0.0  # until the reference is made and the first workers are ready
     build: float = 0.0
     check: float = 0.0
     run: float = 0.0
@@ -31,7 +32,7 @@ class Times:
 
     def __str__(self) -> str:
         return (
-            f"{self.trials} trials in {self.wall:.2f} s, {self.trials_per_second:.1f} a second after the start ({self.start:.2f} s): "
+            f"{self.trials} trials in {self.wall:.2f} s, {self.trials_per_second:.1f} a second, start {self.start:.2f} s: "
             f"build {self.build:.2f} s and check {self.check:.2f} s on {self.workers} workers, "
             f"run {self.run:.2f} s alone, idle {self.idle:.2f} s"
         )

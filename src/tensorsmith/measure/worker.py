@@ -95,7 +95,7 @@ class Worker:
         self.bench.build(number, m["sketch"], m["decisions"])
         built = time.perf_counter()
         self._say("compiled", number, build=built - start)
-        problem = self.bench.check(number) if m["check"] else None
+        problem = self.bench.check(number)
         if problem is not None:
             return self._fail(number, Status.WRONG_ANSWER, problem)
         self._say("built", number, check=time.perf_counter() - built)

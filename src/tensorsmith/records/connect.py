@@ -78,7 +78,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _connect(path: Path, options: str, patience: float) -> sqlite3.Connection:
     with faults.explained(path, patience):
-        return _configured(sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, timeout=patience, isolation_level=None))
+        return _configured(
+            sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, timeout=patience, isolation_level=None)
+        )
 
 
 def _configured(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -97,7 +99,9 @@ def _check_path(path: Path, must_exist: bool) -> None:
         if must_exist and not path.exists():
             raise faults.StoreError("missing", f"there is no record file {path}; tune first, or give another path")
         if not path.parent.is_dir():
-            raise faults.StoreError("missing", f"the folder {path.parent} of the record file {path.name} does not exist; make it first")
+            raise faults.StoreError(
+                "missing", f"the folder {path.parent} of the record file {path.name} does not exist; make it first"
+            )
 
 
 def _check_health(connection: sqlite3.Connection, path: Path) -> None:

@@ -74,8 +74,8 @@ def _from_sqlite(path: Path, problem: sqlite3.Error, patience: float) -> StoreEr
     if is_lock(problem):
         return StoreError(
             "locked",
-            f"the record file {path} was locked by another process for {patience:g} seconds; nothing was changed. Other tuners hold it "
-            f"for milliseconds only, so look for a program that has it open in a transaction, or a file system without locks",
+            f"the record file {path} was locked by another process for {patience:g} seconds; nothing was changed. Other tuners "
+            f"hold it for milliseconds only, so look for a program that has it open in a transaction, or a file system without locks",
         )
     if "full" in text:
         return full(path)
@@ -91,7 +91,11 @@ def _from_sqlite(path: Path, problem: sqlite3.Error, patience: float) -> StoreEr
     if "malformed" in text:
         return corrupt(path, text)
     if "not a database" in text:
-        return not_records(path, "it is not an SQLite database, or its first page is damaged")
+        return StoreError(
+            "not a record file",
+            f"{path} is not a record file, or its first page is damaged: it does not begin like an SQLite database. It was left "
+            f'as it is; give another path. If it was one, tensorsmith.records.recover("{path}", "NEW FILE") saves what is readable',
+        )
     if "readonly" in text or "unable to open" in text:
         return read_only(path, text)
     return StoreError("other", f"the record file {path} cannot be used: {type(problem).__name__}: {text}")

@@ -2,8 +2,9 @@
 
 The JSON form stands by itself; it is what `export` writes, one to a line:
 
-    {"format": 1, "uid": "9f...", "workload": {...}, "target": {...}, "timing": {"cache": "warm", "threads": 2}, "run": "", "created": 1.7e9,
-     "candidate": {...}, "status": "ok", "seconds": 1.2e-4, "spread": 0.01, "at_least": false, "cause": "", "build_seconds": 0.02, "run_seconds": 0.1}
+    {"format": 1, "uid": "9f...", "workload": {...}, "target": {...}, "timing": {"cache": "warm", "threads": 2}, "run": "",
+     "created": 1.7e9, "candidate": {...}, "status": "ok", "seconds": 1.2e-4, "spread": 0.01, "at_least": false, "cause": "",
+     "build_seconds": 0.02, "run_seconds": 0.1}
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.records.keys import Timing, canonical_json, candidate_key, target_from_json
+from tensorsmith.records.keys import Timing, candidate_key, canonical_json, target_from_json
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch import Candidate, Sketch
 from tensorsmith.target import Target
@@ -74,7 +75,7 @@ class Record:
             "created": number(self.created) or 0.0,
             "candidate": json.loads(canonical_json(t.candidate.to_json())),
             "status": t.status.value,
-            "seconds": number(t.seconds),
+            "seconds": number(t.seconds) if t.ok else None,
             "spread": number(t.spread) or 0.0,
             "at_least": bool(t.at_least),
             "cause": clean(t.cause),

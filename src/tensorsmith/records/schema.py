@@ -4,8 +4,8 @@
     target     key, JSON of all parts                   one row for each distinct target
     record     workload, target, cache, threads, ...    one row for each trial
 
-The version stands in SQLite's `user_version`. `STEPS[n]` turns version n into n + 1; all steps that are needed run in one transaction, so a
-process that dies on the way leaves the old version.
+The version stands in SQLite's `user_version`. `STEPS[n]` turns version n into n + 1; all steps that are needed run in one
+transaction, so a process that dies on the way leaves the old version.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def inspect(connection: sqlite3.Connection, path: Path) -> int | None:
     if version > VERSION:
         raise faults.StoreError(
             "newer",
-            f"the record file {path} was written by a newer Tensorsmith (schema version {version}; this one knows up to {VERSION}). "
+            f"the record file {path} was written by a newer Tensorsmith (schema version {version}; this one knows {VERSION}). "
             f"Update Tensorsmith, or let the newer one export the file as JSON lines and import those here",
         )
     if version < VERSION and any(v not in STEPS for v in range(version, VERSION)):

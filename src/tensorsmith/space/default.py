@@ -1,8 +1,9 @@
 """The default schedule: a decent candidate for any workload from the target's facts alone, without a search.
 
-Cheap stages are inlined, padding disappears into its reader, a reshaped output is written in place. A stage that reuses its
-operands gets a register tile chosen by counting cycles, with its constant operands packed; its elementwise reader is computed on the tile.
-What is left is nested row by row: reductions run in lanes along the row, and stages that share the leading axes share the loops.
+Cheap stages are inlined, padding disappears into its reader, a reshaped output is written in place. A stage that reuses
+its operands gets a register tile chosen by counting cycles, with its constant operands packed; its elementwise reader
+is computed on the tile. What is left is nested row by row: reductions run in lanes along the row, and stages that share
+the leading axes share the loops.
 """
 
 from __future__ import annotations

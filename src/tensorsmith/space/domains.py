@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Unary, children
+from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Select, Unary, children, variables
+from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import is_padding
 from tensorsmith.space.geometry import Array, Matrix, Measured
 from tensorsmith.space.population import Plan
@@ -25,7 +26,7 @@ class Limits:
     """What a row may ask for."""
 
     vectors: int = 48  # values of a register tile: three times the registers of AVX2 spill badly already
-    instructions: int = 6000  # of one nest, estimated: about half a second to compile
+    instructions: int = 4000  # of one nest, a rough estimate: up to half a second to compile
     laid_out: int = 8  # steps of an outer loop laid out one by one; the code generator stops at 16
     local_bytes: int = 4 << 20  # of one attached stage, for each thread
 
@@ -129,10 +130,15 @@ def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: li
     padding = ones
     for x in stage.reads:
         if x.tensor in plan.geometry.stages and is_padding(plan.geometry.stages[x.tensor]):
+            cases = 2 ** len(_padded_axes(plan.geometry.stages[x.tensor]))  # inside or on the border, along each axis
             some = np.logical_or.reduce([*known.values()]) if known else np.zeros(len(rows), bool)
-            padding = np.where(found.inlined[x.tensor], np.where(some, 2, 4), padding)
+            padding = np.where(found.inlined[x.tensor], np.where(some, cases // 2, cases), padding)
     factors.append(Factor(padding, None))
     return factors
+
+
+def _padded_axes(stage: Stage) -> set[str]:
+    return variables(stage.body.cond) if isinstance(stage.body, Select) else set()
 
 
 def _instructions(e: Expr) -> int:

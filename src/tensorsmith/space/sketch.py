@@ -10,14 +10,16 @@ held in registers. A stage may be attached inside another one's outer loops (`at
 at the very register tile (the depth equal to the number of outer loops), where its values never leave the registers.
 An outer or reduction loop written `w.0!` is laid out step by step, so that what depends on its value (padding) is decided beforehand.
 
-Holes, by name, are: `C.i.1`, `C.i.2` (sizes of the inner parts of an axis; the outermost part takes what is left, and a tile need
-not divide the extent), `C.parallel` (how many outer loops of a root stage are fused and shared among threads) and `C.unroll`
-(how many copies of the innermost reduction step are laid out in a row). A candidate is a sketch with a value for every hole;
-the values are plain integers, or one array each for a whole population.
+Holes, by name, are: `C.i.1`, `C.i.2` (sizes of the inner parts of an axis; the outermost part takes what is left, and a
+tile need not divide the extent), `C.parallel` (how many outer loops of a root stage are fused and shared among threads)
+and `C.unroll` (how many copies of the innermost reduction step are laid out in a row). A candidate is a sketch with a
+value for every hole; the values are plain integers, or one array each for a whole population.
 
-A derived sketch may also have *choices*: holes that change the structure itself, each with a list of options: `P.at` (where a stage
-is computed: "root", "inline", "D:2"), `D.rows` (inside how many loops of D the stages of its rows are computed), `C.loops` (order of
-the loops) and `C.factor` (of an rfactor). The value is the number of the option. `resolve` takes the options chosen and gives a sketch without choices, which is what a candidate holds and what is stored.
+A derived sketch may also have *choices*: holes that change the structure itself, each with a list of options: `P.at`
+(where a stage is computed: "root", "inline", "D:2"), `D.rows` (inside how many loops of D the stages of its rows are
+computed), `C.loops` (order of the loops) and `C.factor` (of an rfactor). The value is the number of the option.
+`resolve` takes the options chosen and gives a sketch without choices, which is what a candidate holds and what is
+stored.
 """
 
 from __future__ import annotations

@@ -1,0 +1,46 @@
+"""A candidate on its way through the workers."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from tensorsmith.search.trial import Trial
+from tensorsmith.space.sketch import Candidate
+
+
+class Step(enum.Enum):
+    """Where a job is. A worker that dies is blamed on the job it was building, running or timing."""
+
+    WAITING = "waiting"  # no worker has it
+    SENT = "sent"  # in the queue of its worker
+    BUILDING = "building"
+    RUNNING = "running"  # for the first time, to check its answer
+    BUILT = "built"
+    TIMING = "timing"
+    DONE = "done"
+
+
+@dataclass(eq=False)
+class Job:
+    """`begun`: when its worker began the current step, on the clock of `time.monotonic`, which all processes share."""
+
+    number: int
+    candidate: Candidate
+    keep: bool = False  # a finalist: stays built, and is timed round by round
+    step: Step = Step.WAITING
+    begun: float = 0.0
+    build_seconds: float = 0.0
+    run_seconds: float = 0.0
+    deaths: int = 0  # of its workers, through no fault of its own
+    rounds: list[float] = field(default_factory=list)
+    cut: bool = False
+    trial: Trial | None = None
+
+    @property
+    def unbuilt(self) -> bool:
+        return self.step in (Step.SENT, Step.BUILDING, Step.RUNNING)
+
+    @property
+    def active(self) -> bool:
+        return self.step in (Step.BUILDING, Step.RUNNING, Step.TIMING)

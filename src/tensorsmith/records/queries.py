@@ -1,0 +1,105 @@
+"""The SQL that reads a record file; rows come out as the JSON forms of `record`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tensorsmith.lang.workload import Workload
+from tensorsmith.records.keys import Timing
+from tensorsmith.records.record import FORMAT, Invalid
+from tensorsmith.target import Target
+
+COLUMNS = (
+    "r.uid, r.cache, r.threads, r.run, r.created, r.candidate_key, r.candidate, r.status, r.seconds, r.spread, r.at_least, "
+    "r.cause, r.build_seconds, r.run_seconds, t.json AS target"
+)
+JOINED = "record r JOIN workload w ON w.id = r.workload JOIN target t ON t.id = r.target"
+
+# One time for each candidate, the last that was not cut short: finalists are measured again, and better. A program that ever
+# crashed or gave a wrong answer is not trusted again.
+_RANKED = f"""
+    WITH mine AS (SELECT r.id, {COLUMNS} FROM {JOINED} WHERE {{where}}),
+    timed AS (
+        SELECT *, row_number() OVER (PARTITION BY candidate_key ORDER BY created DESC, id DESC) AS age
+        FROM mine WHERE status = 'ok' AND NOT at_least AND seconds > 0
+    )
+    SELECT * FROM timed
+    WHERE age = 1 AND candidate_key NOT IN (SELECT candidate_key FROM mine WHERE status IN ('wrong answer', 'crashed'))
+    ORDER BY seconds, created, id
+"""
+
+
+class Where:
+    """A condition on records: of a workload, and of a target and a timing where given."""
+
+    def __init__(self, workload: str, target: Target | None = None, timing: Timing | None = None) -> None:
+        self.sql, self.values = "w.key = ?", [workload]  # type: str, list[Any]
+        if target is not None:
+            self.sql += " AND t.key = ?"
+            self.values.append(target.key)
+        if timing is not None:
+            self.sql += " AND r.cache = ? AND r.threads = ?"
+            self.values += [timing.cache, timing.threads]
+
+
+def rows(connection: sqlite3.Connection, sql: str, values: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
+    """Rows one by one; the read transaction ends with the iteration, also when that is left early."""
+    with contextlib.closing(connection.execute(sql, values)) as cursor:
+        yield from cursor
+
+
+def ranked(connection: sqlite3.Connection, where: Where) -> Iterator[sqlite3.Row]:
+    """The records that count, fastest first."""
+    return rows(connection, _RANKED.format(where=where.sql), where.values)
+
+
+def in_order(connection: sqlite3.Connection, where: Where) -> Iterator[sqlite3.Row]:
+    return rows(connection, f"SELECT {COLUMNS} FROM {JOINED} WHERE {where.sql} ORDER BY r.created, r.id", where.values)
+
+
+def everything(connection: sqlite3.Connection) -> Iterator[sqlite3.Row]:
+    """All records with their workloads, as they were stored."""
+    return rows(connection, f"SELECT {COLUMNS}, w.json AS workload FROM {JOINED} ORDER BY r.id")
+
+
+def failures(connection: sqlite3.Connection, where: Where) -> list[sqlite3.Row]:
+    """(status, cause, count, the first example's columns), the most frequent first."""
+    sql = f"""SELECT {COLUMNS}, count(*) AS count, min(r.id) FROM {JOINED}
+        WHERE {where.sql} AND r.status != 'ok' GROUP BY r.status, r.cause ORDER BY count(*) DESC, min(r.id)"""
+    return connection.execute(sql, where.values).fetchall()
+
+
+def groups(connection: sqlite3.Connection, where: str = "1", values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+    """One row for each workload, target key and timing."""
+    sql = f"""SELECT w.key, w.json AS workload, t.key AS target_key, t.json AS target, r.cache, r.threads, count(*) AS trials,
+        sum(r.status != 'ok') AS failed, min(r.created) AS first, max(r.created) AS last
+        FROM {JOINED} WHERE {where} GROUP BY w.id, t.key, r.cache, r.threads ORDER BY min(r.id)"""
+    return connection.execute(sql, values).fetchall()
+
+
+def json_form(row: sqlite3.Row | Mapping[str, Any], workload: Workload | None = None) -> dict[str, Any]:
+    """The JSON form of a row, not validated; with a workload, without the row's own."""
+    form: dict[str, Any] = {"format": FORMAT, "uid": row["uid"]}
+    if workload is None:
+        form["workload"] = parsed(row, "workload")
+    form |= {
+        "target": parsed(row, "target"),
+        "timing": {"cache": row["cache"], "threads": row["threads"]},
+        "run": row["run"],
+        "created": row["created"],
+        "candidate": parsed(row, "candidate"),
+    }
+    form |= {name: row[name] for name in ("status", "seconds", "spread", "at_least", "cause", "build_seconds", "run_seconds")}
+    form["at_least"] = bool(row["at_least"])
+    return form
+
+
+def parsed(row: sqlite3.Row | Mapping[str, Any], name: str) -> Any:
+    try:
+        return json.loads(row[name])
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise Invalid(f"{name}: not JSON") from problem

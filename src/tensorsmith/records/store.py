@@ -1,0 +1,288 @@
+"""The store: records in one SQLite file. Several processes may have it open, and any of them may die at any moment.
+
+with Store.open("tune.db") as store:
+    store.add(workload, target, timing, trials)
+    store.best(workload, target, timing).candidate
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from tensorsmith.errors import InternalError, UserError
+from tensorsmith.lang.workload import Workload
+from tensorsmith.records import connect, explain, faults, lines, queries
+from tensorsmith.records.keys import Timing, canonical_json, shape_distance, structure_key
+from tensorsmith.records.lines import Counts
+from tensorsmith.records.queries import Where, json_form
+from tensorsmith.records.record import Invalid, Reader, Record
+from tensorsmith.search.trial import Status, Trial
+from tensorsmith.target import Target
+
+_PATIENCE = 30.0  # seconds: other writers hold the lock for milliseconds
+_BATCH = 256  # records that are imported in one transaction
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a file holds of one workload on one target under one timing. `best` is in seconds, None if nothing ran."""
+
+    workload: Workload
+    target: Target
+    timing: Timing
+    trials: int
+    failed: int
+    best: float | None
+    first: float  # seconds since 1970
+    last: float
+
+    @property
+    def title(self) -> str:
+        """The outputs: `D f32[512, 512]`"""
+        found = [self.workload.buffers[name] for name in self.workload.outputs]
+        return ", ".join(f"{b.name} {b.dtype}[{', '.join(map(str, b.shape))}]" for b in found)
+
+
+class Store:
+    """An open record file. Every method may raise `StoreError`, and then has changed nothing (an import: keeps what came before).
+
+    `skipped` counts, by reason, the stored records that were found invalid and left out of answers.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, read_only: bool, patience: float) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.skipped: Counter[str] = Counter()
+        self._connection = connection
+        self._patience = patience
+        self._reader = Reader()
+
+    @staticmethod
+    def open(path: str | Path, *, read_only: bool = False, patience: float = _PATIENCE) -> Store:
+        """Opens a record file, and makes it if need be. `patience`: seconds to wait for other processes' locks."""
+        path = Path(path)
+        opened = (connect.open_for_reading if read_only else connect.open_for_writing)(path, patience)
+        return Store(opened, path, read_only, patience)
+
+    def close(self) -> None:
+        with faults.explained(self.path, self._patience):
+            self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def add(self, workload: Workload, target: Target, timing: Timing, trials: Sequence[Trial], *, run: str = "") -> None:
+        """Stores trials, all or none. Once it returns, they survive the death of the process and of the machine."""
+        now = time.time()
+        for t in trials:
+            if t.candidate.sketch.workload.key != workload.key:
+                raise InternalError(f"a trial of workload {t.candidate.sketch.workload.key} among those of {workload.key}")
+        self._insert([Record(t, target, timing, run, now, os.urandom(8).hex()) for t in trials])
+
+    def import_(self, source: str | Path | TextIO) -> Counts:
+        """Adds the records of JSON lines that are valid and not there yet."""
+        if not isinstance(source, (str, Path)):
+            return self._take(lines.read(source))
+        with faults.explained(Path(source)), open(source, encoding="utf-8", errors="replace") as stream:
+            return self._take(lines.read(stream))
+
+    def merge(self, other: str | Path) -> Counts:
+        """Adds the records of another record file that are valid and not here yet; the other stays as it is."""
+        if self.path.exists() and Path(other).exists() and self.path.samefile(other):
+            raise UserError(f"{other} cannot be merged into itself")
+        with Store.open(other, read_only=True, patience=self._patience) as source:
+            return self._take(source._forms())
+
+    def _take(self, forms: Iterable[Any]) -> Counts:
+        counts = Counts()
+        valid = self._valid(forms, counts)
+        while batch := list(islice(valid, _BATCH)):
+            added = self._insert(batch)
+            counts.added += added
+            counts.present += len(batch) - added
+        return counts
+
+    def _valid(self, forms: Iterable[Any], counts: Counts) -> Iterator[Record]:
+        for form in forms:
+            try:
+                if isinstance(form, Invalid):
+                    raise form
+                yield self._reader.record(form)
+            except Invalid as problem:
+                counts.skipped[str(problem)] += 1
+
+    def _insert(self, records: Sequence[Record]) -> int:
+        """Writes records in one transaction; gives how many were new."""
+        if self.read_only:
+            raise faults.read_only(self.path, "it was opened for reading only")
+        if not records:
+            return 0
+        prepared = [_values(r) for r in records]  # before the lock is taken
+        shared = {(r.workload.key, r.target): r.workload for r in records}
+        shared_rows = {key: _shared_values(workload, key[1]) for key, workload in shared.items()}
+        with faults.explained(self.path, self._patience), connect.transaction(self._connection):
+            numbers = {key: self._shared(*rows) for key, rows in shared_rows.items()}
+            before = self._connection.total_changes
+            for record, values in zip(records, prepared):
+                row = values | dict(zip(("workload", "target"), numbers[record.workload.key, record.target]))
+                names = ", ".join(row)
+                marks = ", ".join(f":{name}" for name in row)
+                self._connection.execute(f"INSERT INTO record ({names}) VALUES ({marks}) ON CONFLICT (uid) DO NOTHING", row)
+            return self._connection.total_changes - before
+
+    def _shared(self, workload: tuple[str, str, str], target: tuple[str, str]) -> tuple[int, int]:
+        """The row numbers of a workload and a target, which are written if they are new."""
+        run = self._connection.execute
+        run("INSERT INTO workload (key, structure, json) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING", workload)
+        run("INSERT INTO target (key, json) VALUES (?, ?) ON CONFLICT (json) DO NOTHING", target)
+        (a,) = run("SELECT id FROM workload WHERE key = ?", workload[:1]).fetchone()
+        (b,) = run("SELECT id FROM target WHERE json = ?", target[1:]).fetchone()
+        return a, b
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def best(self, workload: Workload, target: Target, timing: Timing) -> Record | None:
+        """The fastest record; see `top`."""
+        return next(iter(self.top(workload, target, timing, 1)), None)
+
+    def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]:
+        """The records of the k fastest candidates, fastest first.
+
+        Of a candidate that was timed several times, the last full timing counts. One that ever crashed or gave a wrong answer is
+        left out.
+        """
+        with faults.explained(self.path, self._patience):
+            return list(islice(self._records(queries.ranked(self._connection, Where(workload.key, target, timing)), workload), k))
+
+    def history(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
+        """All records, failures too, in the order of their making."""
+        with faults.explained(self.path, self._patience):
+            return list(self._records(queries.in_order(self._connection, Where(workload.key, target, timing)), workload))
+
+    def measured(self, workload: Workload, target: Target, timing: Timing) -> set[str]:
+        """The keys (`candidate_key`) of all candidates that were tried, with or without success."""
+        where = Where(workload.key, target, timing)
+        sql = f"SELECT DISTINCT r.candidate_key FROM {queries.JOINED} WHERE {where.sql}"
+        with faults.explained(self.path, self._patience):
+            return {row[0] for row in self._connection.execute(sql, where.values)}
+
+    def failures(
+        self, workload: Workload, target: Target | None = None, timing: Timing | None = None
+    ) -> dict[tuple[Status, str], tuple[int, Record | None]]:
+        """How often each (status, cause) came up and the first example (None if that is invalid), the most frequent first."""
+        found: dict[tuple[Status, str], tuple[int, Record | None]] = {}
+        with faults.explained(self.path, self._patience):
+            for row in queries.failures(self._connection, Where(workload.key, target, timing)):
+                if row["status"] in {s.value for s in Status}:
+                    found[Status(row["status"]), str(row["cause"])] = row["count"], next(self._records([row], workload), None)
+        return found
+
+    def workloads(self) -> list[Summary]:
+        """What the file holds, in the order of first appearance."""
+        found = []
+        with faults.explained(self.path, self._patience):
+            for row in queries.groups(self._connection):
+                try:
+                    workload = self._workload(row)
+                    target = self._reader.target(queries.parsed(row, "target"))
+                    timing = Timing(row["cache"], row["threads"])
+                except (Invalid, UserError) as problem:
+                    self.skipped[str(problem)] += row["trials"]
+                    continue
+                best = self.best(workload, target, timing)
+                seconds = None if best is None else best.seconds
+                found.append(Summary(workload, target, timing, row["trials"], row["failed"], seconds, row["first"], row["last"]))
+        return found
+
+    def similar(self, workload: Workload, target: Target, timing: Timing | None = None, *, k: int = 3) -> list[Record]:
+        """The k best records of each other workload with the same structure on this target, the nearest shapes first.
+
+        Their candidates are of their own workloads (`record.workload`); to use one here, it has to be adapted. Without a timing,
+        all timings count.
+        """
+        structure = structure_key(workload)
+        found: dict[str, list[Record]] = {}
+        with faults.explained(self.path, self._patience):
+            for row in queries.groups(
+                self._connection, "w.structure = ? AND w.key != ? AND t.key = ?", (structure, workload.key, target.key)
+            ):
+                try:
+                    other = self._workload(row)
+                    measured = Timing(row["cache"], row["threads"])
+                except (Invalid, UserError) as problem:
+                    self.skipped[str(problem)] += row["trials"]
+                    continue
+                if structure_key(other) == structure and timing in (None, measured):
+                    found.setdefault(other.key, []).extend(self.top(other, target, measured, k))
+        per_workload = [sorted(records, key=lambda r: r.seconds or 0.0)[:k] for records in found.values() if records]
+        per_workload.sort(key=lambda records: shape_distance(workload, records[0].workload))
+        return [record for records in per_workload for record in records]
+
+    def why_missing(self, workload: Workload, target: Target, timing: Timing) -> str:
+        """Why `best` finds nothing, in a sentence; empty if it does find a record."""
+        if self.best(workload, target, timing) is not None:
+            return ""
+        with faults.explained(self.path, self._patience):
+            return explain.why_missing(self._connection, workload, target, timing)
+
+    def export(self, to: str | Path | TextIO) -> Counts:
+        """Writes all records as JSON lines, as they are stored. A file that exists is not replaced."""
+        if not isinstance(to, (str, Path)):
+            return lines.write(self._forms(), to)
+        with lines.new_file(Path(to)) as stream:
+            return lines.write(self._forms(), stream)
+
+    def _forms(self) -> Iterator[dict[str, Any] | Invalid]:
+        with faults.explained(self.path, self._patience):
+            for row in queries.everything(self._connection):
+                try:
+                    yield json_form(row)
+                except Invalid as problem:
+                    yield problem
+
+    def _workload(self, row: sqlite3.Row) -> Workload:
+        workload = self._reader.workload(queries.parsed(row, "workload"))
+        if workload.key != row["key"]:
+            raise Invalid("workload: it is not the one its key says")
+        return workload
+
+    def _records(self, rows: Iterable[sqlite3.Row], workload: Workload) -> Iterator[Record]:
+        """The valid records among rows of a workload."""
+        for row in rows:
+            try:
+                yield self._reader.record(json_form(row, workload), workload)
+            except Invalid as problem:
+                self.skipped[str(problem)] += 1
+
+
+def _shared_values(workload: Workload, target: Target) -> tuple[tuple[str, str, str], tuple[str, str]]:
+    """The columns of a workload and of a target."""
+    parts = canonical_json(dataclasses.asdict(target))
+    return (workload.key, structure_key(workload), canonical_json(workload.to_json())), (target.key, parts)
+
+
+def _values(record: Record) -> dict[str, Any]:
+    """The columns of a record, but for its workload and target."""
+    form = record.to_json()
+    own = ("uid", "run", "created", "status", "seconds", "spread", "at_least", "cause", "build_seconds", "run_seconds")
+    return {
+        **{name: form[name] for name in own},
+        **form["timing"],
+        "candidate_key": record.key,
+        "candidate": canonical_json(form["candidate"]),
+    }
