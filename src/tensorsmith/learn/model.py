@@ -5,7 +5,7 @@ paper's model). Higher is better. Three losses, all on the sum:
 
     paper   squared error of the normalised throughput, weighted by it: what is slow hardly matters
     log     squared error of the logarithm of the throughput: every factor counts the same
-    rank    logistic loss over pairs of programs of one workload: only the order counts
+    rank    logistic loss over pairs of programs of one workload: which is faster, and by what factor
 
 The trees need not start from nothing: a *base* score per program, the logarithm of the prior's speed, is added to their
 sum, so that they learn only what the prior has wrong.
@@ -158,20 +158,26 @@ class _Loss:
         return slope[self.pack], curve[self.pack]
 
     def _pairs(self, total: Array) -> tuple[Array, Array]:
-        """RankNet: each program against some others of its workload, weighted by how far apart they are."""
+        """Each program against some others of its workload: by how much is it better, weighted by how good the better one is.
+
+        The wanted difference of two scores is that of the logarithms, so a pair that is right pulls no further.
+        """
         slope, curve = np.zeros_like(total), np.full_like(total, 1e-3)
         for members in self.members:
             if len(members) < 2:
                 continue
             others = members[self.rng.integers(0, len(members), (len(members), self._PARTNERS))]
             mine = members[:, None]
-            apart = self.log[mine] - self.log[others]
-            weight = np.abs(apart) * np.maximum(self.throughput[mine], self.throughput[others])
-            better = np.sign(apart)
-            wrong = 1 / (1 + np.exp(np.clip(better * (total[mine] - total[others]), -30, 30)))
-            slope[members] -= (weight * better * wrong).mean(axis=1)
-            curve[members] += (weight * wrong * (1 - wrong)).mean(axis=1)
+            weight = np.maximum(self.throughput[mine], self.throughput[others])
+            is_so = _logistic(total[mine] - total[others])
+            should = _logistic(self.log[mine] - self.log[others])
+            slope[members] += (weight * (is_so - should)).mean(axis=1)
+            curve[members] += (weight * is_so * (1 - is_so)).mean(axis=1)
         return slope, curve
+
+
+def _logistic(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -30, 30))))
 
 
 def pairwise_accuracy(score: Array, throughput: Array) -> float:

@@ -75,7 +75,7 @@ def _from_sqlite(path: Path, problem: sqlite3.Error, patience: float) -> StoreEr
         return StoreError(
             "locked",
             f"the record file {path} was locked by another process for {patience:g} seconds; nothing was changed. Other tuners "
-            f"hold it for milliseconds only, so look for a program that has it open in a transaction, or a file system without locks",
+            f"hold it for milliseconds only, so look for a program that keeps a transaction open, or a file system without locks",
         )
     if "full" in text:
         return full(path)

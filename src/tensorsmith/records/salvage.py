@@ -102,13 +102,15 @@ def _replace_first_page(copy: Path) -> bool:
 
 def _salvaged(connection: sqlite3.Connection, table: str, copy: Path, lost: Counts) -> Iterator[sqlite3.Row]:
     """The readable rows of a table by their numbers."""
+    most = copy.stat().st_size // _SMALLEST_ROW
     try:
         (last,) = connection.execute(f"SELECT max(id) FROM {table}").fetchone()
+        last = min(last or 0, most)
     except sqlite3.Error:
-        last = copy.stat().st_size // _SMALLEST_ROW
+        last = most
     select = f"SELECT * FROM {table} NOT INDEXED WHERE id BETWEEN ? AND ? ORDER BY id"
-    ranges = [(1, last or 0)]
-    failed = 0
+    ranges = [(1, last)]
+    failed = False
     while ranges:
         low, high = ranges.pop()
         if low > high:
@@ -120,6 +122,6 @@ def _salvaged(connection: sqlite3.Connection, table: str, copy: Path, lost: Coun
                 middle = (low + high) // 2
                 ranges += [(middle + 1, high), (low, middle)]
             else:
-                failed += 1
+                failed = True
     if failed:
         lost.skipped[f"a part of the table {table} cannot be read"] += 1

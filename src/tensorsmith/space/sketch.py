@@ -8,7 +8,8 @@ Each axis is split into parts, `i.0` the outermost. Loops before the bar are *ou
 *register tile*: its spatial loops are unrolled (the vector one in lanes), its reduction loops run inside with the results
 held in registers. A stage may be attached inside another one's outer loops (`at="D:3"`: inside the first three), or
 at the very register tile (the depth equal to the number of outer loops), where its values never leave the registers.
-An outer or reduction loop written `w.0!` is laid out step by step, so that what depends on its value (padding) is decided beforehand.
+An outer or reduction loop written `w.0!` is laid out step by step, so that what depends on its value (padding) is decided
+beforehand.
 
 Holes, by name, are: `C.i.1`, `C.i.2` (sizes of the inner parts of an axis; the outermost part takes what is left, and a
 tile need not divide the extent), `C.parallel` (how many outer loops of a root stage are fused and shared among threads)
