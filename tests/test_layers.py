@@ -23,8 +23,9 @@ ALLOWED = {
     "search": {"errors", "target", "lang", "space", "program", "learn"},
     "measure": {"errors", "target", "lang", "space", "program", "codegen", "runtime", "compile", "search"},
     "records": {"errors", "target", "lang", "space", "search"},
-    "compile": {"errors", "target", "lang", "space", "program", "codegen", "runtime"},
-    "cli": {"errors", "target", "lang", "ops", "space", "program", "codegen", "runtime", "learn", "compile"},
+    "compile": {"errors", "target", "lang", "space", "program", "codegen", "runtime", "records"},
+    "tune": {"errors", "target", "lang", "space", "compile", "learn", "search", "measure", "records", "runtime"},
+    "cli": {"errors", "target", "lang", "ops", "space", "compile", "records", "runtime", "learn", "tune"},
 }
 
 

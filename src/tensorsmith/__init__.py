@@ -38,6 +38,7 @@ from tensorsmith.lang.define import (
 )
 from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.space.registry import sketches
+from tensorsmith.tune import tune
 
 __version__ = "0.1.0"
 
@@ -64,5 +65,6 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "tune",
     "workload",
 ]

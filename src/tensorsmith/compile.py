@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
+from tensorsmith.records.keys import Timing
+from tensorsmith.records.store import Store
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
 from tensorsmith.space.default import default_candidate
@@ -62,14 +65,25 @@ def _pack(packed: PackedRead, array: np.ndarray[Any, Any]) -> np.ndarray[Any, An
     return result
 
 
-def compile(computation: Workload | Sequence[Tensor], *, target: Target | None = None, name: str | None = None) -> Executable:
-    """An executable without any search: the default schedule, from the target's facts alone.
+def compile(
+    computation: Workload | Sequence[Tensor],
+    *,
+    database: str | Path | None = None,
+    target: Target | None = None,
+    name: str | None = None,
+) -> Executable:
+    """An executable without any search: the best record in the `database`, else the default schedule, from the target's facts alone.
 
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, or a `Workload`. Bind constants with
     `kernel.bind(B=b)` so that they are packed once instead of on every call.
     """
     workload = as_workload(computation)
     target = target or native()
+    if database is not None and Path(database).exists():
+        with Store.open(database, read_only=True) as store:
+            best = store.best(workload, target, Timing("warm", target.cores))
+        if best is not None:
+            return build(best.candidate, target, name)
     try:
         return build(default_candidate(workload, target), target, name)
     except Refusal:

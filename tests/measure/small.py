@@ -16,7 +16,7 @@ FAULTS = Path(__file__).parent / "faults.py"
 BAD = 13  # the unroll factor of the candidate that a fault happens to
 
 #: Nothing here takes long, so what has not ended after that never will.
-LIMITS = replace(Limits(), build_floor=8.0, build_ceiling=8.0, run_floor=4.0, run_ceiling=4.0)
+LIMITS = replace(Limits(), build_floor=5.0, build_ceiling=5.0, run_floor=2.5, run_ceiling=2.5)
 
 
 def matmul() -> Workload:
@@ -29,7 +29,7 @@ def matmul() -> Workload:
 
 def candidate(workload: Workload, unroll: int) -> Candidate:
     plain = default_candidate(workload, native())
-    return Candidate(plain.sketch, {**plain.decisions, "C.unroll": unroll})
+    return Candidate(plain.sketch, {**plain.decisions, "C.parallel": 1, "C.unroll": unroll})
 
 
 def candidates(workload: Workload, *unrolls: int) -> list[Candidate]:

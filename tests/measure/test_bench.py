@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from small import candidate, matmul
+from tests.measure.small import candidate, matmul
 
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
@@ -60,5 +60,10 @@ def test_the_quick_check_agrees_with_the_thorough_one() -> None:
     reference = Reference(workload, {"C": want})
     assert reference.problem([want]) is None
     assert reference.problem([np.nextafter(want, np.float32(9))]) is None
-    for wrong in (want + np.float32(1e-3), want.astype(np.float64), want[:1], np.where(want == want[2, 2], np.float32(np.nan), want)):
+    for wrong in (
+        want + np.float32(1e-3),
+        want.astype(np.float64),
+        want[:1],
+        np.where(want == want[2, 2], np.float32(np.nan), want),
+    ):
         assert reference.problem([wrong]) is not None

@@ -9,11 +9,10 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.records.samples import TARGET, TIMING, candidate, failure, matmul, trial
 
 from tensorsmith.records import Store, StoreError, Timing
 from tensorsmith.search.trial import Status, Trial
-
-from .samples import TARGET, TIMING, candidate, failure, matmul, trial
 
 W = matmul()
 
@@ -26,7 +25,7 @@ def exported(store):
 
 def line(**changes):
     """One exported line with some of its entries changed; None removes one."""
-    with Store.open_in_memory() as store:
+    with Store.in_memory() as store:
         store.add(W, TARGET, TIMING, [trial(W)])
         data = json.loads(exported(store)) | changes
     return json.dumps({k: v for k, v in data.items() if v is not None or k == "seconds"}) + "\n"
@@ -54,7 +53,7 @@ def batches(draw):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(batches(), max_size=4), st.text())
 def test_round_trip(given_batches, run):
-    with Store.open_in_memory() as store, Store.open_in_memory() as copy:
+    with Store.in_memory() as store, Store.in_memory() as copy:
         for workload, target, timing, trials in given_batches:
             store.add(workload, target, timing, trials, run=run)
         text = exported(store)
@@ -64,7 +63,7 @@ def test_round_trip(given_batches, run):
         assert exported(copy) == text
         for workload, target, timing, trials in given_batches:
             assert copy.history(workload, target, timing) == store.history(workload, target, timing)
-            assert {t.candidate for t in ()} == set() and copy.measured(workload, target, timing) >= set()
+            assert copy.measured(workload, target, timing) == store.measured(workload, target, timing)
             assert [r.trial for r in copy.top(workload, target, timing, 9)] == [
                 r.trial for r in store.top(workload, target, timing, 9)
             ]
@@ -102,7 +101,7 @@ def test_lines_can_be_cut_and_joined(tmp_path):
 
 
 def test_a_line_without_uid_is_known_again():
-    with Store.open_in_memory() as store:
+    with Store.in_memory() as store:
         text = line(uid=None)
         assert store.import_(io.StringIO(text)).added == 1
         assert store.import_(io.StringIO(text)).present == 1
@@ -163,7 +162,7 @@ STRANGE = [
 @pytest.mark.parametrize("text, reason", STRANGE, ids=range(len(STRANGE)))
 def test_strange_lines_are_skipped_with_a_reason(text, reason):
     text = text if isinstance(text, str) else text().strip()
-    with Store.open_in_memory() as store:
+    with Store.in_memory() as store:
         counts = store.import_(io.StringIO(text + "\n" + line()))
         assert counts.added == 1
         ((found, n),) = counts.skipped.items()
@@ -180,8 +179,10 @@ def test_no_line_ever_raises(data):
     whole = json.loads(LINE)
     place, key = data.draw(st.sampled_from(list(places(whole))))
     values = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-    place[key] = data.draw(st.recursive(values, lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=3), x, max_size=3)))
-    with Store.open_in_memory() as store:
+    place[key] = data.draw(
+        st.recursive(values, lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=3), x, max_size=3))
+    )
+    with Store.in_memory() as store:
         counts = store.import_(io.StringIO(json.dumps(whole)))
         assert counts.added + counts.skipped.total() == 1
         store.workloads()

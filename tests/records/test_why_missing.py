@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from tests.records.samples import TARGET, TIMING, failure, matmul, trial
 
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.trial import Status
-
-from .samples import TARGET, TIMING, failure, matmul, trial
 
 W = matmul()
 
@@ -33,7 +32,8 @@ def test_no_such_workload(store):
     for other in (matmul(64), matmul(name="D")):
         store.add(other, TARGET, TIMING, [trial(other)])
     assert store.why_missing(W, TARGET, TIMING) == (
-        f"no such workload: {W.key} was never tuned; there are records of 2 others, 1 of them with the same structure but other shapes"
+        f"no such workload: {W.key} was never tuned; "
+        "there are records of 2 others, 1 of them with the same structure but other shapes"
     )
 
 

@@ -8,7 +8,9 @@ import typer
 
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
+from tensorsmith.cli.records import records
 from tensorsmith.cli.sketches import sketches
+from tensorsmith.cli.tune import tune
 from tensorsmith.errors import UserError
 
 app = typer.Typer(
@@ -21,6 +23,8 @@ app = typer.Typer(
 app.command()(doctor)
 app.command()(demo)
 app.command()(sketches)
+app.command()(tune)
+app.command()(records)
 
 
 def main() -> None:

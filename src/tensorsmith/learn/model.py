@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightgbm
 import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.learn.schema import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import lightgbm
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -79,6 +81,7 @@ class TreeModel:
         counts = np.array([len(r) for r in samples.rows])
         pack = np.repeat(np.arange(len(samples)), counts)
         loss = _Loss(self.settings.loss, pack, samples, self.settings.seed)
+        lightgbm = _library()
         data = lightgbm.Dataset(np.concatenate(samples.rows), label=np.zeros(len(pack)), free_raw_data=True)
         parameters = {
             "objective": loss.gradient,
@@ -120,11 +123,19 @@ class TreeModel:
         if head != f"tensorsmith-model features={SCHEMA_VERSION}":
             raise UserError(f"{path} is no model for version {SCHEMA_VERSION} of the features; its first line is {head[:60]!r}")
         model = TreeModel(settings)
+        lightgbm = _library()
         try:
             model.booster = lightgbm.Booster(model_str=text)
         except lightgbm.basic.LightGBMError as problem:
             raise UserError(f"{path} is damaged: {problem}") from problem
         return model
+
+
+def _library() -> Any:
+    """LightGBM, imported when it is first needed: it takes a third of a second, and measuring workers never need it."""
+    import lightgbm
+
+    return lightgbm
 
 
 def _group_numbers(groups: Sequence[str]) -> Array:

@@ -15,6 +15,7 @@ import dataclasses
 import shutil
 import tempfile
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -151,7 +152,7 @@ class Measurer:
             self._crew.abandon()
             self._crew = None
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._clean_up()
             self._folder = None
 
     def __enter__(self) -> Measurer:
@@ -252,6 +253,7 @@ class Measurer:
     def _hire(self) -> Crew:
         """The crew, and a folder with the right answers, which are made while the workers start."""
         self._folder = Path(tempfile.mkdtemp(prefix="tensorsmith-measure-"))
+        self._clean_up = weakref.finalize(self, shutil.rmtree, self._folder, True)  # also if nobody calls `close`
         crew = Crew(self.workers, self._folder, self.limits, self.times)
         crew.start()
         crew.set_up(self._setup(self._folder))

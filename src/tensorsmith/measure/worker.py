@@ -156,8 +156,11 @@ def _die_with_parent(parent: int, folder: Path) -> None:
     closed.register(0, 0)  # hang-up and errors are always reported
     while not closed.poll(1000) and os.getppid() == parent:
         pass
-    if os.getppid() != parent:  # it cannot clean up any more
-        shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(20):  # a dying process closes its files first
+        if os.getppid() != parent:  # it cannot clean up any more
+            shutil.rmtree(folder, ignore_errors=True)
+            break
+        time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

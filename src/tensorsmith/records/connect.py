@@ -23,9 +23,10 @@ def open_for_writing(path: Path, patience: float) -> sqlite3.Connection:
             _check_health(connection, path)
             _use_wal(connection, patience)
             connection.execute("PRAGMA synchronous = FULL")
-            with transaction(connection):  # also finds out whether the file can be written
-                if version != schema.VERSION:
+            if version != schema.VERSION:
+                with transaction(connection):
                     schema.upgrade(connection, path)
+            _check_writable(connection)
     except BaseException:
         connection.close()
         raise
@@ -51,16 +52,15 @@ def open_for_reading(path: Path, patience: float) -> sqlite3.Connection:
                 connection = _connect(path, "mode=ro&immutable=1", patience)
                 version = schema.inspect(connection, path)
             if version != schema.VERSION:
-                copy = _configured(sqlite3.connect(":memory:", isolation_level=None))
-                connection.backup(copy)
-                connection.close()
-                connection = copy
-                with transaction(connection):
-                    schema.upgrade(connection, path)
+                connection = _copied_to_memory(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def open_in_memory() -> sqlite3.Connection:
+    return _copied_to_memory(None, Path(":memory:"))
 
 
 @contextlib.contextmanager
@@ -81,6 +81,17 @@ def _connect(path: Path, options: str, patience: float) -> sqlite3.Connection:
         return _configured(
             sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, timeout=patience, isolation_level=None)
         )
+
+
+def _copied_to_memory(source: sqlite3.Connection | None, path: Path) -> sqlite3.Connection:
+    """A copy in memory, of this version; closes the original."""
+    copy = _configured(sqlite3.connect(":memory:", isolation_level=None))
+    if source is not None:
+        source.backup(copy)
+        source.close()
+    with transaction(copy):
+        schema.upgrade(copy, path)
+    return copy
 
 
 def _configured(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -109,6 +120,16 @@ def _check_health(connection: sqlite3.Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise faults.corrupt(path, str(found).replace("\n", " "))
+
+
+def _check_writable(connection: sqlite3.Connection) -> None:
+    """Raises SQLite's error for a file that can only be read. It comes at the first write, no earlier; this one is taken back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _use_wal(connection: sqlite3.Connection, patience: float) -> None:

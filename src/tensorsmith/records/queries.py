@@ -22,14 +22,16 @@ JOINED = "record r JOIN workload w ON w.id = r.workload JOIN target t ON t.id = 
 # One time for each candidate, the last that was not cut short: finalists are measured again, and better. A program that ever
 # crashed or gave a wrong answer is not trusted again.
 _RANKED = f"""
-    WITH mine AS (SELECT r.id, {COLUMNS} FROM {JOINED} WHERE {{where}}),
+    WITH mine AS (SELECT r.id, r.candidate_key, r.status, r.seconds, r.at_least, r.created FROM {JOINED} WHERE {{where}}),
     timed AS (
         SELECT *, row_number() OVER (PARTITION BY candidate_key ORDER BY created DESC, id DESC) AS age
         FROM mine WHERE status = 'ok' AND NOT at_least AND seconds > 0
+    ),
+    ranking AS (
+        SELECT id, row_number() OVER (ORDER BY seconds, created, id) AS place FROM timed
+        WHERE age = 1 AND candidate_key NOT IN (SELECT candidate_key FROM mine WHERE status IN ('wrong answer', 'crashed'))
     )
-    SELECT * FROM timed
-    WHERE age = 1 AND candidate_key NOT IN (SELECT candidate_key FROM mine WHERE status IN ('wrong answer', 'crashed'))
-    ORDER BY seconds, created, id
+    SELECT {COLUMNS} FROM ranking CROSS JOIN record r ON r.id = ranking.id JOIN target t ON t.id = r.target ORDER BY ranking.place
 """
 
 

@@ -74,6 +74,11 @@ class Store:
         opened = (connect.open_for_reading if read_only else connect.open_for_writing)(path, patience)
         return Store(opened, path, read_only, patience)
 
+    @staticmethod
+    def in_memory() -> Store:
+        """A store that is gone when it is closed."""
+        return Store(connect.open_in_memory(), Path(":memory:"), False, _PATIENCE)
+
     def close(self) -> None:
         with faults.explained(self.path, self._patience):
             self._connection.close()

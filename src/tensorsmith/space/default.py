@@ -9,7 +9,7 @@ the leading axes share the loops.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
@@ -29,7 +29,7 @@ from tensorsmith.space.analysis import (
     needs_tiling,
 )
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch import Candidate, Nest, Sketch, follow
 from tensorsmith.target import Target
 
 _LATENCY = 4  # cycles from one FMA to the next one that needs its result
@@ -55,7 +55,7 @@ class _Default:
     def candidate(self) -> Candidate:
         self._simplify()
         for stage in reversed(self.now.stages):
-            if stage.name not in self.nests:
+            if stage.name not in self.nests and self.now.is_stage(stage.name):  # a rewrite on the way may have inlined it
                 self._nest(stage)
         order = [self.nests[s.name] for s in self.now.stages]
         sketch = Sketch(self.workload, tuple(order), tuple(self.rewrites)).check()
@@ -197,7 +197,7 @@ class _Default:
         """A stage with reuse; `outer` is its elementwise reader, or itself."""
         plan = _TilePlan(self.now, stage, self.target)
         loops, tile, sizes = plan.loops()
-        copied = self._copy_operand(plan, loops, tile)
+        copied = self._copy_operand(plan)
         stage, outer = self.now.stage(stage.name), self.now.stage(outer.name)
         packed = tuple(x.tensor for x in stage.reads if self._packable(stage, x))
         names = {a.name: b.name for a, b in zip(stage.axes, outer.axes)}
@@ -229,11 +229,11 @@ class _Default:
         self.decisions[f"{stage.name}.unroll"] = plan.unroll()
         self.decisions[f"{outer.name}.parallel"] = plan.parallel(loops)
         if copied is not None:
-            self.nests[copied.stage] = replace(copied, follows=stage.name)
-            self.decisions[f"{copied.stage}.parallel"] = len(copied.outer)
+            self.nests[copied] = follow(self.now, self.nests, Nest(copied, "", follows=stage.name))
+            self.decisions[f"{copied}.parallel"] = len(self.nests[copied].outer)
 
-    def _copy_operand(self, plan: _TilePlan, loops: list[str], tile: list[str]) -> Nest | None:
-        """A copy, in loop order, of an operand that is not constant but read often enough to pay for it."""
+    def _copy_operand(self, plan: _TilePlan) -> str | None:
+        """The copy, in loop order, of an operand that is not constant but read often enough to pay for it."""
         if plan.across or plan.row_tiles() < _READS_FOR_A_COPY:
             return None
         for read in plan.stage.reads:
@@ -242,10 +242,9 @@ class _Default:
             if not lanes_run or buffer.constant or buffer.bytes <= self.target.l1_bytes // 2:
                 continue
             if self._try(Rewrite("cache_read", plan.stage.name, read.tensor)):
-                copy = self.now.stage(f"{read.tensor}.pack")
-                names = {a.name for a in copy.axes}
-                own = [n for n in loops + tile if _axis(n) in names and n != plan.vector]
-                return Nest(copy.name, f"{' '.join(own)} | {plan.vector}", vector=plan.vector)
+                if self.now.is_stage(read.tensor) and len(self.now.consumers[read.tensor]) == 1:
+                    self._try(Rewrite("inline", read.tensor))  # one copy (a transpose, say) is enough
+                return f"{read.tensor}.pack"
         return None
 
     def _packable(self, stage: Stage, read: Load) -> bool:

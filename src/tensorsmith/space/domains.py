@@ -118,13 +118,13 @@ def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: li
             count = found.loop(nest.stage, loop)
             column = plan.names.get(f"{nest.stage}.{loop}") if loop in nest.outer else None
             factors.append(Factor(np.where(laid_out & (count <= 16), count, 1), column))
-            known[loop.rpartition(".")[0]] = laid_out
-    variants = ones
-    for loop in nest.tile:
-        axis = loop.rpartition(".")[0]
-        if axis in {a.name for a in stage.axes}:
-            partial = found.lengths[nest.stage][axis] % np.maximum(1, found.loop(nest.stage, loop)) != 0
-            variants = variants * np.where(partial & ~known.get(axis, np.zeros(len(rows), bool)), 2, 1)
+            axis, _, part = loop.rpartition(".")
+            around = found.counts[nest.stage][axis][: int(part)]
+            if loop in nest.outer:
+                known[axis] = laid_out & np.logical_and.reduce([c == 1 for c in around] or [ones == 1])
+    variants = _variants(plan, nest, found, known)
+    if nest.target is not None and nest.target[1] == len(plan.sketch.nest(nest.target[0]).outer):
+        variants = variants * _variants(plan, plan.sketch.nest(nest.target[0]), found, {})  # written again in each of the tile's
     factors.append(Factor(variants, None))
     factors.append(Factor(ones * _instructions(stage.body), None))
     padding = ones
@@ -135,6 +135,17 @@ def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: li
             padding = np.where(found.inlined[x.tensor], np.where(some, cases // 2, cases), padding)
     factors.append(Factor(padding, None))
     return factors
+
+
+def _variants(plan: Plan, nest: Nest, found: Measured, known: dict[str, Array]) -> Array:
+    """How often a tile is written: once more for each axis that it need not fit, unless that is known beforehand."""
+    total = np.ones(found.rows, np.int64)
+    for loop in nest.tile:
+        axis = loop.rpartition(".")[0]
+        if axis in {a.name for a in plan.geometry.stages[nest.stage].axes}:
+            partial = found.lengths[nest.stage][axis] % np.maximum(1, found.loop(nest.stage, loop)) != 0
+            total = total * np.where(partial & ~known.get(axis, np.zeros(found.rows, bool)), 2, 1)
+    return total
 
 
 def _padded_axes(stage: Stage) -> set[str]:

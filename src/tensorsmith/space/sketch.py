@@ -137,6 +137,8 @@ class Sketch:
 
     def resolve(self, options: Mapping[str, int]) -> Sketch:
         """This sketch with an option taken for every choice; a stage that cannot be where it was put goes to the root."""
+        if not self.choices:
+            return self  # also keeps the loops of copies that were written by hand
         nests = dict(self._nests)
         rewrites = list(self.rewrites)
         for choice in self.choices:

@@ -1,0 +1,70 @@
+"""The command line: what it prints, and that a mistake is one clear line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tensorsmith.cli import app
+from tensorsmith.errors import UserError
+
+RUN = CliRunner()
+
+
+def test_doctor_shows_the_machine_and_passes_its_self_test() -> None:
+    result = RUN.invoke(app, ["doctor"])
+    assert result.exit_code == 0
+    for word in ("cpu", "features", "vectors", "caches", "threads", "peak", "parallel", "self-test  C2D-small: ok"):
+        assert word in result.output
+    assert "WRONG" not in result.output
+
+
+def test_sketches_of_the_catalogue() -> None:
+    result = RUN.invoke(app, ["sketches", "GMM-1-b1", "--rules", "ansor"])
+    assert result.exit_code == 0
+    assert "--- sketch 2 of 3" in result.output
+
+
+def test_sketches_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import tensorsmith as ts\n"
+        "A = ts.placeholder((8, 8), name='A')\n"
+        "tensors = [A, ts.compute((8, 8), lambda i, j: A[i, j] * 2.0, name='B')]\n"
+    )
+    result = RUN.invoke(app, ["sketches", str(file)])
+    assert result.exit_code == 0
+    assert "B[i, j] = A[i, j] * 2.0" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sketches", "C2D-99"], "no case is called 'C2D-99'"),
+        (["sketches", "missing.py"], "there is no file missing.py"),
+        (["sketches", "GMM-1-b1", "--rules", "halide"], "there is no rule set 'halide'"),
+        (["sketches", "GMM-1-b1", "--only", "77"], "there is no 77"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str) -> None:
+    result = RUN.invoke(app, arguments)
+    assert isinstance(result.exception, UserError)
+    assert message in str(result.exception)
+
+
+def test_a_mistake_is_one_line_without_a_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from tensorsmith.cli import main; main()", "sketches", "C2D-99"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("tensorsmith: no case is called") and done.stderr.count("\n") == 1
+
+
+def test_a_file_without_a_definition(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    result = RUN.invoke(app, ["sketches", str(tmp_path / "empty.py")])
+    assert "must define `tensors" in str(result.exception)

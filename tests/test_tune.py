@@ -1,0 +1,60 @@
+"""Tuning end to end, tiny: real workers, a real database file, a right answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorsmith as ts
+from tensorsmith.records.keys import Timing
+from tensorsmith.records.store import Store
+from tensorsmith.target import native
+from tensorsmith.tune import Progress
+
+N = 16
+
+
+def matmul() -> list:
+    a = ts.placeholder((N, N), name="A")
+    b = ts.placeholder((N, N), name="B")
+    k = ts.reduce_axis(N, name="k")
+    return [a, b, ts.compute((N, N), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")]
+
+
+def test_tune_stores_resumes_and_answers(tmp_path: Path) -> None:
+    database = tmp_path / "tune.db"
+    seen: list[int] = []
+    kernel = ts.tune(matmul(), trials=4, database=database, on_progress=lambda p: seen.append(p.trials))
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((N, N), np.float32) for _ in range(2))
+    np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-5)
+    assert seen[-1] == 4
+
+    ts.tune(matmul(), trials=3, database=database, on_progress=lambda p: None)
+    with Store.open(database) as store:
+        timing = Timing("warm", native().cores)
+        history = [r for r in store.history(ts.workload(matmul()), native(), timing) if r.run != "finalists"]
+        assert len(history) == 7
+        assert len(store.measured(ts.workload(matmul()), native(), timing)) == 7  # nothing was measured twice
+
+    again = ts.compile(matmul(), database=database)
+    np.testing.assert_allclose(again(a, b), a @ b, rtol=1e-5)
+
+
+def test_no_trials_gives_the_default() -> None:
+    kernel = ts.tune(matmul(), trials=0)
+    eye = np.eye(N, dtype=np.float32)
+    np.testing.assert_array_equal(kernel(eye, eye), eye)
+
+
+def test_a_time_limit_ends_it() -> None:
+    seen: list[Progress] = []
+    ts.tune(matmul(), trials=10_000, seconds=0.0, on_progress=seen.append)
+    assert not seen
+
+
+def test_wrong_budget() -> None:
+    with pytest.raises(ts.UserError, match="trials is -1"):
+        ts.tune(matmul(), trials=-1)
