@@ -84,7 +84,7 @@ def compare(
     seconds: float = 2.0,
     rounds: int = 200,
     min_rounds: int = 3,
-    slot_seconds: float = 3e-3,
+    slot_seconds: float = 15e-3,
     hopeless: float = 3.0,
     keep: Iterable[str] = (),
     peak: Callable[[], float] | None = None,

@@ -23,7 +23,7 @@ def hand_schedules(target: Target) -> dict[str, Schedule]:
         "conv-7x7-224": ((1, 224, 224, 3, 64, 7, 2, 3), ROWS, (4, 3), (14, 2), 3),
         "conv-1x1-56": ((1, 56, 56, 64, 64, 1, 1, 0), ROWS, (4, 2), (14, 2), 8),
         "conv-3x3-56": ((1, 56, 56, 64, 64, 3, 1, 1), ROWS, (4, 3), (14, 2), 4),
-        "conv-3x3-28": ((1, 28, 28, 128, 128, 3, 1, 1), ROWS, (6, 2), (14, 2), 2),
+        "conv-3x3-28": ((1, 28, 28, 128, 128, 3, 1, 1), PANELS, (6, 2), (14, 2), 2),
         "conv-3x3-14": ((1, 14, 14, 256, 256, 3, 1, 1), BORDERS, (5, 2), (14, 2), 2),
         "conv-3x3-7": ((1, 7, 7, 512, 512, 3, 1, 1), BORDERS, (4, 3), (7, 3), 2),
     }
@@ -35,8 +35,10 @@ def hand_schedules(target: Target) -> dict[str, Schedule]:
 
 #: a row of the image at a time, all channels of it, while its input is in the first cache
 ROWS = "n.0 h.0 co.0 w.0 | kh.0 kw.0 ci.0 w.1 co.1"
+#: some output channels at a time, all of the image, while their weights are in the second cache
+PANELS = "n.0 co.0 h.0 w.0 | kh.0 kw.0 ci.0 w.1 co.1"
 #: the same with the tiles of a row and the taps laid out, so that taps on the padding are known and left out
-BORDERS = "n.0 h.0 co.0 w.0! | kh.0 kw.0! ci.0 w.1 co.1"
+BORDERS = "n.0 co.0 h.0 w.0! | kh.0 kw.0! ci.0 w.1 co.1"
 
 
 def _conv(shape: tuple[int, ...], loops: str, tile: tuple[int, int], unroll: int, target: Target) -> Schedule:

@@ -21,11 +21,12 @@ from rich.table import Table
 from tensorsmith.compile import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
-from tensorsmith.learn.features import FeatureMatrix, extract_decisions
+from tensorsmith.learn.batch import FeatureRows, extract_groups, extract_rows
+from tensorsmith.learn.features import FeatureMatrix
 from tensorsmith.learn.model import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, recall
 from tensorsmith.learn.prior import estimate_seconds
 from tensorsmith.ops import catalogue
-from tensorsmith.space.evolve import crossover, mutate
+from tensorsmith.space.evolve import offspring
 from tensorsmith.space.population import Plan, Population, Space
 from tensorsmith.space.sampling import sample
 from tensorsmith.target import native
@@ -37,7 +38,7 @@ POPULATION = 4096
 
 def features(plan: Plan, matrix: np.ndarray) -> list[FeatureMatrix]:
     """The features of every structure in a population."""
-    return [extract_decisions(g.sketch, g.decisions, native()) for g in plan.groups(matrix)]
+    return extract_groups([(g.sketch, g.decisions) for g in plan.groups(matrix)], native())
 
 
 def best_of(run: Callable[[], object], rounds: int = 3) -> float:
@@ -63,17 +64,16 @@ def speed(name: str, seed: int = 0) -> dict[str, float]:
         for p in populations:
             plan = space.plans[p.plan]
             other = p.matrix[rng.permutation(len(p.matrix))]
-            result.append(Population(p.plan, mutate(plan, crossover(plan, p.matrix, other, rng), rng)))
+            result.append(Population(p.plan, offspring(plan, p.matrix, other, rng)))
         return result
 
-    def all_features() -> None:
-        for p in populations:
-            features(space.plans[p.plan], p.matrix)
+    def all_features() -> FeatureRows:
+        groups = [(g.sketch, g.decisions) for p in populations for g in space.plans[p.plan].groups(p.matrix)]
+        return extract_rows(groups, native())
 
-    def predict() -> None:
-        for p in populations:
-            for found in features(space.plans[p.plan], p.matrix):
-                model.predict(found.values)
+    def predict() -> np.ndarray:
+        rows = all_features()
+        return rows.total(model.predict(rows.values[:, None]))
 
     def generations() -> None:
         nonlocal populations

@@ -72,7 +72,7 @@ def compile(
     target: Target | None = None,
     name: str | None = None,
 ) -> Executable:
-    """An executable without any search: the best record in the `database`, else the default schedule, from the target's facts alone.
+    """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, or a `Workload`. Bind constants with
     `kernel.bind(B=b)` so that they are packed once instead of on every call.

@@ -66,8 +66,8 @@ def tune(
 ) -> Executable:
     """Searches for a fast program, and gives it.
 
-    `trials` counts candidates measured in this run; `seconds` ends it earlier. With a `database` file everything is stored and what is
-    there already is built upon. Without `on_progress` one line is printed per batch.
+    `trials` counts candidates measured in this run; `seconds` ends it earlier. With a `database` file everything is stored, and
+    what is there already is built upon. Without `on_progress` one line is printed per batch.
     """
     if trials < 0:
         raise UserError(f"trials is {trials}; give a whole number, 0 or more")

@@ -1,5 +1,6 @@
 """Features of candidates, the analytic prior, explanations: what the cost model and the search know of a program before it runs."""
 
+from tensorsmith.learn.batch import FeatureRows, extract_groups, extract_rows
 from tensorsmith.learn.explain import explain
 from tensorsmith.learn.features import FeatureMatrix, extract, extract_decisions
 from tensorsmith.learn.machine import Machine
@@ -11,10 +12,13 @@ __all__ = [
     "SCHEMA_VERSION",
     "Estimate",
     "FeatureMatrix",
+    "FeatureRows",
     "Machine",
     "estimate",
     "estimate_seconds",
     "explain",
     "extract",
     "extract_decisions",
+    "extract_groups",
+    "extract_rows",
 ]

@@ -32,7 +32,7 @@ from tensorsmith.learn.nest import (
     times,
     where,
 )
-from tensorsmith.program.ir import Program, ProgramBuffer
+from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
 from tensorsmith.space.analysis import flat_offset
 
@@ -40,36 +40,36 @@ PAGE = 4096
 
 
 @dataclass
-class _Dimension:
+class Dimension:
     """One dimension of a buffer as an access moves through it."""
 
     extent: Num
     coefficients: dict[str, Num]  # absolute, by loop
     loose: bool = False  # not affine: every step of a loop may touch another element
     spread: Num = 0.0  # between the least and the greatest offset of the loads
-    offsets: float = 1.0  # how many different ones
+    offsets: Num = 1.0  # how many different ones
 
 
 @dataclass
 class Access:
     """The store of a block (`write`), or its loads of one buffer."""
 
-    buffer: ProgramBuffer
+    name: str  # of the buffer
+    packed: bool  # in the order of the loops
     write: bool
     element: float  # bytes
-    dimensions: list[_Dimension]
+    dimensions: list[Dimension]
     flats: list[dict[str, Num]]  # per load: elements that a step of each loop moves it by, absolute
     gathered: Flag  # some position is not linear
     skipped: frozenset[str]  # loops in which it is not executed
     held: bool  # in registers
+    # the nearest other statement that uses the buffer: how many loops run around both (None without one), how many there are
+    shared: Num | None = None
+    partners: float = 0.0
     # by level, one more than there are levels; entry i is with the loops from i on running, those outside standing still
     elements: list[Num] = field(default_factory=list)
     lines: list[Num] = field(default_factory=list)
     moves: list[Flag] = field(default_factory=list)  # by level: whether a step of it changes the position
-
-    @property
-    def name(self) -> str:
-        return self.buffer.name
 
     def stride(self, loop: str) -> Num:
         """Elements between neighbouring steps of a loop."""
@@ -83,16 +83,12 @@ class Access:
         return 1.0 if level.name in self.skipped else level.count
 
 
-def accesses(program: Program, nested: Nested, held: frozenset[str], line: float) -> list[Access]:
+def accesses(program: Program, nested: Nested, block: Block, held: frozenset[str]) -> list[Access]:
     """The store, then the buffers that are read, those of which most is read first. `held` are buffers that stay in registers."""
-    block = nested.block
     reductions = frozenset(v.name for v in block.reduce)
-    found = [_store(program, nested, reductions, block.stage.name in held)]
+    found = [_store(program, block, reductions, block.stage.name in held)]
     for name, loads in _reads(block.stage, program.workload):
-        found.append(_read(program, nested, name, loads, name in held))
-    for access in found:
-        if not access.held:
-            _footprints(access, nested.levels, line)
+        found.append(_read(program, nested, block, name, loads, name in held))
     return found
 
 
@@ -118,32 +114,32 @@ def _reads(stage: Stage, workload: Workload) -> list[tuple[str, list[Load]]]:
     return sorted(groups.items(), key=lambda g: -max(map(touched, g[1])))
 
 
-def _store(program: Program, nested: Nested, skipped: frozenset[str], held: bool) -> Access:
-    block = nested.block
+def _store(program: Program, block: Block, skipped: frozenset[str], held: bool) -> Access:
     buffer = program.buffers[block.stage.name]
     element = float(dtype(buffer.dtype).bytes)
     if held:
-        return Access(buffer, True, element, [], [], False, skipped, True)
+        return Access(buffer.name, False, True, element, [], [], False, skipped, True)
     if buffer.packed is not None:
         forms = [Linear({name: 1}) for name in buffer.packed.writers]
         extents = [number(n) for n in buffer.packed.shape]
     else:
         forms = [block.axes[a.name].value - start for a, start in zip(block.stage.axes, buffer.origin)]
         extents = [number(n) for n in buffer.shape]
-    dimensions = [_Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
-    return Access(buffer, True, element, dimensions, [_flat(forms, extents)], False, skipped, False)
+    dimensions = [Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
+    packed = buffer.packed is not None
+    return Access(buffer.name, packed, True, element, dimensions, [_flat(forms, extents)], False, skipped, False)
 
 
-def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: bool) -> Access:
-    block, buffer = nested.block, program.buffers[name]
+def _read(program: Program, nested: Nested, block: Block, name: str, loads: list[Load], held: bool) -> Access:
+    buffer = program.buffers[name]
     element = float(dtype(buffer.dtype).bytes)
     if held:
-        return Access(buffer, False, element, [], [], False, frozenset(), True)
+        return Access(name, False, False, element, [], [], False, frozenset(), True)
     if buffer.packed is not None:
         forms = [Linear({v.name: 1}) for v in buffer.packed.loops]
         extents = [number(n) for n in buffer.packed.shape]
-        dimensions = [_Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
-        return Access(buffer, False, element, dimensions, [_flat(forms, extents)], False, frozenset(), False)
+        dimensions = [Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
+        return Access(name, True, False, element, dimensions, [_flat(forms, extents)], False, frozenset(), False)
     extents = [number(n) for n in buffer.shape]
     strides = _strides(extents)
     by_load: list[list[Linear | None]] = []
@@ -176,7 +172,7 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
         gathered = either(gathered, opposite(whole))
         flat: dict[str, Num] = {}
         for form_, index, stride in zip(forms_of, load.indices, strides):
-            loops = form_.terms if form_ is not None else _loops_of(nested, variables(index))
+            loops = form_.terms if form_ is not None else _loops_of(block, variables(index))
             for loop in loops:
                 flat[loop] = np.maximum(flat.get(loop, 0.0), stride)
         flats.append({n: where(whole, straight.get(n, 0.0), flat.get(n, 0.0)) for n in {**straight, **flat}})
@@ -185,10 +181,10 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
         column = [forms_of[d] for forms_of in by_load]
         known = [f for f in column if f is not None]
         if len(known) < len(column):
-            loops = {n for load in loads for n in _loops_of(nested, variables(load.indices[d]))}
-            dimensions.append(_Dimension(extent, dict.fromkeys(loops, 1.0), loose=True))
+            loops = {n for load in loads for n in _loops_of(block, variables(load.indices[d]))}
+            dimensions.append(Dimension(extent, dict.fromkeys(loops, 1.0), loose=True))
             continue
-        dimension = _Dimension(extent, _absolute(known[0]))
+        dimension = Dimension(extent, _absolute(known[0]))
         if len(known) > 1:
             for other in known[1:]:
                 for loop, coefficient in _absolute(other).items():
@@ -200,15 +196,15 @@ def _read(program: Program, nested: Nested, name: str, loads: list[Load], held: 
                 float(len({o for o in offsets if isinstance(o, float)})) if _all_floats(offsets) else float(len(offsets))
             )
         dimensions.append(dimension)
-    return Access(buffer, False, element, dimensions, flats, gathered, frozenset(), False)
+    return Access(name, False, False, element, dimensions, flats, gathered, frozenset(), False)
 
 
 def _all_floats(values: list[Num]) -> bool:
     return all(isinstance(v, float) for v in values)
 
 
-def _loops_of(nested: Nested, axes: set[str]) -> set[str]:
-    return {n for a in axes if a in nested.block.axes for n in nested.block.axes[a].value.terms}
+def _loops_of(block: Block, axes: set[str]) -> set[str]:
+    return {n for a in axes if a in block.axes for n in block.axes[a].value.terms}
 
 
 def _strides(extents: list[Num]) -> list[Num]:
@@ -233,7 +229,7 @@ def _flat(forms: list[Linear], extents: list[Num]) -> dict[str, Num]:
     return {n: magnitude(c) for n, c in total.items()}
 
 
-def _footprints(access: Access, levels: tuple[Level, ...], line: float) -> None:
+def footprints(access: Access, levels: tuple[Level, ...], line: float) -> None:
     """Distinct elements and cache lines that the loops from each level on touch."""
     dims = access.dimensions
     spans: list[Num] = [d.spread for d in dims]  # last minus first index
@@ -289,7 +285,7 @@ def _product(values: list[Num]) -> Num:
     return total
 
 
-def _lines(dims: list[_Dimension], boxes: list[Num], distinct: list[Num], reach: Num, element: float, line: float) -> Num:
+def _lines(dims: list[Dimension], boxes: list[Num], distinct: list[Num], reach: Num, element: float, line: float) -> Num:
     """Lines of a box: rows of neighbours, each as long as the box covers whole dimensions from the last one on."""
     run: Num = 1.0
     rows: Num = 1.0
@@ -324,23 +320,23 @@ class Reuse:
     count: Num
 
 
-def reuse(
-    access: Access, nested: Nested, touched: list[Num], inside: list[Num], shared: int | None, partners: int, between: Num
-) -> Reuse:
-    """The nearest reuse. `touched`: bytes of the statement by level; `inside`: steps of the loops from a level on; `shared`: how
-    many loops run around both this statement and its partner (None without one); `between`: bytes of all statements in those."""
+def reuse(access: Access, nested: Nested, touched: list[Num], inside: list[Num], between: Num) -> Reuse:
+    """The nearest reuse. `touched`: bytes of the statement by level; `inside`: steps of the loops from a level on; `between`: bytes
+    of all statements in the loops shared with the partner."""
     decided: Flag = False
     serial: Flag = False
     iterations: Num = 0.0
     distance: Num = 0.0
     count: Num = 0.0
     for j in range(len(nested.levels) - 1, -2, -1):
-        if shared is not None and j == shared - 1:
-            serial = opposite(decided)
-            iterations = where(serial, inside[shared], iterations)
-            distance = where(serial, between, distance)
-            count = where(serial, float(partners), count)
-            decided = True
+        met = access.shared is not None and flag(access.shared == j + 1)
+        if met is not False:
+            first = both(met, opposite(decided))
+            iterations = where(first, inside[j + 1], iterations)
+            distance = where(first, between, distance)
+            count = where(first, access.partners, count)
+            serial = either(serial, first)
+            decided = either(decided, met)
         if decided is True or j < 0:
             break
         level = nested.levels[j]

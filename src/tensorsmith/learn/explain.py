@@ -39,7 +39,7 @@ def _statement(
         lines.append(f"  {what:<10} {text}")
 
     tile = [x for x in s.nested.levels if x.kind in ("tile", "lanes") and _one(x.count) > 1]
-    shape = " x ".join(f"{_count(x.count)} {x.var.axis}{' (lanes)' if x.kind == 'lanes' else ''}" for x in tile) or "one value"
+    shape = " x ".join(f"{_count(x.count)} {x.axis}{' (lanes)' if x.kind == 'lanes' else ''}" for x in tile) or "one value"
     often = f"computed {_count(v('outer_runs'))} times, {_count(v('reduce_steps'))} steps each"
     say("tile", f"{shape}: {v('tile_vectors'):.0f} vectors, {often}")
     over = f", {v('registers_spilled'):.0f} spilled" if v("registers_spilled") else ""
@@ -56,7 +56,7 @@ def _statement(
         say("conflicts", f"{v('step_set_lines'):.0f} lines of a step in one L1 set of {target.l1_ways} ways")
     if v("step_pages") > 16:
         say("pages", f"{v('step_pages'):.0f} in a step")
-    for x, body in zip(s.nested.levels, s.bodies):
+    for x, body in zip(s.nested.levels, s.bodies[1:]):
         if x.kind in ("outer", "reduce") and _one(x.count) > 1:
             say("loop", f"{x.name} x {_count(x.count)}{_how(x)}: a step touches {_bytes(_one(body))}, {_fits(_one(body), target)}")
     say("traffic", ", ".join(f"{_bytes(v(f'into_{c}'))} into {c.upper()}" for c in ("l1", "l2", "l3")))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.learn.access import Access, accesses, loads_of, pages, reuse, same_set, stride_and_lines, traffic
+from tensorsmith.learn.access import Access, accesses, footprints, loads_of, pages, reuse, same_set, stride_and_lines, traffic
 from tensorsmith.learn.machine import DEFAULT, Machine
 from tensorsmith.learn.nest import (
     Array,
@@ -28,14 +28,12 @@ from tensorsmith.learn.nest import (
     both,
     either,
     flag,
-    linear_of,
     nested_blocks,
-    number,
     opposite,
     times,
     where,
 )
-from tensorsmith.learn.operations import KINDS, conditions, operations
+from tensorsmith.learn.operations import KINDS, operations
 from tensorsmith.learn.schema import CACHES, CURVE, FEATURES, INDEX, SCHEMA_VERSION, SLOTS
 from tensorsmith.program.ir import Program
 from tensorsmith.program.lower import lower_decisions
@@ -45,6 +43,7 @@ from tensorsmith.target import Target
 _MAX_LAID_OUT = 16  # the code generator leaves longer loops as loops
 _LOG2_E = np.float32(1 / np.log(2))
 _CHUNK = 256  # candidates turned at once
+_POSITIONS = frozenset(range(len(FEATURES)))
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ class Statement:
 
     nested: Nested
     accesses: list[Access]
-    bodies: list[Num]  # by level: bytes of the lines that one step of it touches, all statements in it together
+    # bytes of the lines that the whole program touches, then by level those that one step of it does, all statements in it together
+    bodies: list[Num] = field(default_factory=list)
     values: dict[str, Num] = field(default_factory=dict)
 
 
@@ -89,16 +89,28 @@ def extract(
     """
     size = n if n is not None else batch_size(program)
     statements = analyse(program, target, decisions, machine)
-    values = np.zeros((size, len(statements), len(FEATURES)), np.float32)
-    # filled feature by feature, then turned; rows must not lie a power of two apart, or they evict each other from the cache
-    columns = np.empty((len(FEATURES), size + 16), np.float32)[:, :size]
+    values = np.empty((size, len(statements), len(FEATURES)), np.float32)
+    memory = scratch(size)
     for b, statement in enumerate(statements):
-        columns.fill(0)
-        for name, value in statement.values.items():
-            _fill(columns[INDEX[name]], value, FEATURES[INDEX[name]].scaled)
-        for start in range(0, size, _CHUNK):
-            values[start : start + _CHUNK, b] = columns[:, start : start + _CHUNK].T
+        fill(values[:, b], statement, memory)
     return FeatureMatrix(values, tuple(s.nested.stage for s in statements))
+
+
+def scratch(size: int) -> Array:
+    """Memory for `fill`. Features must not lie a power of two apart, or they evict each other from the cache."""
+    return np.empty(len(FEATURES) * (size + 16), np.float32)
+
+
+def fill(rows: Array, statement: Statement, memory: Array) -> None:
+    """Writes the scaled features of a statement, a row for each candidate: feature by feature into memory, then turned."""
+    size = len(rows)
+    columns = memory[: len(FEATURES) * (size + 16)].reshape(len(FEATURES), size + 16)[:, :size]
+    for n in _POSITIONS - {INDEX[name] for name in statement.values}:
+        columns[n] = 0
+    for name, value in statement.values.items():
+        _fill(columns[INDEX[name]], value, FEATURES[INDEX[name]].scaled)
+    for start in range(0, size, _CHUNK):
+        rows[start : start + _CHUNK] = columns[:, start : start + _CHUNK].T
 
 
 def _fill(column: Array, value: Num, scaled: bool) -> None:
@@ -125,28 +137,50 @@ def analyse(
     program: Program, target: Target, decisions: Mapping[str, Integer] | None = None, machine: Machine = DEFAULT
 ) -> list[Statement]:
     """The unscaled features of every block, and what they were made from."""
+    statements = structure(program, decisions)
+    analysis = Analysis(target, machine)
+    for s in statements:
+        analysis.footprints(s)
+    bodies = analysis.bodies(statements)
+    for s in statements:
+        s.bodies = [bodies[""], *(bodies[level.name] for level in s.nested.levels)]
+        analysis.describe(s)
+    return statements
+
+
+def structure(program: Program, decisions: Mapping[str, Integer] | None = None) -> list[Statement]:
+    """Every block with its loops and accesses, before anything is worked out."""
     nests = nested_blocks(program, decisions)
-    return _Analysis(program, nests, target, machine).run()
+    held = frozenset(n.stage for n in nests if n.held)
+    by_stage = {n.stage: n for n in nests}
+    found = []
+    for n in nests:
+        assert n.block is not None
+        statement = Statement(n, accesses(program, n, n.block, held))
+        for access in statement.accesses:
+            users = program.workload.consumers[access.name] if access.write else (access.name,)
+            others = [by_stage[u] for u in users if u in by_stage]
+            if others:
+                access.shared = float(max(n.shared(o) for o in others))
+                access.partners = float(len(others))
+        found.append(statement)
+    return found
 
 
-class _Analysis:
-    def __init__(self, program: Program, nests: list[Nested], target: Target, machine: Machine) -> None:
-        self.program, self.nests, self.target, self.machine = program, nests, target, machine
+class Analysis:
+    """Works out the features of statements, step by step: `footprints` of all, their `bodies`, then `describe`."""
+
+    def __init__(self, target: Target, machine: Machine) -> None:
+        self.target, self.machine = target, machine
         self.line = float(target.line_bytes)
-        self.by_stage = {n.stage: n for n in nests}
-        self.held = frozenset(n.stage for n in nests if n.held)
         self.caches = np.array([[target.l1_bytes], [target.l2_bytes], [target.l3_bytes]], np.float64)
 
-    def run(self) -> list[Statement]:
-        statements = [Statement(n, accesses(self.program, n, self.held, self.line), []) for n in self.nests]
-        self.bodies = self._bodies(statements)
-        self.fits = {name: np.atleast_1d(size)[None] <= self.caches for name, size in self.bodies.items()}
-        for s in statements:
-            s.bodies = [self.bodies[level.name] for level in s.nested.levels]
-            self._describe(s)
-        return statements
+    def footprints(self, s: Statement) -> None:
+        for access in s.accesses:
+            if not access.held:
+                footprints(access, s.nested.levels, self.line)
 
-    def _bodies(self, statements: list[Statement]) -> dict[str, Num]:
+    def bodies(self, statements: list[Statement]) -> dict[str, Num]:
         """Bytes of the lines touched by one step of each loop, all statements together; "" is the whole program."""
         found: dict[str, dict[str, Num]] = {"": {}}
         for s in statements:
@@ -163,9 +197,10 @@ class _Analysis:
 
     # -- one statement ---------------------------------------------------------------------------------------------
 
-    def _describe(self, s: Statement) -> None:
+    def describe(self, s: Statement) -> None:
+        """The unscaled features of a statement, from its accesses and bodies."""
         nested = s.nested
-        counts = operations(nested.block.stage)
+        counts = operations(nested.body)
         arithmetic = sum(counts[f"{t}_{k}"] * (2 if k == "mad" else 1) for t in ("float", "int") for k in KINDS)
         runs = times(_product([x.trips for x in nested.around]), nested.exists)
         points = times(runs, _product([x.trips for x in nested.levels[nested.outer :]]))
@@ -190,13 +225,13 @@ class _Analysis:
 
     def _copies(self, nested: Nested) -> dict[str, Num]:
         """Steps of each reduction loop that are laid out in a row, as the code generator does it: innermost loops first."""
-        budget = number(nested.block.unroll)
+        budget = nested.unroll
         found: dict[str, Num] = {}
         for level in reversed([x for x in nested.levels if x.kind == "reduce"]):
             count = level.count
             copies = np.minimum(budget, count)
-            if level.laid_out:
-                copies = where(flag(count <= _MAX_LAID_OUT), count, copies)
+            if level.laid_out is not False:
+                copies = where(both(level.laid_out, flag(count <= _MAX_LAID_OUT)), count, copies)
             found[level.name] = copies
             budget = np.maximum(1.0, where(flag(budget >= count), np.floor(budget / count), 1.0))
         return found
@@ -209,8 +244,8 @@ class _Analysis:
                 laid_out.append((x, x.count))
             elif x.kind == "reduce":
                 laid_out.append((x, copies[x.name]))
-            elif x.laid_out:
-                laid_out.append((x, where(flag(x.count <= _MAX_LAID_OUT), x.count, 1.0)))
+            elif x.laid_out is not False:
+                laid_out.append((x, where(both(x.laid_out, flag(x.count <= _MAX_LAID_OUT)), x.count, 1.0)))
         parallel = [(x, where(x.parallel, x.count, 1.0)) for x in levels if x.parallel is not False]
         self._annotation(s, "vec", [(x, x.count) for x in levels if x.kind == "lanes"])
         self._annotation(s, "unroll", laid_out)
@@ -228,8 +263,8 @@ class _Analysis:
             total = total + as_number(several)
             product = times(product, length)
             last = where(several, length, last)
-            position = self._position(level)
-            at[position] = either(at.get(position, False), several)
+            for position, there in level.positions.items():
+                at[position] = either(at.get(position, False), both(several, there))
         some = flag(total > 0)
         mixed = flag(_sum([as_number(v) for v in at.values()]) > 1)
         s.values |= {f"{kind}_num": total, f"{kind}_prod": where(some, product, 0.0), f"{kind}_len": last}
@@ -237,28 +272,7 @@ class _Analysis:
         for position, there in at.items():
             s.values[f"{kind}_{position}"] = as_number(both(there, opposite(mixed)))
 
-    def _position(self, level: Level) -> str:
-        stage = self.program.workload.stage(level.var.stage)
-        axes = [a.name for a in (stage.reduce_axes if level.var.reduce else stage.axes) if a.extent > 1]
-        place = "middle"
-        if level.var.axis not in axes[:-1]:  # the last one, or one of extent 1, of which no loop has several steps
-            place = "inner"
-        elif level.var.axis == axes[0]:
-            place = "outer"
-        return f"{place}_{'reduce' if level.var.reduce else 'spatial'}"
-
     # -- accesses --------------------------------------------------------------------------------------------------
-
-    def _partner(self, s: Statement, access: Access) -> tuple[int | None, int]:
-        """(loops shared with the nearest other statement that uses the buffer, how many there are)."""
-        if not access.write:
-            producer = self.by_stage.get(access.name)
-            return (None, 0) if producer is None else (s.nested.shared(producer), 1)
-        readers = [self.by_stage[r] for r in self.program.workload.consumers[access.name] if r in self.by_stage]
-        return (max(s.nested.shared(r) for r in readers), len(readers)) if readers else (None, 0)
-
-    def _body_name(self, nested: Nested, shared: int) -> str:
-        return nested.levels[shared - 1].name if shared else ""
 
     def _accesses(self, s: Statement, points: Num) -> None:
         nested = s.nested
@@ -271,26 +285,25 @@ class _Analysis:
             stored.insert(0, times(stored[0], s.accesses[0].counted(level)))
         # an access that is not executed in the reduction loops runs once for all their steps
         once = points / _product([x.trips for x in levels if x.name in s.accesses[0].skipped])
-        again = flag(_product([number(v.count) for v in nested.block.outer_reduce]) > 1)
+        again = nested.again
         touched = self._touched(s)
-        fits = [self.fits[level.name] for level in levels]
+        whole, *fits = [self._fits(body) for body in s.bodies]
         for n, access in enumerate(s.accesses):
             slot = SLOTS[n] if n < len(SLOTS) else None
             if access.held:
                 if slot is not None:
                     s.values[f"{slot}_{'is_write' if access.write else 'is_read'}"] = 1.0
                 continue
-            shared, partners = self._partner(s, access)
-            warm = self.fits[""]
-            if shared is not None and not access.write:
-                warm = warm | self.fits[self._body_name(nested, shared)]
+            between = s.bodies[0] if access.shared is None else _entry(s.bodies, access.shared)
+            warm = whole
+            if access.shared is not None and not access.write:
+                warm = whole | self._fits(between)
             moved = traffic(access, nested, fits, warm) * self.line
             s.values |= {f"_{cache}_{access.name}_{n}": moved[c] for c, cache in enumerate(CACHES)}
             if slot is None:
                 continue
             executions = once if access.write else points * float(len(access.flats))
-            between = self.bodies[self._body_name(nested, shared or 0)]
-            near = reuse(access, nested, touched, stored if access.write else inside, shared, partners, between)
+            near = reuse(access, nested, touched, stored if access.write else inside, between)
             stride, lines = stride_and_lines(access, nested, executions, self.line)
             ways = {
                 "bytes": executions * access.element,
@@ -312,7 +325,7 @@ class _Analysis:
                 "reuse_bytes": near.bytes,
                 "reuse_count": near.count,
                 "stride": stride,
-                "packed": float(access.buffer.packed is not None),
+                "packed": float(access.packed),
                 "set_lines": same_set(access, nested.of_kind("tile"), self.line, self.target.l1_bytes / self.target.l1_ways),
                 **{f"into_{cache}": moved[c] for c, cache in enumerate(CACHES)},
             }
@@ -320,6 +333,10 @@ class _Analysis:
             if lane is not None and lane.name not in access.skipped:
                 found["lane_stride"] = where(lane.several, access.stride(lane.name), 0.0)
             s.values |= {f"{slot}_{name}": value for name, value in found.items()}
+
+    def _fits(self, size: Num) -> Array:
+        """Which of the caches something fits, shape (3, candidates) or (3, 1)."""
+        return np.atleast_1d(size)[None] <= self.caches
 
     # -- the rest --------------------------------------------------------------------------------------------------
 
@@ -353,37 +370,32 @@ class _Analysis:
 
     def _allocation(self, s: Statement, points: Num) -> None:
         nested = s.nested
-        buffer = self.program.buffers[nested.stage]
-        made = _product([x.trips for x in nested.levels[: nested.outside]])
-        elements: Num = 0.0
-        if not nested.held:
-            elements = _product([number(n) for n in (buffer.packed.shape if buffer.packed else buffer.shape)])
+        made = _product([where(flag(nested.outside > n), x.trips, 1.0) for n, x in enumerate(nested.around)])
         s.values |= {
-            "alloc_bytes": times(elements, float(dtype(buffer.dtype).bytes)),
-            "alloc_total": times(elements, made),
+            "alloc_bytes": times(nested.elements, s.accesses[0].element),
+            "alloc_total": times(nested.elements, made),
             "alloc_outer": made,
             "alloc_inner": points / made,
-            "alloc_local": float(buffer.kind == "local"),
+            "alloc_local": float(not nested.root),
             "alloc_held": float(nested.held),
         }
 
     def _tile(self, s: Statement, points: Num, runs: Num, counts: Mapping[str, float], copies: dict[str, Num]) -> None:
         nested, target = s.nested, self.target
-        block = nested.block
-        width = float(target.lanes(dtype(block.stage.dtype).bytes))
+        width = float(target.lanes(dtype(nested.body.dtype).bytes))
         lane = nested.lanes
         tile = nested.of_kind("tile")
         lanes: Num = 1.0 if lane is None else lane.count
         chunks: Num = 1.0 if lane is None else np.ceil(lanes / width)
         useful: Num = 1.0 / width
         if lane is not None:
-            length = number(block.axes[lane.var.axis].length)
+            length = lane.length
             whole = np.floor(length / lanes)
             useful = length / (width * np.maximum(1.0, whole * chunks + np.ceil((length - whole * lanes) / width)))
         unrolled = _product([x.count for x in tile])
         vectors = times(unrolled, chunks)
-        reduction = block.stage.reduction is not None
-        across = lane is not None and lane.var.reduce
+        reduction = nested.body.reduction is not None
+        across = lane is not None and lane.reduce
         each = sum(counts.values())
         # loads and registers
         kinds: list[Num] = [0.0, 0.0, 0.0, 0.0]
@@ -413,7 +425,8 @@ class _Analysis:
         useful_points, variants = self._partial(nested)
         pipes = self.machine.fma_latency * self.machine.fma_per_cycle
         laid_out = _product(list(copies.values()))
-        outer_laid = _product([where(flag(x.count <= _MAX_LAID_OUT), x.count, 1.0) for x in nested.around if x.laid_out])
+        around = [x for x in nested.around if x.laid_out is not False]
+        outer_laid = _product([where(both(x.laid_out, flag(x.count <= _MAX_LAID_OUT)), x.count, 1.0) for x in around])
         s.values |= {
             "unroll_steps": laid_out if reduction else 0.0,
             "tile_values": times(unrolled, lanes),
@@ -447,7 +460,7 @@ class _Analysis:
         for level in nested.of_kind("tile", "lanes"):
             if level.several is False:
                 continue
-            length = number(nested.block.axes[level.var.axis].length)
+            length = level.length
             covered = np.ceil(length / level.count) * level.count
             useful = times(useful, length / np.maximum(1.0, covered))
             variants = times(variants, where(flag(covered > length), 2.0, 1.0))
@@ -456,15 +469,14 @@ class _Analysis:
     def _masks(self, s: Statement) -> None:
         nested = s.nested
         found: dict[str, Num] = {"lanes": 0.0, "tile": 0.0, "reduce": 0.0}
-        for fact in conditions(nested.block.stage):
-            form = linear_of(fact.terms, fact.offset, nested.block)
+        for form in nested.masks:
             inner: Flag = False  # it differs already at a kind of loop further inside
             for kind in found:
                 here: Flag = False
                 for level in nested.of_kind(kind):
-                    coefficient = form.terms.get(level.name)
+                    coefficient = form.get(level.name)
                     if coefficient is not None:
-                        here = either(here, both(level.several, flag(number(coefficient) != 0)))
+                        here = either(here, both(level.several, flag(coefficient != 0)))
                 found[kind] = found[kind] + as_number(both(here, opposite(inner)))
                 inner = either(inner, here)
         s.values |= {f"masks_{kind}": value for kind, value in found.items()}
@@ -480,7 +492,7 @@ class _Analysis:
         reductions = len(nested.of_kind("reduce"))
         tile_bytes = times(_sum([a.lines[nested.outer] for _, a in live]), self.line)
         step_bytes = times(_sum([a.lines[nested.outer + reductions] for _, a in live]), self.line)
-        everything = self.bodies[""]
+        everything = s.bodies[0]
         rows, with_reduce = nested.of_kind("tile"), nested.of_kind("reduce", "tile")
         way = target.l1_bytes / target.l1_ways
         step_sets: Num = 0.0
@@ -525,13 +537,24 @@ class _Analysis:
     def _target(self, s: Statement) -> None:
         t = self.target
         s.values |= {
-            "target_lanes": float(t.lanes(dtype(s.nested.block.stage.dtype).bytes)),
+            "target_lanes": float(t.lanes(dtype(s.nested.body.dtype).bytes)),
             "target_registers": float(t.vector_registers),
             "target_l1": float(t.l1_bytes),
             "target_l2": float(t.l2_bytes),
             "target_l3": float(t.l3_bytes),
             "target_cores": float(t.cores),
         }
+
+
+def _entry(values: list[Num], index: Num) -> Num:
+    """The entry at an index, which may differ between candidates."""
+    if isinstance(index, float):
+        return values[int(index)]
+    every = np.unique(index)
+    found = values[int(every[0])]
+    for n in every[1:]:
+        found = np.where(index == n, values[int(n)], found)
+    return found
 
 
 def _sum(values: Sequence[Num]) -> Num:

@@ -15,6 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensorsmith.lang.affine import affine
+from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.learn.operations import conditions
+from tensorsmith.learn.symbol import Symbol
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.linear import Num as Integer
@@ -22,15 +25,20 @@ from tensorsmith.program.linear import Num as Integer
 Array = np.ndarray[Any, np.dtype[Any]]
 Num: TypeAlias = float | Array  # a float, or one per candidate
 Flag: TypeAlias = bool | Array  # a bool, or one per candidate
+_MANY: tuple[Any, ...] = (np.ndarray, Symbol)  # symbols stand in for arrays when a structure is looked at without its numbers
 
 
 def number(value: Integer | float) -> Num:
     """An integer or an array of them as float64."""
-    return value.astype(np.float64) if isinstance(value, np.ndarray) else float(value)
+    if isinstance(value, _MANY):
+        found: Num = value.astype(np.float64)
+        return found
+    return float(value)
 
 
 def magnitude(a: Num) -> Num:
-    return np.abs(a) if isinstance(a, np.ndarray) else abs(a)
+    found: Any = abs(a)
+    return found
 
 
 def times(a: Num, b: Num) -> Num:
@@ -71,7 +79,8 @@ def opposite(a: Flag) -> Flag:
 
 def flag(value: Any) -> Flag:
     """A comparison's result: a Python bool or an array."""
-    return value if isinstance(value, np.ndarray) and value.ndim else bool(value)
+    found: Flag = value if isinstance(value, _MANY) and value.ndim else bool(value)
+    return found
 
 
 def as_number(a: Flag) -> Num:
@@ -82,34 +91,40 @@ def as_number(a: Flag) -> Num:
 class Level:
     """One loop around or in a block."""
 
-    var: LoopVar
+    name: str
+    stage: str
+    axis: str
     kind: str  # "outer", "reduce", "tile" or "lanes"
+    reduce: bool  # over an axis of a reduction
     count: Num
     several: Flag  # more than one step: a loop of one step is as good as absent
     trips: Num  # average steps: the last pass over a region that the tiles do not divide is shorter
+    length: Num  # of the region that the loop's nest computes, along its axis
+    positions: Mapping[str, Flag]  # of its axis among those of its stage: "inner_spatial", ...
     parallel: Flag = False
-    laid_out: bool = False  # written step by step
-
-    @property
-    def name(self) -> str:
-        return self.var.name
+    laid_out: Flag = False  # written step by step
 
 
 @dataclass(frozen=True)
 class Nested:
     """A block with its loops."""
 
-    block: Block
+    body: Stage  # what it computes
     levels: tuple[Level, ...]
     outer: int  # how many of the levels are around the block
-    outside: int  # how many of those belong to other stages: the block's buffer is made inside them
+    outside: Num  # how many of those belong to other stages: the block's buffer is made inside them
     root: bool
     held: bool  # the results stay in registers until the reader, on whose tile they are computed, has used them
     exists: Num  # share of the region that is inside the tensor
+    elements: Num  # of the result's buffer, as it is allocated
+    unroll: Num  # steps of the innermost reduction laid out in a row
+    again: Flag  # reduction loops of several steps run around the block: results are stored and read back
+    masks: tuple[Mapping[str, Num], ...]  # for every affine condition of the body, how it changes with the loops
+    block: Block | None = None  # in the program; None where several structures are seen as one
 
     @functools.cached_property
     def stage(self) -> str:
-        return self.block.stage.name
+        return self.body.name
 
     @functools.cached_property
     def around(self) -> tuple[Level, ...]:
@@ -152,36 +167,82 @@ def _visit(
     reader: Block | None,
 ) -> None:
     if isinstance(node, Loop):
-        level = _outer_level(node, len(around), degree, fused)
+        level = _outer_level(program.workload, node, len(around), degree, fused)
         fused = fused and len(node.body) == 1
         for inner in node.body:
             _visit(program, inner, (*around, level), degree, fused, found, None)
         return
     for inner in node.before:
         _visit(program, inner, around, degree, False, found, node)
-    own = [_level(node, v, "reduce") for v in node.reduce if v.name != node.vector]
-    own += [_level(node, v, "tile") for v in node.tile if v.name != node.vector]
+    workload = program.workload
+    own = [_level(workload, node, v, "reduce") for v in node.reduce if v.name != node.vector]
+    own += [_level(workload, node, v, "tile") for v in node.tile if v.name != node.vector]
     if node.vector is not None:
-        own.append(_level(node, node.loop(node.vector), "lanes"))
-    outside = sum(x.var.stage != node.stage.name for x in around)
+        own.append(_level(workload, node, node.loop(node.vector), "lanes"))
+    outside = sum(x.stage != node.stage.name for x in around)
     held = reader is not None and _stays_in_registers(program, node, reader)
     exists = _exists(node, {x.name: x for x in around})
-    root = program.buffers[node.stage.name].kind != "local"
-    found.append(Nested(node, (*around, *own), len(around), outside, root, held, exists))
+    buffer = program.buffers[node.stage.name]
+    elements: Num = 0.0 if held else _product([number(n) for n in (buffer.packed.shape if buffer.packed else buffer.shape)])
+    again = flag(_product([number(v.count) for v in node.outer_reduce]) > 1)
+    masks = tuple(
+        {n: number(c) for n, c in linear_of(fact.terms, fact.offset, node).terms.items()} for fact in conditions(node.stage)
+    )
+    root = buffer.kind != "local"
+    found.append(
+        Nested(
+            node.stage,
+            (*around, *own),
+            len(around),
+            float(outside),
+            root,
+            held,
+            exists,
+            elements,
+            number(node.unroll),
+            again,
+            masks,
+            node,
+        )
+    )
 
 
-def _outer_level(loop: Loop, depth: int, degree: Integer | None, fused: bool) -> Level:
+def _product(values: list[Num]) -> Num:
+    total: Num = 1.0
+    for v in values:
+        total = times(total, v)
+    return total
+
+
+def _position(workload: Workload, var: LoopVar) -> str:
+    """Where the axis of a loop stands among those of its stage, axes of extent 1 aside."""
+    stage = workload.stage(var.stage)
+    axes = [a.name for a in (stage.reduce_axes if var.reduce else stage.axes) if a.extent > 1]
+    place = "middle"
+    if var.axis not in axes[:-1]:  # the last one, or one of extent 1, of which no loop has several steps
+        place = "inner"
+    elif var.axis == axes[0]:
+        place = "outer"
+    return f"{place}_{'reduce' if var.reduce else 'spatial'}"
+
+
+def _outer_level(workload: Workload, loop: Loop, depth: int, degree: Integer | None, fused: bool) -> Level:
     parallel: Flag = fused and loop.parallel
     if parallel and degree is not None:
-        parallel = flag(depth < np.asarray(degree)) if isinstance(degree, np.ndarray) else depth < int(degree)
-    count = number(loop.var.count)
-    return Level(loop.var, "outer", count, flag(count > 1), _trips(loop.var, loop.binding, count), parallel, loop.unrolled)
+        parallel = flag(degree > depth) if isinstance(degree, _MANY) else depth < int(degree)
+    return _bare_level(workload, loop.var, "outer", loop.binding, parallel, loop.unrolled)
 
 
-def _level(block: Block, var: LoopVar, kind: str) -> Level:
+def _level(workload: Workload, block: Block, var: LoopVar, kind: str) -> Level:
+    return _bare_level(workload, var, kind, block.axes[var.axis], False, var.name in block.laid_out)
+
+
+def _bare_level(workload: Workload, var: LoopVar, kind: str, binding: AxisBinding, parallel: Flag, laid_out: bool) -> Level:
     count = number(var.count)
-    trips = _trips(var, block.axes[var.axis], count)
-    return Level(var, kind, count, flag(count > 1), trips, laid_out=var.name in block.laid_out)
+    trips, length = _trips(var, binding, count), number(binding.length)
+    position: dict[str, Flag] = {_position(workload, var): True}
+    several = flag(count > 1)
+    return Level(var.name, var.stage, var.axis, kind, var.reduce, count, several, trips, length, position, parallel, laid_out)
 
 
 def _trips(var: LoopVar, binding: AxisBinding, count: Num) -> Num:

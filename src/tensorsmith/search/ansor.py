@@ -3,10 +3,10 @@
     ask(n)      candidates worth measuring, never one that was measured or asked for before
     tell(...)   what they took
 
-The first candidates are the default schedule, hardware-aligned seeds, what is known of similar workloads, and the samples that the analytic
-prior likes best. Then a population of samples and of children of the best measured rows evolves for some generations under the learned
-model; the best are proposed, few of each structure, with some random ones among them. `finish` proposes the neighbours of the best
-candidates, one hole changed at a time (coordinate descent).
+The first candidates are the default schedule, what is known of similar workloads, and the samples that the analytic prior
+likes best. Then a population of samples and of children of the best measured rows evolves for some generations under the
+learned model; the best are proposed, not too many of one structure, with some random ones among them. `finish` proposes the
+neighbours of the best candidates, one hole changed at a time (coordinate descent).
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.learn.batch import extract_rows
 from tensorsmith.learn.features import FeatureMatrix, extract_decisions
 from tensorsmith.learn.model import ModelSettings, Samples, TreeModel
 from tensorsmith.learn.prior import estimate_seconds
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.default import default_candidate
+from tensorsmith.space.domains import repair
 from tensorsmith.space.evolve import offspring
 from tensorsmith.space.population import Plan, Population, Space, unique
 from tensorsmith.space.sampling import Sampling, sample
@@ -29,6 +31,9 @@ from tensorsmith.space.sketch import Candidate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[int, bytes]  # sketch and row
+
+
+MODEL = ModelSettings()
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Settings:
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
     warm: int = 12  # measured programs from which on the learned model is believed
-    model: ModelSettings = ModelSettings()
+    model: ModelSettings = MODEL
 
 
 SETTINGS = Settings()
@@ -87,8 +92,9 @@ class AnsorPolicy:
             plan, row = found
             key = _key(plan, row)
             self.seen.add(key)
-            (matrix,) = self._features(self.space.plans[plan], row[None])
-            rows, score = matrix[1].values[0], float(self._prior(matrix[1])[0])
+            (group,) = self.space.plans[plan].groups(row[None])
+            matrix = extract_decisions(group.sketch, group.decisions, self.space.target)
+            rows, score = matrix.values[0], float(self._prior(matrix)[0])
             self.told[key] = (rows, score, trial.seconds if trial.ok else None)
         self._stale = True
 
@@ -119,7 +125,7 @@ class AnsorPolicy:
 
     def _evolved(self, count: int) -> list[tuple[int, Array]]:
         drawn = sample(self.space, self.settings.population, self.rng, Sampling(structures=self.settings.structures))
-        random = int(round(count * self.settings.random)) if self.told else 0
+        random = round(count * self.settings.random) if self.told else 0
         populations = drawn
         for _ in range(self.settings.generations):
             populations = self._next_generation(populations)
@@ -176,8 +182,6 @@ class AnsorPolicy:
 
     def _neighbours(self, plan: Plan, row: Array) -> Array:
         """Rows that differ from one in a single hole."""
-        from tensorsmith.space.domains import repair
-
         rows = []
         for n, (low, high) in enumerate(zip(plan.low, plan.high)):
             value = int(row[n])
@@ -190,18 +194,18 @@ class AnsorPolicy:
 
     # -- scores ----------------------------------------------------------------------------------------------------
 
-    def _features(self, plan: Plan, matrix: Array) -> list[tuple[Array, FeatureMatrix]]:
-        return [(g.rows, extract_decisions(g.sketch, g.decisions, self.space.target)) for g in plan.groups(matrix)]
-
     def _prior(self, found: FeatureMatrix) -> Array:
         return -np.log2(np.maximum(estimate_seconds(found, self.space.target), 1e-12))
 
     def _scores(self, population: Population) -> Array:
         self._learn()
+        groups = self.space.plans[population.plan].groups(population.matrix)
+        rows = extract_rows([(g.sketch, g.decisions) for g in groups], self.space.target)
+        found = np.concatenate([self._prior(matrix) for matrix in rows.matrices()])
+        if self.model.booster is not None:
+            found = found + rows.total(self.model.predict(rows.values[:, None]))
         scores = np.empty(len(population))
-        for rows, found in self._features(self.space.plans[population.plan], population.matrix):
-            base = self._prior(found)
-            scores[rows] = base if self.model.booster is None else self.model.predict(found.values, base)
+        scores[np.concatenate([g.rows for g in groups])] = found
         return scores
 
     def _learn(self) -> None:

@@ -31,7 +31,7 @@ class Mutation:
     parallel: float = 0.06
     structure: float = 0.12
     more: float = 0.3  # the chance of one more change, again and again, up to four
-    new_structures: int = 16
+    new_structures: int = 4
     limits: Limits = LIMITS
 
 
@@ -172,7 +172,7 @@ def nodes(plan: Plan) -> Array:
 
 
 def crossover(
-    plan: Plan, a: Matrix, b: Matrix, rng: np.random.Generator, new_structures: int = 16, limits: Limits = LIMITS
+    plan: Plan, a: Matrix, b: Matrix, rng: np.random.Generator, new_structures: int = 4, limits: Limits = LIMITS
 ) -> Matrix:
     """A child of each pair of rows: every node from one parent or the other."""
     return repair(plan, _crossed(plan, a, b, rng, new_structures), limits)

@@ -29,7 +29,7 @@ class Sampling:
     """How to draw rows."""
 
     kind: str = "target"  # or "uniform"
-    structures: int = 64  # different structures drawn per sketch: features are computed structure by structure
+    structures: int = 16  # different structures drawn per sketch: features are computed structure by structure
     limits: Limits = LIMITS
 
 

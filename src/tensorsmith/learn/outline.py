@@ -1,0 +1,232 @@
+"""A structure's statements with their numbers taken out, so that statements of many structures can be worked out as one.
+
+Loops around a block are numbered from the block outwards (-1 is the innermost), those in it from 0. An `Outline` is what is left
+that cannot be a number: what is computed, the kinds of loops in the block, which accesses there are. All else is in *slots*: steps
+of loop -2, elements that it moves the second access by, ... A structure that lacks a slot has a number in it that means so: a
+loop of one step is as good as none, wherever it is.
+
+    for i: for j: block(k, lanes j)      outline (sum of products; reduce, lanes; store, read, read)
+    for j: for i: block(k, lanes j)      the same outline; loops -1 and -2 have changed their numbers
+    for j: block(k, lanes j)             the same outline; loop -2 has one step
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.lang.workload import Stage
+from tensorsmith.learn.access import Access, Dimension
+from tensorsmith.learn.features import Statement, structure
+from tensorsmith.learn.nest import Array, Flag, Level, Nested, Num, flag
+from tensorsmith.learn.symbol import Graph, Symbol
+from tensorsmith.program.lower import lower_decisions
+from tensorsmith.space.sketch import Sketch
+
+Slot = tuple[Any, ...]
+_MOST = 20_000  # structures that are remembered; then all are forgotten
+
+
+@dataclass(frozen=True)
+class _AccessOutline:
+    write: bool
+    packed: bool
+    element: float
+    held: bool
+    loose: tuple[bool, ...]  # by dimension
+    flats: int
+    partners: float
+    alone: bool  # no other statement uses the buffer
+    skipped: frozenset[int]
+
+
+@dataclass(eq=False)
+class Outline:
+    """What statements have in common that are worked out as one, and a column for each of their slots."""
+
+    body: Stage
+    inner: tuple[tuple[str, bool, str], ...]  # loops in the block: kind, whether over a reduction, position
+    root: bool
+    held: bool
+    masks: int
+    accesses: tuple[_AccessOutline, ...]
+    columns: dict[Slot, int] = field(default_factory=dict)
+    absent: list[int] = field(default_factory=list)  # by column: the node of a structure without the slot
+
+    def statement(self, numbers: list[Num], outer: int) -> Statement:
+        """The statement with a number in every column and `outer` loops around the block."""
+
+        def get(*slot: Any) -> Num:
+            return numbers[self.columns[slot]]
+
+        def truth(*slot: Any) -> Flag:
+            if slot not in self.columns:
+                return False
+            value = numbers[self.columns[slot]]
+            return value > 0.5 if isinstance(value, np.ndarray) else bool(value)
+
+        loops: dict[tuple[Any, ...], dict[str, Num]] = {}  # coefficients by what they are of
+        spots: dict[int, dict[str, Flag]] = {}
+        for slot in self.columns:
+            if slot[0] in ("moves", "flat", "mask"):
+                coefficient = get(*slot)
+                if not isinstance(coefficient, float) or coefficient:  # else no statement at hand has it
+                    loops.setdefault(slot[:-1], {})[str(slot[-1])] = coefficient
+            elif slot[0] == "at":
+                spots.setdefault(slot[1], {})[slot[2]] = truth(*slot)
+        levels = []
+        for n in range(-outer, len(self.inner)):
+            kind, reduce, position = self.inner[n] if n >= 0 else ("outer", False, "")
+            count = get("count", n)
+            length = get("length", n) if n >= 0 else 0.0
+            at = {position: True} if n >= 0 else spots[n]
+            several = flag(count > 1)
+            parallel, laid_out = truth("parallel", n), truth("laid_out", n)
+            levels.append(Level(str(n), "", "", kind, reduce, count, several, get("trips", n), length, at, parallel, laid_out))
+        nested = Nested(
+            self.body,
+            tuple(levels),
+            outer,
+            get("outside") + outer,
+            self.root,
+            self.held,
+            get("exists"),
+            get("elements"),
+            get("unroll"),
+            truth("again"),
+            tuple(loops.get(("mask", n), {}) for n in range(self.masks)),
+        )
+        accesses = []
+        for a, x in enumerate(self.accesses):
+            dimensions = [
+                Dimension(get("extent", a, d), loops.get(("moves", a, d), {}), loose, get("spread", a, d), get("offsets", a, d))
+                for d, loose in enumerate(x.loose)
+            ]
+            flats = [loops.get(("flat", a, f), {}) for f in range(x.flats)]
+            skipped = frozenset(map(str, x.skipped))
+            shared = None if x.alone else get("shared", a) + outer
+            gathered = truth("gathered", a)
+            access = Access(str(a), x.packed, x.write, x.element, dimensions, flats, gathered, skipped, x.held, shared, x.partners)
+            accesses.append(access)
+        return Statement(nested, accesses)
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """A statement of a structure: its outline, the nodes of its slots, and where it is in the program."""
+
+    outline: Outline
+    nodes: Array  # by column
+    path: tuple[int, ...]  # numbers of the loops around it in the structure, after 0 for the whole program
+    buffers: tuple[int, ...]  # numbers of the buffers that it touches in memory
+
+
+@dataclass(frozen=True)
+class Structure:
+    """All statements of a structure."""
+
+    sketch: Sketch
+    blocks: tuple[str, ...]
+    statements: tuple[Outlined, ...]
+
+
+class Outlines:
+    """Remembers structures; finding the outline of a new one costs a lowering."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.graph = Graph()
+        self._structures: dict[int, Structure] = {}  # by identity: a population's sketches are shared, and slow to compare
+        self._outlines: dict[Any, Outline] = {}
+
+    def make_room(self, count: int) -> None:
+        if len(self._structures) + count > _MOST:
+            self.forget()
+
+    def of(self, sketch: Sketch) -> Structure:
+        found = self._structures.get(id(sketch))
+        if found is None:
+            found = self._structures[id(sketch)] = self._trace(sketch)
+        return found
+
+    def _trace(self, sketch: Sketch) -> Structure:
+        holes: dict[str, Any] = {h: self.graph.hole(h) for h in sketch.holes}
+        statements = structure(lower_decisions(sketch, holes), holes)
+        loops: dict[str, int] = {}
+        buffers: dict[str, int] = {}
+        outlined = tuple(self._outline(s, loops, buffers) for s in statements)
+        return Structure(sketch, tuple(s.nested.stage for s in statements), outlined)
+
+    def _outline(self, s: Statement, loops: dict[str, int], buffers: dict[str, int]) -> Outlined:
+        nested = s.nested
+        slots: dict[Slot, Any] = {
+            ("outside",): nested.outside - nested.outer,
+            ("exists",): nested.exists,
+            ("elements",): nested.elements,
+            ("unroll",): nested.unroll,
+            ("again",): nested.again,
+        }
+        place = {level.name: n - nested.outer for n, level in enumerate(nested.levels)}
+        for level in nested.levels:
+            n = place[level.name]
+            slots[("count", n)], slots[("trips", n)] = level.count, level.trips
+            slots[("laid_out", n)] = level.laid_out
+            if n < 0:
+                slots[("parallel", n)] = level.parallel
+                slots |= {("at", n, position): True for position in level.positions}
+            else:
+                slots[("length", n)] = level.length
+        for k, mask in enumerate(nested.masks):
+            slots |= {("mask", k, place[loop]): c for loop, c in mask.items() if loop in place}
+        for a, access in enumerate(s.accesses):
+            if access.shared is not None:
+                slots[("shared", a)] = access.shared - nested.outer
+            slots[("gathered", a)] = access.gathered
+            for d, dim in enumerate(access.dimensions):
+                slots |= {("extent", a, d): dim.extent, ("spread", a, d): dim.spread, ("offsets", a, d): dim.offsets}
+                slots |= {("moves", a, d, place[loop]): c for loop, c in dim.coefficients.items() if loop in place}
+            for f, flat in enumerate(access.flats):
+                slots |= {("flat", a, f, place[loop]): c for loop, c in flat.items() if loop in place}
+        outline = self._find(s, place)
+        for slot in slots:
+            if slot not in outline.columns:
+                outline.columns[slot] = len(outline.columns)
+                outline.absent.append(self.graph.constant(_absent(slot)))
+        nodes = list(outline.absent)
+        for slot, value in slots.items():
+            nodes[outline.columns[slot]] = self._node(value)
+        path = (0, *(loops.setdefault(level.name, len(loops) + 1) for level in nested.around))
+        live = tuple(buffers.setdefault(x.name, len(buffers)) for x in s.accesses if not x.held)
+        return Outlined(outline, np.array(nodes), path, live)
+
+    def _node(self, value: Any) -> int:
+        return value.node if isinstance(value, Symbol) else self.graph.constant(float(value))
+
+    def _find(self, s: Statement, place: dict[str, int]) -> Outline:
+        nested = s.nested
+        inner = tuple((x.kind, x.reduce, next(iter(x.positions))) for x in nested.levels[nested.outer :])
+        accesses = tuple(
+            _AccessOutline(
+                x.write,
+                x.packed,
+                x.element,
+                x.held,
+                tuple(d.loose for d in x.dimensions),
+                len(x.flats),
+                x.partners,
+                x.shared is None,
+                frozenset(place[n] for n in x.skipped if n in place),
+            )
+            for x in s.accesses
+        )
+        parts = (nested.body, inner, nested.root, nested.held, len(nested.masks), accesses)
+        return self._outlines.setdefault(parts, Outline(*parts))
+
+
+def _absent(slot: Slot) -> float:
+    """The number that means that there is no such loop."""
+    return 1.0 if slot[0] in ("count", "trips") else 0.0

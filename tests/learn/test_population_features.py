@@ -1,0 +1,100 @@
+"""Features of a population, whose statements are worked out together, are those of every group alone."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from tests.learn.machines import target
+from tests.learn.test_batched_features import STRUCTURES, random_batch
+from tests.property.schedules import random_candidate
+
+from tensorsmith.learn import batch
+from tensorsmith.learn.batch import Batch, extract_groups, extract_rows
+from tensorsmith.learn.features import FeatureMatrix, extract_decisions
+from tensorsmith.learn.outline import Outlines
+from tensorsmith.learn.schema import NAMES
+from tensorsmith.learn.symbol import Graph
+from tensorsmith.ops import catalogue
+from tensorsmith.space.population import Space
+from tensorsmith.space.sampling import sample
+
+TARGET = target(vector_bytes=32, registers=16)
+
+
+def assert_equal(alone: FeatureMatrix, together: FeatureMatrix) -> None:
+    assert alone.blocks == together.blocks and alone.values.shape == together.values.shape
+    wrong = np.argwhere(~np.isclose(alone.values, together.values, rtol=1e-6, atol=1e-6))
+    shown = [(alone.blocks[b], NAMES[f], float(alone.values[n, b, f]), float(together.values[n, b, f])) for n, b, f in wrong[:5]]
+    assert not shown, f"(block, feature, alone, in the population): {shown}"
+
+
+def population(case: str, size: int, seed: int = 0) -> list[Batch]:
+    space = Space(catalogue.get(case).workload(), TARGET)
+    found = sample(space, size, np.random.default_rng(seed))
+    return [(g.sketch, g.decisions) for p in found for g in space.plans[p.plan].groups(p.matrix)]
+
+
+@pytest.mark.parametrize("case", ["ConvLayer-2-b1", "GMM-3-b1", "TBS-1-b1", "DEP-1-b1", "T2D-1-b1", "NRM-1-b1", "CAP-1-b1"])
+def test_a_population_is_its_groups(case: str) -> None:
+    groups = population(case, 96)
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+        assert_equal(extract_decisions(sketch, decisions, TARGET), together)
+
+
+@pytest.mark.parametrize("case", sorted(catalogue.small()))
+def test_random_structures_together(case: str) -> None:
+    rng = Random(case)
+    groups: list[Batch] = []
+    for _ in range(6):
+        sketch = random_candidate(catalogue.get(case).workload(), rng).sketch
+        groups.append((sketch, random_batch(sketch, rng, rng.randint(1, 4))[1]))
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+        assert_equal(extract_decisions(sketch, decisions, TARGET), together)
+
+
+def test_different_workloads_together() -> None:
+    rng = Random(0)
+    groups: list[Batch] = [(sketch, random_batch(sketch, rng, 5)[1]) for sketch in STRUCTURES.values()]
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+        assert_equal(extract_decisions(sketch, decisions, TARGET), together)
+
+
+def test_one_candidate_with_plain_numbers() -> None:
+    sketch = STRUCTURES["layer, padded first"]
+    rows, _ = random_batch(sketch, Random(1), 1)
+    (together,) = extract_groups([(sketch, rows[0])], TARGET)
+    assert_equal(extract_decisions(sketch, rows[0], TARGET), together)
+
+
+def test_what_was_seen_before_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = population("ConvLayer-2-b1", 64)
+    extract_groups(groups[::2], TARGET)
+    some = extract_groups(groups, TARGET)
+    monkeypatch.setattr(batch, "_outlines", Outlines())
+    for a, b in zip(some, extract_groups(groups, TARGET)):
+        assert_equal(a, b)
+
+
+def test_totals_are_over_the_statements_of_a_candidate() -> None:
+    groups = population("ConvLayer-2-b1", 64)
+    rows = extract_rows(groups, TARGET)
+    sums = rows.total(rows.values.sum(axis=1, dtype=np.float64))
+    expected = np.concatenate([m.values.sum(axis=(1, 2), dtype=np.float64) for m in rows.matrices()])
+    assert sums == pytest.approx(expected)
+
+
+def test_no_group_at_all() -> None:
+    assert extract_groups([], TARGET) == []
+
+
+def test_a_symbol_has_the_value_of_its_expression() -> None:
+    graph = Graph()
+    a, b = graph.hole("a"), graph.hole("b")
+    e = np.where((a > 3) & ~(b == 2), np.minimum(-(-a // b), 7), abs(2 - a) / b)
+    assert e.node == np.where((a > 3) & ~(b == 2), np.minimum(-(-a // b), 7), abs(2 - a) / b).node
+    values = {"a": np.array([1.0, 5.0, 100.0, 9.0]), "b": np.array([1.0, 2.0, 3.0, 4.0])}
+    assert graph.evaluate([e.node], values)[e.node].tolist() == [1.0, 1.5, 7.0, 3.0]
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(a > b)
