@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from tensorsmith.codegen.arith import Arithmetic
 from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
-from tensorsmith.codegen.tile import MAX_LAID_OUT, Remainders, Remaining, TileEmitter
+from tensorsmith.codegen.remaining import Remainders, Remaining
+from tensorsmith.codegen.shape import MAX_LAID_OUT
+from tensorsmith.codegen.tile import TileEmitter
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage

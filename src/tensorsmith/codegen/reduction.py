@@ -1,0 +1,398 @@
+"""The reduction loops of a register tile, every result in a register all the while.
+
+State goes in and comes out of each loop and branch as SSA values. Conditions under which a step contributes nothing (padding)
+are tested as far outside as they are known, so that whole loops are skipped and tiles away from the border run without a test.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tensorsmith.codegen.body import Bound, Lanes, affine_facts, axis_form, form_key
+from tensorsmith.codegen.irtext import Value, const, i64, storage_type
+from tensorsmith.codegen.remaining import MAX_SIZES, Remainders, Remaining
+from tensorsmith.codegen.shape import MAX_LAID_OUT, Key, Shape
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.affine import Affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Binary, Const, Expr, Select
+from tensorsmith.lang.workload import Stage
+from tensorsmith.program.ir import Block, LoopVar
+from tensorsmith.program.linear import Linear
+from tensorsmith.space.rewrite import identity
+
+if TYPE_CHECKING:
+    from tensorsmith.codegen.tile import TileEmitter
+
+_TILES_WITH_AN_INSIDE = 6  # in a row, from which on most tiles are not on its border, and get code without tests
+
+_OPERATIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+class Reduction:
+    """The reduction loops of one variant of a tile, its values in registers all the while."""
+
+    def __init__(self, tile: TileEmitter, block: Block, shape: Shape, keys: list[Key]) -> None:
+        self.tile, self.block, self.shape = tile, block, shape
+        self.f, self.arith, self.body = tile.f, tile.arith, tile.body
+        self.op = block.stage.reduction or ""
+        self.start = identity(self.op, block.stage.dtype)
+        self.across = block.vector is not None and block.loop(block.vector).reduce  # lanes run along the reduction
+        if self.across and block.reduce[-1].name != block.vector:
+            raise Refusal("vector loop not innermost", f"{block.stage.name}: the vector reduction loop must come last")
+        self.keys = keys
+        self.facts = [axis_form(fact, block) for fact in skippable(block.stage)]
+        self.copies = self._copies()
+
+    def run(self, env: dict[str, Bound], left: Remainders) -> dict[Key, Value]:
+        state = []
+        for _, chunk in self.keys:
+            lanes = self.shape.chunks[chunk]
+            state.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
+        state = self._inside_first(env, left, state)
+        self.body.forget()
+        results = dict(zip(self.keys, state))
+        return self._with_stored(self._across(results) if self.across else results, env)
+
+    def _with_stored(self, results: dict[Key, Value], env: dict[str, Bound]) -> dict[Key, Value]:
+        """Adds what earlier steps of outer reduction loops have stored.
+
+        It is read after the loops, not before, so that nobody waits for it: the next tile can start meanwhile.
+        """
+        bounds = [env[v.name] for v in self.block.outer_reduce]
+        if all(isinstance(b, int) and b == 0 for b in bounds):
+            return results
+
+        def added() -> list[Value]:
+            new = []
+            for key, value in results.items():
+                point, lanes = self.tile.point(self.block, self.shape, env, key)
+                old = self._read_back(point, None if self.across else lanes)
+                new.append(self.arith.binary(_OPERATIONS[self.op], old, value))
+            return new
+
+        if any(isinstance(b, int) and b > 0 for b in bounds):
+            return dict(zip(results, added()))
+        first: Value | None = None
+        for bound in bounds:
+            if isinstance(bound, Value):
+                is_zero = self.f.op(f"icmp eq i64 {bound.text}, 0", "bool")
+                first = is_zero if first is None else self.f.op(f"and {first}, {is_zero.text}", "bool")
+        assert first is not None
+        chosen = self.f.choose(first, lambda: list(results.values()), added)
+        return dict(zip(results, chosen))
+
+    def _read_back(self, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+        stage = self.block.stage
+        form = self.tile.position(self.block)
+        running, constant, step = self.body.linear(form, point, lanes)
+        align = dtype(stage.dtype).bytes
+        if lanes is None or not step:
+            pointer = self.body.pointer(stage.name, running, constant)
+            return self.f.op(f"load {storage_type(stage.dtype)}, {pointer}, align {align}", stage.dtype)
+        if step == 1 and lanes.active == lanes.width:
+            pointer = self.body.pointer(stage.name, running, constant)
+            return self.f.op(f"load {storage_type(stage.dtype, lanes.width)}, {pointer}, align {align}", stage.dtype, lanes.width)
+        result = Value("poison", stage.dtype, lanes.width)
+        for n in range(lanes.active):
+            pointer = self.body.pointer(stage.name, running, constant + n * step)
+            item = self.f.op(f"load {storage_type(stage.dtype)}, {pointer}, align {align}", stage.dtype)
+            result = self.f.op(f"insertelement {result}, {item}, i32 {n}", stage.dtype, lanes.width)
+        return result
+
+    # -- loops -----------------------------------------------------------------------------------------------------
+
+    def _copies(self) -> dict[str, int]:
+        """How many steps of each reduction loop are laid out in a row, innermost loops first."""
+        budget = int(self.block.unroll)
+        copies: dict[str, int] = {}
+        for var in reversed(self.block.reduce):
+            if var.name == self.block.vector:
+                continue
+            count = max(1, int(var.count))
+            copies[var.name] = min(budget, count)
+            budget = budget // count if budget >= count else 1  # a loop that is left stops the unrolling around it
+            budget = max(1, budget)
+        return copies
+
+    def _inside_first(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+        """All loops; for tiles that no tap can take to the border, once more without any test inside."""
+        tests, keys = [], set()
+        for fact in self.facts:
+            low, high = self._span(fact)
+            reduce_low = sum(min(0, int(fact.terms.get(v.name, 0)) * (int(v.count) - 1)) for v in self.block.reduce)
+            if low == high or not any(v.name in fact.terms for v in self.block.reduce):
+                continue
+            first = {v.name: 0 for v in self.block.reduce}
+            running, constant, _ = self.body.linear(fact, {**env, **self._zeros(env), **first}, None)
+            if running is not None:
+                tests.append(self.f.op(f"icmp sge i64 {running.text}, {-(constant + low + reduce_low)}", "bool"))
+                keys.add(form_key(fact))
+        if not tests or self._tiles_of_a_row() < _TILES_WITH_AN_INSIDE:
+            return self._level(0, env, left, state)
+        every = functools.reduce(lambda a, b: self.f.op(f"and {a}, {b.text}", "bool"), tests)
+        return self.f.choose(
+            every,
+            lambda: self._knowing(keys, lambda s: self._level(0, env, left, s), state),
+            lambda: self._level(0, env, left, state),
+        )
+
+    def _tiles_of_a_row(self) -> int:
+        """How many tiles lie along the axis that has most of them."""
+        return max((-(-self.block.axes[v.axis].extent // max(1, int(v.count))) for v in self.block.tile), default=1)
+
+    def _level(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+        """The loops from `depth` on, after the conditions that can be decided here."""
+        return self._decide(depth, env, state, lambda s: self._loop(depth, env, left, s))
+
+    def _loop(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+        if depth == len(self.block.reduce):
+            return self._step(env, state, self.shape.chunks)
+        var = self.block.reduce[depth]
+        if var.name == self.block.vector:
+            return self._vector_step(var, env, left, state)
+        trips = left[var.axis].trips(self.f, int(var.stride))
+        copies = self.copies[var.name]
+        stride = int(var.stride)
+
+        def once(bound: Bound, now: list[Value], last: Remaining | None = None) -> list[Value]:
+            inside = last or left[var.axis].inside(self.f, bound, stride)
+            return self._level(depth + 1, {**env, var.name: bound}, {**left, var.axis: inside}, now)
+
+        if isinstance(trips, int):
+            # a partial last step has a known size: it is written on its own, so that the others stay free of tests
+            total = left[var.axis].now
+            assert isinstance(total, int)
+            whole = total // stride
+            full = Remaining(stride)
+            if trips <= copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
+                for n in range(trips):
+                    if n:
+                        self._barrier()
+                    state = once(n, state)
+                return state
+            main = whole - whole % copies
+            if main:
+
+                def several(bound: Value, now: list[Value]) -> list[Value]:
+                    for n in range(copies):
+                        if n:
+                            self._barrier()
+                        shifted: Bound = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
+                        now = once(shifted, now, full)
+                    return now
+
+                state = self.f.loop(i64(0), i64(main), copies, state, several, runs=True)
+            for n in range(main, trips):
+                state = once(n, state)
+            return state
+        if copies == 1:
+            return self.f.loop(i64(0), trips, 1, state, lambda b, s: once(b, s))
+        blocks = self.f.op(f"sdiv i64 {trips.text}, {copies}", "i64")
+        main_end = self.f.op(f"mul nsw i64 {blocks.text}, {copies}", "i64")
+
+        def in_a_row(bound: Value, now: list[Value]) -> list[Value]:
+            for n in range(copies):
+                shifted: Bound = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
+                now = once(shifted, now)
+            return now
+
+        state = self.f.loop(i64(0), main_end, copies, state, in_a_row)
+        return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
+
+    def _barrier(self) -> None:
+        """Keeps the loads of one unrolled step from moving before an earlier one.
+
+        LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs.
+        """
+        if len(self.keys) > self.tile.target.vector_registers // 2:
+            self.f.line('call void asm sideeffect "", "~{memory}"()')
+
+    def _vector_step(self, var: LoopVar, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+        """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""
+        remaining = left[var.axis]
+        if isinstance(remaining.now, int):
+            return self._partial(var, env, state, min(remaining.now, int(var.count)))
+        if remaining.possible is None or len(remaining.possible) > MAX_SIZES:
+            raise Refusal("vector reduction of unknown length", f"{self.block.stage.name}.{var.axis}")
+
+        def choose(possible: tuple[int, ...]) -> list[Value]:
+            if len(possible) == 1:
+                return self._partial(var, env, state, possible[0])
+            is_it = self.f.op(f"icmp eq i64 {remaining.now.text}, {possible[0]}", "bool")  # type: ignore[union-attr]
+            return self.f.choose(is_it, lambda: self._partial(var, env, state, possible[0]), lambda: choose(possible[1:]))
+
+        return choose(remaining.possible)
+
+    def _partial(self, var: LoopVar, env: dict[str, Bound], state: list[Value], count: int) -> list[Value]:
+        cut = []
+        for lanes in self.shape.chunks:
+            assert lanes is not None
+            active = max(0, min(lanes.active, count - lanes.start))
+            cut.append(replace(lanes, active=active) if active else None)
+        return self._step(env, state, tuple(cut))
+
+    def _decide(
+        self, depth: int, env: dict[str, Bound], state: list[Value], rest: Callable[[list[Value]], list[Value]]
+    ) -> list[Value]:
+        """Tests conditions under which points contribute nothing (padding) as far outside as they are known.
+
+        One that is the same for the whole tile skips the loops inside; one that differs between points is tested for all
+        at once, and only a tile on the border runs the loops with tests inside.
+        """
+        ready = []
+        open_vars = {v.name for v in self.block.reduce[depth:]}
+        for fact in self.facts:
+            if form_key(fact) in self.body.known or open_vars & set(fact.terms):
+                continue
+            low, high = self._span(fact)
+            running, constant, _ = self.body.linear(fact, {**env, **self._zeros(env)}, None)
+            if running is None:
+                continue  # decided point by point, now
+            ready.append((fact, running, constant + low, constant + high))
+        if not ready:
+            return rest(state)
+        skip = [(f, r, low) for f, r, low, high in ready if low == high]
+        mixed = [(f, r, low) for f, r, low, high in ready if low != high]
+
+        def holds(tests: list[tuple[Linear, Value, int]]) -> Value:
+            total: Value | None = None
+            for _, running, low in tests:
+                one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")
+                total = one if total is None else self.f.op(f"and {total}, {one.text}", "bool")
+            assert total is not None
+            return total
+
+        def inside() -> list[Value]:
+            with_all = {form_key(f) for f, _, _ in skip}
+            if not mixed:
+                return self._knowing(with_all, rest, state)
+            return self.f.choose(
+                holds(mixed),
+                lambda: self._knowing(with_all | {form_key(f) for f, _, _ in mixed}, rest, state),
+                lambda: self._knowing(with_all, lambda s: self._undecided(mixed, rest, s), state),
+            )
+
+        return self.f.choose(holds(skip), inside, None, state) if skip else inside()
+
+    def _undecided(
+        self, mixed: list[tuple[Linear, Value, int]], rest: Callable[[list[Value]], list[Value]], state: list[Value]
+    ) -> list[Value]:
+        """The loops inside with the tests left to the points."""
+        keys = [form_key(f) for f, _, _ in mixed]
+        kept = [f for f in self.facts if form_key(f) not in keys]
+        before, self.facts = self.facts, kept
+        result = rest(state)
+        self.facts = before
+        return result
+
+    def _knowing(
+        self, keys: set[tuple[object, ...]], rest: Callable[[list[Value]], list[Value]], state: list[Value]
+    ) -> list[Value]:
+        added = keys - self.body.known
+        self.body.known |= added
+        result = rest(list(state))
+        self.body.known -= added
+        return result
+
+    def _zeros(self, env: Mapping[str, Bound]) -> dict[str, int]:
+        return {v.name: 0 for v in self.block.tile if v.name not in env}
+
+    def _span(self, fact: Linear) -> tuple[int, int]:
+        """The least and the most that the tile's own loops add to a linear form."""
+        low = high = 0
+        for var in self.block.tile:
+            coefficient = int(fact.terms.get(var.name, 0))
+            reach = coefficient * (max(1, self.shape.sizes[var.name]) - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        return low, high
+
+    # -- one step --------------------------------------------------------------------------------------------------
+
+    def _step(self, env: dict[str, Bound], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
+        """Every point's contribution at one step of the reduction."""
+        result = []
+        for key, old in zip(self.keys, state):
+            lanes = parts[key[1]]
+            if self.across and lanes is None:
+                result.append(old)
+                continue
+            point, plain = self.tile.point(self.block, self.shape, env, key)
+            if self.across and lanes is not None:
+                plain = lanes if lanes.width > 1 else None
+            result.append(self._combine(old, self.block.stage.body, point, plain))
+        return result
+
+    def _combine(self, old: Value, body: Expr, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+        if self.op == "sum" and isinstance(body, Binary) and body.op == "mul" and dtype(body.dtype).kind == "f":
+            a = self.body.value(body.a, self.block, point, lanes)
+            if _is_zero(a):
+                return old
+            b = self.body.value(body.b, self.block, point, lanes)
+            if _is_zero(b):
+                return old
+            new = self.arith.fma(a, b, old)
+        else:
+            value = self.body.value(body, self.block, point, lanes)
+            if value == const(self.start.value, self.start.dtype):
+                return old
+            new = self.arith.binary(_OPERATIONS[self.op], old, value)
+        if self.across and lanes is not None and lanes.active < lanes.width:
+            on = [f"i1 {'true' if n < lanes.active else 'false'}" for n in range(lanes.width)]
+            new = self.arith.select(Value(f"<{', '.join(on)}>", "bool", lanes.width), new, old)
+        return new
+
+    def _across(self, results: dict[Key, Value]) -> dict[Key, Value]:
+        """One number per point out of its lanes."""
+        op = _OPERATIONS[self.op]
+        totals: dict[Key, Value] = {}
+        for numbers in dict.fromkeys(k[0] for k in self.keys):
+            values = [results[k] for k in self.keys if k[0] == numbers]
+            while len(values) > 1:
+                widest = max(v.lanes for v in values)
+                same = [v for v in values if v.lanes == widest]
+                others = [v for v in values if v.lanes != widest]
+                if len(same) == 1:
+                    same = [self._halve(same[0], op)]
+                else:
+                    paired = [self.arith.binary(op, a, b) for a, b in zip(same[::2], same[1::2])]
+                    same = paired + ([same[-1]] if len(same) % 2 else [])
+                values = same + others
+            value = values[0]
+            while value.lanes:
+                value = self._halve(value, op)
+            totals[numbers, 0] = value
+        return totals
+
+    def _halve(self, v: Value, op: str) -> Value:
+        half = v.lanes // 2
+        return self.arith.binary(op, self.arith.piece(v, 0, half), self.arith.piece(v, half, half))
+
+
+def _is_zero(v: Value) -> bool:
+    return not v.text.startswith("%") and v == const(0.0, v.dtype, v.lanes)
+
+
+def skippable(stage: Stage) -> list[Affine]:
+    """Affine facts (each >= 0) without which a step of the stage's reduction contributes nothing.
+
+    They are the conditions of selects that give the reduction's identity otherwise, or, in a sum, a zero factor.
+    """
+    if stage.reduction is None:
+        return []
+    found: list[Affine] = []
+
+    def visit(e: Expr, neutral: Const) -> None:
+        if isinstance(e, Select) and e.b == neutral:
+            facts = affine_facts(e.cond)
+            if facts is not None:
+                found.extend(facts)
+        elif isinstance(e, Binary) and e.op == "mul" and stage.reduction == "sum" and dtype(e.dtype).kind == "f":
+            visit(e.a, neutral)
+            visit(e.b, neutral)
+
+    visit(stage.body, identity(stage.reduction, stage.dtype))
+    return found
