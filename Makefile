@@ -14,7 +14,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	touch $@
 
-demo: $(VENV)/.dev          ## compile a small network layer and show its speed-up
+demo: $(VENV)/.dev          ## compile, tune and check layers of real networks
 	$(BIN)/tensorsmith demo
 
 test: $(VENV)/.dev          ## the tests; under 15 minutes on 2 cores

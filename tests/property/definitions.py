@@ -314,7 +314,8 @@ class _Builder:
             if touch:
                 e = self.smooth(e)
             if op is ts.prod and dtype(e.dtype).kind == "f":
-                e = 1.0 + 0.2 * ts.minimum(ts.maximum(e, -1.0), 1.0)  # products neither vanish nor explode
+                # products neither vanish nor explode, whatever their length: differences of them must stay exact enough
+                e = 1.0 + 0.5 / math.prod(axis.extent for axis in axes.values()) * ts.minimum(ts.maximum(e, -1.0), 1.0)
             return op(e, axis=list(axes.values()))
 
         self.emit(tuple(a.shape[d] for d in kept), body, exact=False)
