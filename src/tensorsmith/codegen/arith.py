@@ -58,13 +58,6 @@ class Arithmetic:
         picks = ", ".join(f"i32 {n}" for n in range(2 * a.lanes))
         return self.f.op(f"shufflevector {a}, {b}, <{2 * a.lanes} x i32> <{picks}>", a.dtype, 2 * a.lanes)
 
-    def widen(self, v: Value, lanes: int) -> Value:
-        """A vector (or scalar) as the first lanes of a wider one; the others hold anything."""
-        if not v.lanes:
-            return self.f.op(f"insertelement {type_text(v.dtype, lanes)} poison, {v}, i32 0", v.dtype, lanes)
-        picks = ", ".join(f"i32 {n}" if n < v.lanes else "i32 poison" for n in range(lanes))
-        return self.f.op(f"shufflevector {v}, {v.type} poison, <{lanes} x i32> <{picks}>", v.dtype, lanes)
-
     def iota(self, name: str, lanes: int) -> Value:
         items = ", ".join(f"{type_text(name)} {n}" for n in range(lanes))
         return Value(f"<{items}>", name, lanes)

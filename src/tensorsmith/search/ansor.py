@@ -3,10 +3,10 @@
     ask(n)      candidates worth measuring, never one that was measured or asked for before
     tell(...)   what they took
 
-The first candidates are the default schedule, what is known of similar workloads, and the samples that the analytic prior
-likes best. Then a population of samples and of children of the best measured rows evolves for some generations under the
-learned model; the best are proposed, not too many of one structure, with some random ones among them. `finish` proposes the
-neighbours of the best candidates, one hole changed at a time (coordinate descent).
+The first candidates are the default schedule, what is known of similar workloads, hardware-aligned seeds, and the samples
+that the analytic prior likes best. Then a population of samples and of children of the best measured rows evolves for some
+generations under the learned model; the best are proposed, not too many of one structure, with some random ones among them.
+`finish` proposes the neighbours of the best candidates, one hole changed at a time (coordinate descent).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tensorsmith.space.domains import repair
 from tensorsmith.space.evolve import offspring
 from tensorsmith.space.population import Plan, Population, Space, unique
 from tensorsmith.space.sampling import Sampling, sample
+from tensorsmith.space.seeds import seeds
 from tensorsmith.space.sketch import Candidate
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,6 +44,7 @@ class Settings:
     population: int = 1024  # rows that evolve: above this the model, not the number, limits what is found
     generations: int = 3
     structures: int = 6  # different structures drawn per sketch: features are computed structure by structure
+    seeds: int = 6  # hardware-aligned rows that are measured at first, those that the prior likes best
     parents: int = 32  # best measured rows that breed
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
@@ -63,6 +65,7 @@ class AnsorPolicy:
         self.seen: set[Key] = set()
         self.told: dict[Key, tuple[Array, float, float | None]] = {}  # features, prior's score, seconds (None: it failed)
         self.waiting: list[tuple[int, Array]] = self._first(hints)
+        self.seeds = seeds(space)
         self._stale = True
 
     # -- ask and tell ----------------------------------------------------------------------------------------------
@@ -70,6 +73,9 @@ class AnsorPolicy:
     def ask(self, count: int) -> list[Candidate]:
         """Candidates to measure next; fewer than asked for only where the space is exhausted."""
         chosen = self._take_waiting(count)
+        if self.seeds and len(chosen) < count:
+            chosen += self._pick(self.seeds, min(self.settings.seeds, count - len(chosen)), per_structure=1.0)
+            self.seeds = []
         if len(chosen) < count:
             chosen += self._evolved(count - len(chosen))
         return [self.space.plans[plan].candidate(row) for plan, row in chosen]

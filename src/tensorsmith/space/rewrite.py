@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorsmith.errors import Refusal, UserError
-from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, loads, substitute, transform
+from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, substitute, transform
 from tensorsmith.lang.workload import Stage, Workload, topological
 from tensorsmith.space.analysis import is_reshape
 
@@ -197,8 +197,3 @@ def _replaced(workload: Workload, name: str, new: list[Stage]) -> Workload:
     for s in workload.stages:
         stages.extend(new if s.name == name else [s])
     return Workload(workload.inputs, tuple(stages), workload.outputs)
-
-
-def count_reads(workload: Workload, name: str) -> int:
-    """How many loads of a tensor the stages hold."""
-    return sum(1 for s in workload.stages for x in loads(s.body) if x.tensor == name)
