@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass, field
 
 from tensorsmith.errors import Refusal
-from tensorsmith.lang.affine import affine
+from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Load, variables
+from tensorsmith.lang.expr import Load, Select, variables, walk
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import (
     access,
@@ -34,6 +34,7 @@ from tensorsmith.target import Target
 
 _LATENCY = 4  # cycles from one FMA to the next one that needs its result
 _PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
+_LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
 _STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
@@ -198,6 +199,7 @@ class _Default:
         plan = _TilePlan(self.now, stage, self.target)
         loops, tile, sizes = plan.loops()
         copied = self._copy_operand(plan)
+        laid_out = plan.laid_out(loops)
         stage, outer = self.now.stage(stage.name), self.now.stage(outer.name)
         packed = tuple(x.tensor for x in stage.reads if self._packable(stage, x))
         names = {a.name: b.name for a, b in zip(stage.axes, outer.axes)}
@@ -205,6 +207,8 @@ class _Default:
         if fused:
             spatial = {a.name for a in stage.axes}
             inner = [f"{_axis(n)}.0" if _axis(n) in spatial and _part(n) else n for n in tile]
+            reduce = {f"{a.name}.0" for a in stage.reduce_axes}
+            inner = [f"{n}!" if n in laid_out & reduce else n for n in inner]
             # axes that are not tiled still need a loop in the attached nest
             for a in stage.axes:
                 if f"{a.name}.0" not in inner:
@@ -213,7 +217,7 @@ class _Default:
             self.nests[stage.name] = Nest(
                 stage.name, f"| {' '.join(inner)}", vector=vector, at=f"{outer.name}:{len(loops)}", packed=packed
             )
-            renamed = [f"{names[_axis(n)]}.{_part(n)}" for n in loops]
+            renamed = [f"{names[_axis(n)]}.{_part(n)}{'!' if n in laid_out else ''}" for n in loops]
             own = [f"{names[_axis(n)]}.{_part(n)}" for n in tile if _axis(n) in names]
             own_vector = None if plan.across else f"{names[_axis(plan.vector)]}.{_part(plan.vector)}"
             self.nests[outer.name] = Nest(outer.name, f"{' '.join(renamed)} | {' '.join(own)}", vector=own_vector)
@@ -223,7 +227,9 @@ class _Default:
                 else:
                     self.decisions[f"{stage.name}.{axis}.{part}"] = size
         else:
-            self.nests[stage.name] = Nest(stage.name, f"{' '.join(loops)} | {' '.join(tile)}", vector=plan.vector, packed=packed)
+            self.nests[stage.name] = Nest(
+                stage.name, f"{_marked(loops, laid_out)} | {_marked(tile, laid_out)}", vector=plan.vector, packed=packed
+            )
             for (axis, part), size in sizes.items():
                 self.decisions[f"{stage.name}.{axis}.{part}"] = size
         self.decisions[f"{stage.name}.unroll"] = plan.unroll()
@@ -256,6 +262,10 @@ class _Default:
 def _reuses(stage: Stage) -> bool:
     """Whether a register tile pays: a broadcast without a reduction reuses little that caches would not give anyway."""
     return stage.reduction is not None and needs_tiling(stage)
+
+
+def _marked(loops: list[str], laid_out: frozenset[str]) -> str:
+    return " ".join(f"{n}!" if n in laid_out else n for n in loops)
 
 
 def _axis(loop: str) -> str:
@@ -344,6 +354,17 @@ class _TilePlan:
             lane = f"{self.vector_axis.name}.0"
             outer = [n for n in outer if n not in (row, lane)] + [row, lane, f"{self.row_axis.name}.1"]
         return outer, inner, sizes
+
+    def laid_out(self, outer: list[str]) -> frozenset[str]:
+        """The loops that padding along the rows depends on, where they are short: laid out, taps on padding are left out."""
+        if self.row_axis is None or self.across or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
+            return frozenset()
+        for condition in (x.cond for x in walk(self.stage.body) if isinstance(x, Select)):
+            for fact in conjuncts(condition):
+                kernel = [a.name for a in self.stage.reduce_axes if a.name in fact.terms and 1 < a.extent <= _LAID_OUT_TAPS]
+                if self.row_axis.name in fact.terms and kernel:
+                    return frozenset({f"{self.row_axis.name}.0", f"{kernel[0]}.0"})
+        return frozenset()
 
     def _row_blocks(self) -> int:
         """Tiles in a block of rows that fits half of the second cache; 1 where blocks do not pay."""

@@ -135,6 +135,10 @@ def _held(state: State, tile: _Tile) -> State | None:
         if len(tails) > 1:
             state = state.with_choice(Choice(stage.name, "loops", tuple(tails)))
         options = [names(o, "|", levels(own, 2)) for o in tile.outer_orders()]
+        if laid_out and tile.padded is not None:
+            renamed = dict(zip((a.name for a in stage.axes), (a.name for a in tile.owner.axes)))
+            theirs = (renamed[tile.padded[0]], tile.padded[1])
+            options += [names(_lay_out(o, theirs), "|", levels(own, 2)) for o in tile.outer_orders()]
         packed = ()
     else:
         options = [names(o, "|", reduce, levels(own, 2)) for o in tile.outer_orders()]
