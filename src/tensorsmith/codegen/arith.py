@@ -64,7 +64,7 @@ class Arithmetic:
 
     # -- operations ------------------------------------------------------------------------------------------------
 
-    def call(self, intrinsic: str, args: Sequence[Value], name: str, lanes: int, suffix: str = "") -> Value:
+    def call(self, intrinsic: str, args: Sequence[Value], name: str, lanes: int) -> Value:
         types = ", ".join(a.type for a in args)
         result = type_text(name, lanes)
         self.declarations.add(f"declare {result} @{intrinsic}({types})")

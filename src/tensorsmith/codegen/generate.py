@@ -24,7 +24,7 @@ from tensorsmith.codegen.tile import TileEmitter
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks
+from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks, own_block
 from tensorsmith.program.linear import Linear
 from tensorsmith.target import Target
 
@@ -168,7 +168,7 @@ class _Work:
             else:
                 values[loop.var.name] = self.f.op(f"urem i64 {rest.text}, {count}", "i64")
                 rest = self.f.op(f"udiv i64 {rest.text}, {count}", "i64")
-        left = self._whole(_block(node), env, None)
+        left = self._whole(own_block(node), env, None)
 
         def enter(depth: int, left: Remainders) -> None:
             if depth == len(loops):
@@ -196,7 +196,7 @@ class _Work:
 
     def attached(self, node: Node, env: dict[str, Bound], regions: Mapping[str, int] | None) -> None:
         """A nest with its own axes: at the root, or attached, with region lengths that are known better here."""
-        block = _block(node)
+        block = own_block(node)
         some = self._is_some(block, env, regions)
         if some is None:
             self._node(node, env, self._whole(block, env, regions))
@@ -267,7 +267,7 @@ class _Work:
 
     def _nodes(self, nodes: tuple[Node, ...], env: dict[str, Bound], left: Remainders, owner: Stage) -> None:
         for node in nodes:
-            if _stage(node) is owner or _stage(node).name == owner.name:
+            if _stage(node).name == owner.name:
                 self._node(node, env, left)
             else:
                 self.attached(node, dict(env), None)
@@ -317,15 +317,8 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _block(node: Node) -> Block:
-    """The block of a nest itself, below its loops and what is attached in them."""
-    while not isinstance(node, Block):
-        node = node.body[-1]
-    return node
-
-
 def _stage(node: Node) -> Stage:
-    return _block(node).stage
+    return own_block(node).stage
 
 
 def _parallel_loops(node: Node) -> list[Loop]:

@@ -21,7 +21,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.ir import Block, LoopVar, Node, Program
+from tensorsmith.program.ir import Block, LoopVar, Node, Program, own_block
 from tensorsmith.program.linear import Linear
 from tensorsmith.target import Target
 
@@ -117,7 +117,7 @@ class TileEmitter:
         """Computes what is attached to the tile: into registers where it can stay there."""
         held: list[str] = []
         for node in block.before:
-            inner = _stage_of(node)
+            inner = own_block(node).stage
             regions = self._regions(block, inner, sizes)
             if isinstance(node, Block) and regions is not None and self._fits_registers(block, node, sizes, regions):
                 self.body.registers[inner.name] = self._hold(node, env, regions)
@@ -205,7 +205,7 @@ class TileEmitter:
         self, block: Block, env: dict[str, Bound], left: Remainders, sizes: Mapping[str, int]
     ) -> tuple[dict[Key, Value], Shape]:
         """The values of a tile, by point."""
-        shape = Shape(sizes, self._chunks(block, sizes, left))
+        shape = Shape(sizes, self._chunks(block, sizes))
         if _count_points(block, sizes) * len(shape.chunks) > MAX_POINTS:
             raise Refusal("tile too large", f"{block.stage.name}: {_count_points(block, sizes)} points")
         keys = [
@@ -224,7 +224,7 @@ class TileEmitter:
         results = reduction.run(env, left)
         return results, replace(shape, chunks=(None,)) if reduction.across else shape
 
-    def _chunks(self, block: Block, sizes: Mapping[str, int], left: Remainders) -> tuple[Lanes | None, ...]:
+    def _chunks(self, block: Block, sizes: Mapping[str, int]) -> tuple[Lanes | None, ...]:
         """The vector loop cut into vectors: full ones, then one for what is left."""
         if block.vector is None or sizes.get(block.vector) == -1:
             return (None,)
@@ -286,9 +286,3 @@ def _count_points(block: Block, sizes: Mapping[str, int]) -> int:
     for v in _unrolled(block):
         total *= max(1, sizes[v.name])
     return total
-
-
-def _stage_of(node: Node) -> Stage:
-    while not isinstance(node, Block):
-        node = node.body[-1]
-    return node.stage

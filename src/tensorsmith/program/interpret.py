@@ -14,7 +14,6 @@ import numpy as np
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.evaluate import BINARY_FUNCTIONS, UNARY_FUNCTIONS, identity
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
-from tensorsmith.lang.workload import Workload
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer
 from tensorsmith.program.packing import evaluate_linear as _linear
 from tensorsmith.program.packing import pack
@@ -37,13 +36,6 @@ def interpret(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]
         for node in program.body:
             _run(program, node, {}, storage)
     return {name: storage[name] for name in program.workload.outputs}
-
-
-def interpret_for(program: Program, workload: Workload, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of a workload by a program for it, under the workload's own names and shapes."""
-    results = interpret(program, inputs)
-    pairs = zip(workload.outputs, program.workload.outputs)
-    return {own: results[other].reshape(workload.buffers[own].shape) for own, other in pairs}
 
 
 def _garbage(shape: tuple[int, ...], name: str) -> Array:

@@ -134,6 +134,13 @@ class Program:
         return show(self)
 
 
+def own_block(node: Node) -> Block:
+    """The block of a nest itself, below its loops and what is attached in them."""
+    while not isinstance(node, Block):
+        node = node.body[-1]
+    return node
+
+
 def blocks(node: Node) -> Iterator[Block]:
     """Every block below a node, in the order they run."""
     if isinstance(node, Block):

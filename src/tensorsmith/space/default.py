@@ -199,7 +199,7 @@ class _Default:
         plan = _TilePlan(self.now, stage, self.target)
         loops, tile, sizes = plan.loops()
         copied = self._copy_operand(plan)
-        laid_out = plan.laid_out(loops)
+        laid_out = plan.laid_out()
         stage, outer = self.now.stage(stage.name), self.now.stage(outer.name)
         packed = tuple(x.tensor for x in stage.reads if self._packable(stage, x))
         names = {a.name: b.name for a, b in zip(stage.axes, outer.axes)}
@@ -355,7 +355,7 @@ class _TilePlan:
             outer = [n for n in outer if n not in (row, lane)] + [row, lane, f"{self.row_axis.name}.1"]
         return outer, inner, sizes
 
-    def laid_out(self, outer: list[str]) -> frozenset[str]:
+    def laid_out(self) -> frozenset[str]:
         """The loops that padding along the rows depends on, where they are short: laid out, taps on padding are left out."""
         if self.row_axis is None or self.across or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
             return frozenset()

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorsmith.errors import Refusal, UserError
+from tensorsmith.lang import evaluate
+from tensorsmith.lang.dtypes import is_float
 from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, substitute, transform
 from tensorsmith.lang.workload import Stage, Workload, topological
 from tensorsmith.space.analysis import is_reshape
@@ -174,19 +176,9 @@ def alias(workload: Workload, name: str) -> Workload:
 
 
 def identity(reduction: str, dtype_name: str) -> Const:
-    """The value that a reduction starts from."""
-    import numpy as np
-
-    from tensorsmith.lang.dtypes import dtype
-
-    facts = dtype(dtype_name)
-    if reduction in ("sum", "prod"):
-        number = 0 if reduction == "sum" else 1
-        return Const(float(number) if facts.kind == "f" else number, dtype_name)
-    if facts.kind == "f":
-        return Const(float("-inf") if reduction == "max" else float("inf"), dtype_name)
-    limits = np.iinfo(facts.numpy)
-    return Const(int(limits.min if reduction == "max" else limits.max), dtype_name)
+    """The value that a reduction starts from, as an expression."""
+    number = evaluate.identity(reduction, dtype_name)
+    return Const(float(number) if is_float(dtype_name) else number, dtype_name)
 
 
 def _replaced(workload: Workload, name: str, new: list[Stage]) -> Workload:
