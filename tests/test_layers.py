@@ -25,6 +25,7 @@ ALLOWED = {
     "records": {"errors", "target", "lang", "space", "search"},
     "compile": {"errors", "target", "lang", "space", "program", "codegen", "runtime", "records"},
     "tune": {"errors", "target", "lang", "space", "compile", "learn", "search", "measure", "records", "runtime"},
+    "graph": {"errors", "target", "lang", "ops"},
     "cli": {"errors", "target", "lang", "ops", "space", "compile", "records", "runtime", "learn", "tune"},
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
@@ -14,30 +15,66 @@ from tensorsmith.target import Target
 _MOST_NAMED = 3  # other targets, timings or causes that are listed
 
 
+@dataclass(frozen=True)
+class Part:
+    """One part of a key. `records`: how many have it and all parts before it; `others`: what there is instead, if there are none."""
+
+    name: str
+    value: str
+    records: int
+    others: str = ""
+
+
+def key_parts(connection: sqlite3.Connection, workload: Workload, target: Target, timing: Timing) -> list[Part]:
+    """The parts of a key in the order in which they are looked up."""
+    of_workload, of_target, of_timing = _narrowed(connection, workload, target, timing)
+    return [
+        Part("workload", workload.key, _trials(of_workload), "" if of_workload else _other_workloads(connection, workload)),
+        Part("target", target.key, _trials(of_target), "" if of_target else _listed(_targets(of_workload, target))),
+        Part("timing", str(timing), _trials(of_timing), "" if of_timing else _listed(_timings(of_target, timing))),
+    ]
+
+
 def why_missing(connection: sqlite3.Connection, workload: Workload, target: Target, timing: Timing) -> str:
     """The first part of the key that matches nothing; or what is wrong with the records that match."""
-    of_workload = queries.groups(connection, "w.key = ?", (workload.key,))
+    of_workload, of_target, of_timing = _narrowed(connection, workload, target, timing)
     if not of_workload:
-        return _no_workload(connection, workload)
-    of_target = [row for row in of_workload if row["target_key"] == target.key]
+        others = _other_workloads(connection, workload)
+        return f"no such workload: {workload.key} was never tuned; {others}" if others else "there are no records yet"
     if not of_target:
-        return _other_targets(of_workload, workload, target)
-    of_timing = [row for row in of_target if (row["cache"], row["threads"]) == (timing.cache, timing.threads)]
+        known = _listed(_targets(of_workload, target))
+        return f"workload {workload.key} has no record for the target {target.key}; it has for {known}"
     if not of_timing:
-        return _other_timings(of_target, workload, timing)
+        known = _listed(_timings(of_target, timing))
+        return f"workload {workload.key} was never timed with {timing}; its records differ: {known}"
     return _unusable(connection, of_timing[0], queries.Where(workload.key, target, timing))
 
 
-def _no_workload(connection: sqlite3.Connection, workload: Workload) -> str:
+def _narrowed(
+    connection: sqlite3.Connection, workload: Workload, target: Target, timing: Timing
+) -> tuple[list[sqlite3.Row], list[sqlite3.Row], list[sqlite3.Row]]:
+    """The groups of records with that workload; of those, with that target; of those, with that timing."""
+    of_workload = queries.groups(connection, "w.key = ?", (workload.key,))
+    of_target = [row for row in of_workload if row["target_key"] == target.key]
+    of_timing = [row for row in of_target if (row["cache"], row["threads"]) == (timing.cache, timing.threads)]
+    return of_workload, of_target, of_timing
+
+
+def _trials(groups: list[sqlite3.Row]) -> int:
+    return sum(row["trials"] for row in groups)
+
+
+def _other_workloads(connection: sqlite3.Connection, workload: Workload) -> str:
+    """What else was tuned; empty if nothing was."""
     (count,) = connection.execute("SELECT count(*) FROM workload").fetchone()
     if not count:
-        return "there are no records yet"
+        return ""
     (alike,) = connection.execute("SELECT count(*) FROM workload WHERE structure = ?", (structure_key(workload),)).fetchone()
     shapes = f", {alike} of them with the same structure but other shapes" if alike else ""
-    return f"no such workload: {workload.key} was never tuned; there are records of {count} others{shapes}"
+    return f"there are records of {count} others{shapes}"
 
 
-def _other_targets(groups: list[sqlite3.Row], workload: Workload, target: Target) -> str:
+def _targets(groups: list[sqlite3.Row], target: Target) -> list[str]:
     found = {}
     for row in groups:
         try:
@@ -45,17 +82,17 @@ def _other_targets(groups: list[sqlite3.Row], workload: Workload, target: Target
         except (Invalid, UserError) as problem:
             differences = [str(problem)]
         found[row["target_key"]] = f"{row['target_key']} ({', '.join(differences)})"
-    return f"workload {workload.key} has no record for the target {target.key}; it has for {_listed(list(found.values()))}"
+    return list(found.values())
 
 
-def _other_timings(groups: list[sqlite3.Row], workload: Workload, timing: Timing) -> str:
+def _timings(groups: list[sqlite3.Row], timing: Timing) -> list[str]:
     found = []
     for row in groups:
         try:
             found.append(", ".join(timing_differences(timing, Timing(row["cache"], row["threads"]))))
         except UserError as problem:
             found.append(str(problem))
-    return f"workload {workload.key} was never timed with {timing}; its records differ: {_listed(found)}"
+    return found
 
 
 def _unusable(connection: sqlite3.Connection, group: sqlite3.Row, where: queries.Where) -> str:

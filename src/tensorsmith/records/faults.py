@@ -43,7 +43,7 @@ def corrupt(path: Path, detail: str) -> StoreError:
     return StoreError(
         "corrupt",
         f"the record file {path} is damaged ({detail}). It was left as it is. Move it (and {path.name}-wal, if there is one) "
-        f'away and start a new file; what is readable can be saved by tensorsmith.records.recover("{path}", "NEW FILE")',
+        f"away and start a new file; what is readable is saved by: tensorsmith records {path} recover NEW_FILE",
     )
 
 
@@ -94,7 +94,7 @@ def _from_sqlite(path: Path, problem: sqlite3.Error, patience: float) -> StoreEr
         return StoreError(
             "not a record file",
             f"{path} is not a record file, or its first page is damaged: it does not begin like an SQLite database. It was left "
-            f'as it is; give another path. If it was one, tensorsmith.records.recover("{path}", "NEW FILE") saves what is readable',
+            f"as it is; give another path. If it was one, what is readable is saved by: tensorsmith records {path} recover NEW_FILE",
         )
     if "readonly" in text or "unable to open" in text:
         return read_only(path, text)

@@ -245,6 +245,11 @@ class Store:
         with faults.explained(self.path, self._patience):
             return explain.why_missing(self._connection, workload, target, timing)
 
+    def key_parts(self, workload: Workload, target: Target, timing: Timing) -> list[explain.Part]:
+        """How many records have each part of a key, and what there is where none has."""
+        with faults.explained(self.path, self._patience):
+            return explain.key_parts(self._connection, workload, target, timing)
+
     def export(self, to: str | Path | TextIO) -> Counts:
         """Writes all records as JSON lines, as they are stored. A file that exists is not replaced."""
         if not isinstance(to, (str, Path)):

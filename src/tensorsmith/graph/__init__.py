@@ -1,0 +1,1 @@
+"""The model graph: nodes, operators as definitions, passes, fusion, tasks."""

@@ -1,0 +1,110 @@
+"""Building a graph node by node; whatever is known already is computed at once.
+
+A node whose inputs are all constants becomes a constant (shape arithmetic, reshaped and transposed weights), and a node that is
+there already is not added again. So the long chains of Shape, Gather, Concat and Reshape that exporters write never get into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tensorsmith.errors import UserError
+from tensorsmith.graph import operators
+from tensorsmith.graph.graph import Array, Attribute, Graph, Node, Value, constant_value, pruned
+
+#: what a pass does to one node: other values for its results, or None to keep it
+Rewrite = Callable[["Builder", Node, Sequence[Value]], Sequence[Value] | None]
+
+_LARGEST_FOLD = 1 << 27  # elements: what would be larger as a constant (an Expand of a number) is computed when it is needed
+
+
+class Builder:
+    """Makes a `Graph`. Values are handled as `Value`s; `add` applies an operator."""
+
+    def __init__(self, name: str = "model") -> None:
+        self.name = name
+        self._inputs: list[Value] = []
+        self._outputs: list[tuple[str, str]] = []
+        self._nodes: list[Node] = []
+        self._constants: dict[str, Array] = {}
+        self._taken: set[str] = set()
+        self._known: dict[tuple[object, ...], tuple[Value, ...]] = {}
+        self.origin = ""  # of the nodes added from now on
+
+    def input(self, name: str, shape: Sequence[int], dtype: str) -> Value:
+        """A new input of the graph."""
+        value = Value(self._fresh(name), tuple(shape), dtype)
+        self._inputs.append(value)
+        return value
+
+    def constant(self, array: Array, name: str = "constant") -> Value:
+        """A constant. The array is kept, not copied: do not change it afterwards."""
+        value = constant_value(self._fresh(name), np.asarray(array))
+        self._constants[value.name] = np.asarray(array)
+        return value
+
+    def known(self, value: Value) -> Array | None:
+        """The array of a constant; None for what is computed."""
+        return self._constants.get(value.name)
+
+    def add(self, operator: str, inputs: Sequence[Value], /, name: str = "", **attributes: Attribute) -> Value:
+        """The result of an operator that gives one value."""
+        (value,) = self.add_all(operator, inputs, name=name, **attributes)
+        return value
+
+    def add_all(self, operator: str, inputs: Sequence[Value], /, name: str = "", **attributes: Attribute) -> tuple[Value, ...]:
+        """The results of an operator. Raises `UserError` where the inputs do not fit it."""
+        key = (operator, tuple(v.name for v in inputs), tuple(sorted(attributes.items())))
+        if key in self._known:
+            return self._known[key]
+        types = operators.infer(operator, inputs, attributes)
+        arrays = [self.known(v) for v in inputs]
+        small = sum(int(np.prod(shape, dtype=np.int64)) for shape, _ in types) <= _LARGEST_FOLD
+        if small and all(a is not None for a in arrays):
+            made = operators.evaluate(operator, [a for a in arrays if a is not None], attributes)
+            values = tuple(self.constant(a, name or operator) for a in made)
+        else:
+            values = tuple(Value(self._fresh(name or operator), shape, dtype) for shape, dtype in types)
+            self._nodes.append(Node(operator, tuple(v.name for v in inputs), values, dict(attributes), self.origin))
+        self._known[key] = values
+        return values
+
+    def output(self, name: str, value: Value) -> None:
+        """Lets a value leave the graph under a name."""
+        if any(name == known for known, _ in self._outputs):
+            raise UserError(f"two outputs are called {name!r}")
+        self._outputs.append((name, value.name))
+
+    def graph(self) -> Graph:
+        """What was built, without what no output needs."""
+        whole = Graph(tuple(self._inputs), tuple(self._outputs), tuple(self._nodes), self._constants, self.name)
+        return pruned(whole).check()
+
+    def _fresh(self, wanted: str) -> str:
+        name, n = wanted, 1
+        while name in self._taken:
+            name, n = f"{wanted}_{n}", n + 1
+        self._taken.add(name)
+        return name
+
+
+def rebuilt(graph: Graph, rewrite: Rewrite) -> Graph:
+    """The graph made anew, node by node; `rewrite(builder, node, inputs)` may give other values for a node's results.
+
+    Folding and the removal of doubles happen on the way.
+    """
+    builder = Builder(graph.name)
+    new: dict[str, Value] = {v.name: builder.input(v.name, v.shape, v.dtype) for v in graph.inputs}
+    new |= {name: builder.constant(array, name) for name, array in graph.constants.items()}
+    for node in graph.nodes:
+        builder.origin = node.origin
+        inputs = [new[name] for name in node.inputs]
+        values = rewrite(builder, node, inputs)
+        if values is None:
+            values = builder.add_all(node.operator, inputs, name=node.outputs[0].name, **node.attributes)
+        new |= {old.name: value for old, value in zip(node.outputs, values)}
+    for outside, name in graph.outputs:
+        builder.output(outside, new[name])
+    return builder.graph()
