@@ -8,7 +8,7 @@ import typer
 
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
-from tensorsmith.cli.records import records
+from tensorsmith.cli.records import app as records
 from tensorsmith.cli.sketches import sketches
 from tensorsmith.cli.tune import tune
 from tensorsmith.errors import UserError
@@ -24,7 +24,7 @@ app.command()(doctor)
 app.command()(demo)
 app.command()(sketches)
 app.command()(tune)
-app.command()(records)
+app.add_typer(records, name="records")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Cost models: how good a candidate will be, learned from those that were measured.
+"""The learned cost model: how good a candidate will be, from those that were measured.
 
 The score of a program is the sum over its statements of what boosted trees say of each statement's features (the
 paper's model). Higher is better. Three losses, all on the sum:
@@ -7,21 +7,26 @@ paper's model). Higher is better. Three losses, all on the sum:
     log     squared error of the logarithm of the throughput: every factor counts the same
     rank    logistic loss over pairs of programs of one workload: which is faster, and by what factor
 
-The trees need not start from nothing: a *base* score per program, the logarithm of the prior's speed, is added to their
-sum, so that they learn only what the prior has wrong.
+The trees need not start from nothing. A *base* score per program, the logarithm of the prior's speed, is added to their
+sum, so that they learn only what the prior has wrong (the paper's loss is not on a logarithm and leaves the base out). And
+a model that was loaded is *kept*: every update grows new trees on top of the loaded ones, which stay as they are, so what
+was learned on other workloads is corrected by what is measured on this one, not forgotten. It carries over because a
+throughput is always relative to the best of its own workload.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.learn.schema import SCHEMA_VERSION
+from tensorsmith.learn.batch import FeatureRows
+from tensorsmith.learn.modelfile import read, write
+from tensorsmith.learn.schema import FEATURES
 
 if TYPE_CHECKING:
     import lightgbm
@@ -70,17 +75,26 @@ class Samples:
 class TreeModel:
     """Boosted trees on statements; see the module's text."""
 
+    kind = "trees"
+
     def __init__(self, settings: ModelSettings = ModelSettings()) -> None:  # noqa: B008  frozen
         if settings.loss not in LOSSES:
             raise UserError(f"unknown loss {settings.loss!r}; known are {', '.join(LOSSES)}")
         self.settings = settings
-        self.booster: lightgbm.Booster | None = None
+        self.booster: lightgbm.Booster | None = None  # all trees: those kept, then those of the last update
+        self.kept: lightgbm.Booster | None = None  # the trees that were loaded
 
-    def fit(self, samples: Samples) -> None:
-        """Learns from all samples given, forgetting what it knew."""
-        counts = np.array([len(r) for r in samples.rows])
-        pack = np.repeat(np.arange(len(samples)), counts)
-        loss = _Loss(self.settings.loss, pack, samples, self.settings.seed)
+    @property
+    def adds_to_base(self) -> bool:
+        """Whether scores are on the scale of the base, the logarithm of a speed."""
+        return self.settings.loss != "paper"
+
+    def update(self, samples: Samples) -> None:
+        """Learns from all samples given, instead of those of the last update; what was loaded is built upon."""
+        if not len(samples):
+            return
+        pack = np.repeat(np.arange(len(samples)), [len(r) for r in samples.rows])
+        loss = _Loss(self.settings.loss, pack, samples, self.settings.seed, self.adds_to_base)
         lightgbm = _library()
         data = lightgbm.Dataset(np.concatenate(samples.rows), label=np.zeros(len(pack)), free_raw_data=True)
         parameters = {
@@ -96,38 +110,43 @@ class TreeModel:
             "force_row_wise": True,
             "verbosity": -1,
         }
-        self.booster = lightgbm.train(parameters, data, num_boost_round=self.settings.trees)
+        self.booster = lightgbm.train(parameters, data, num_boost_round=self.settings.trees, init_model=self.kept)
 
-    def predict(self, values: Array, base: Array | float = 0.0) -> Array:
-        """Scores of programs of one structure, from their features [programs, statements, features] and base scores."""
+    fit = update
+
+    def predict(self, given: FeatureRows | Array, base: Array | float = 0.0) -> Array:
+        """Scores of programs: of a population's rows, or of features [programs, statements, features]; and their base scores."""
         if self.booster is None:
-            raise UserError("this model has not learned anything yet; call fit() or load()")
-        programs, statements, features = values.shape
-        rows = values.reshape(programs * statements, features)
-        scores = self.booster.predict(rows, num_threads=self.settings.threads)
-        return np.asarray(scores).reshape(programs, statements).sum(axis=1) + base
+            raise UserError("this model has not learned anything yet; call update() or load()")
+        rows = given.values if isinstance(given, FeatureRows) else given.reshape(-1, given.shape[-1])
+        scores = np.asarray(self.booster.predict(rows, num_threads=self.settings.threads))
+        total = given.total(scores) if isinstance(given, FeatureRows) else scores.reshape(given.shape[:2]).sum(axis=1)
+        return total + base if self.adds_to_base else total
 
     def save(self, path: str | Path) -> None:
-        """Writes the trees as text, with the version of the features they were learned on."""
+        """Writes all trees as text, with the version of the features they were learned on."""
         if self.booster is None:
             raise UserError("there is nothing to save: this model has not learned anything yet")
-        Path(path).write_text(f"tensorsmith-model features={SCHEMA_VERSION}\n{self.booster.model_to_string()}")
+        write(path, self.kind, {"loss": self.settings.loss, "trees": self.booster.num_trees()}, self.booster.model_to_string())
 
     @staticmethod
-    def load(path: str | Path, settings: ModelSettings = ModelSettings()) -> TreeModel:  # noqa: B008  frozen
-        """The inverse of `save`; refuses trees learned on other features."""
-        try:
-            head, _, text = Path(path).read_text().partition("\n")
-        except OSError as problem:
-            raise UserError(f"cannot read the model {path}: {problem}") from problem
-        if head != f"tensorsmith-model features={SCHEMA_VERSION}":
-            raise UserError(f"{path} is no model for version {SCHEMA_VERSION} of the features; its first line is {head[:60]!r}")
-        model = TreeModel(settings)
+    def load(path: str | Path, settings: ModelSettings | None = None) -> TreeModel:
+        """The inverse of `save`; refuses trees learned on other features, or with another loss than that of the settings."""
+        head, text = read(path, TreeModel.kind)
+        loss = head.get("loss")
+        if loss not in LOSSES:
+            raise UserError(f"{path}: the header names the loss {loss!r}; known are {', '.join(LOSSES)}")
+        if settings is not None and settings.loss != loss:
+            raise UserError(f"{path} was learned with the loss {loss!r}, and {settings.loss!r} is wanted; their scores do not add up")
+        model = TreeModel(settings or replace(ModelSettings(), loss=loss))
         lightgbm = _library()
         try:
-            model.booster = lightgbm.Booster(model_str=text)
-        except lightgbm.basic.LightGBMError as problem:
+            model.kept = lightgbm.Booster(model_str=text)
+        except (lightgbm.basic.LightGBMError, ValueError) as problem:
             raise UserError(f"{path} is damaged: {problem}") from problem
+        if model.kept.num_feature() != len(FEATURES):
+            raise UserError(f"{path} is damaged: its trees are on {model.kept.num_feature()} features, there are {len(FEATURES)}")
+        model.booster = model.kept
         return model
 
 
@@ -148,10 +167,10 @@ class _Loss:
     _PARTNERS = 64  # programs that each program is compared with, per tree
     _FLOOR = 0.02  # throughput below which programs are all just slow
 
-    def __init__(self, kind: str, pack: Array, samples: Samples, seed: int) -> None:
+    def __init__(self, kind: str, pack: Array, samples: Samples, seed: int, with_base: bool) -> None:
         self.kind, self.pack = kind, pack
         self.throughput = np.array(samples.throughput)
-        self.base = np.array(samples.base)
+        self.base = np.array(samples.base) if with_base else np.zeros(len(samples))
         self.log = np.log2(np.maximum(self.throughput, self._FLOOR))
         self.rng = np.random.default_rng(seed)
         group = _group_numbers(samples.group)
@@ -203,3 +222,10 @@ def recall(score: Array, throughput: Array, k: int) -> float:
     """Share of the k best programs that are among the k with the highest score."""
     k = min(k, len(score))
     return len(set(np.argsort(-score)[:k]) & set(np.argsort(-throughput)[:k])) / k
+
+
+def r2(score: Array, throughput: Array) -> float:
+    """The share of the throughput's variance that the score explains, after the best straight line through both."""
+    if len(score) < 2 or np.ptp(score) == 0 or np.ptp(throughput) == 0:
+        return 0.0
+    return float(np.corrcoef(score, throughput)[0, 1] ** 2)

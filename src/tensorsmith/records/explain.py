@@ -17,7 +17,7 @@ _MOST_NAMED = 3  # other targets, timings or causes that are listed
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a key. `records`: how many have it and all parts before it; `others`: what there is instead, if there are none."""
+    """One part of a key. `records`: how many have it and all parts before it; `others`: what there is instead of none."""
 
     name: str
     value: str
@@ -71,7 +71,7 @@ def _other_workloads(connection: sqlite3.Connection, workload: Workload) -> str:
         return ""
     (alike,) = connection.execute("SELECT count(*) FROM workload WHERE structure = ?", (structure_key(workload),)).fetchone()
     shapes = f", {alike} of them with the same structure but other shapes" if alike else ""
-    return f"there are records of {count} others{shapes}"
+    return f"there are records of {count} other{'s' if count > 1 else ''}{shapes}"
 
 
 def _targets(groups: list[sqlite3.Row], target: Target) -> list[str]:

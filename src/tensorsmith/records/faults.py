@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def corrupt(path: Path, detail: str) -> StoreError:
     return StoreError(
         "corrupt",
         f"the record file {path} is damaged ({detail}). It was left as it is. Move it (and {path.name}-wal, if there is one) "
-        f"away and start a new file; what is readable is saved by: tensorsmith records {path} recover NEW_FILE",
+        f"away and start a new file; what is readable is saved by: {_rescue(path)}",
     )
 
 
@@ -63,6 +64,10 @@ def full(path: Path) -> StoreError:
     return StoreError(
         "full", f"the disk is full: nothing was added to {path}; what was stored before is safe. Free some space and try again"
     )
+
+
+def _rescue(path: Path) -> str:
+    return f"tensorsmith records {shlex.quote(str(path))} recover NEW_FILE"
 
 
 def is_lock(problem: sqlite3.Error) -> bool:
@@ -94,7 +99,7 @@ def _from_sqlite(path: Path, problem: sqlite3.Error, patience: float) -> StoreEr
         return StoreError(
             "not a record file",
             f"{path} is not a record file, or its first page is damaged: it does not begin like an SQLite database. It was left "
-            f"as it is; give another path. If it was one, what is readable is saved by: tensorsmith records {path} recover NEW_FILE",
+            f"as it is; give another path. If it was one, what is readable is saved by: {_rescue(path)}",
         )
     if "readonly" in text or "unable to open" in text:
         return read_only(path, text)

@@ -111,7 +111,8 @@ class Store:
         if self.path.exists() and Path(other).exists() and self.path.samefile(other):
             raise UserError(f"{other} cannot be merged into itself")
         with Store.open(other, read_only=True, patience=self._patience) as source:
-            return self._take(source._forms())
+            with contextlib.closing(source._forms()) as forms:
+                return self._take(forms)
 
     def _take(self, forms: Iterable[Any]) -> Counts:
         counts = Counts()
@@ -252,12 +253,13 @@ class Store:
 
     def export(self, to: str | Path | TextIO) -> Counts:
         """Writes all records as JSON lines, as they are stored. A file that exists is not replaced."""
-        if not isinstance(to, (str, Path)):
-            return lines.write(self._forms(), to)
-        with lines.new_file(Path(to)) as stream:
-            return lines.write(self._forms(), stream)
+        with contextlib.closing(self._forms()) as forms:
+            if not isinstance(to, (str, Path)):
+                return lines.write(forms, to)
+            with lines.new_file(Path(to)) as stream:
+                return lines.write(forms, stream)
 
-    def _forms(self) -> Iterator[dict[str, Any] | Invalid]:
+    def _forms(self) -> Generator[dict[str, Any] | Invalid, None, None]:
         with faults.explained(self.path, self._patience):
             for row in queries.everything(self._connection):
                 try:

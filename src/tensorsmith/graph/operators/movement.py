@@ -71,7 +71,8 @@ def _runs(old: Sequence[int], new: Sequence[int], name: str) -> list[tuple[list[
     runs: list[tuple[list[int], list[int]]] = []
     a = b = 0
     while a < len(old) or b < len(new):
-        left, right = [], []
+        left: list[int] = []
+        right: list[int] = []
         size_left = size_right = 1
         while True:
             if size_left <= size_right and a < len(old) and (size_left < size_right or not left):
