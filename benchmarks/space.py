@@ -103,7 +103,7 @@ def _any_model(space: Space, populations: list[Population]) -> TreeModel:
             for rows, t in zip(found.values, seconds):
                 samples.add(rows, float(seconds.min() / t), "any")
     model = TreeModel(ModelSettings(trees=100))
-    model.fit(samples)
+    model.update(samples)
     return model
 
 
@@ -146,7 +146,7 @@ def accuracy(name: str, programs: int, seed: int = 0) -> dict[str, float]:
         samples = Samples()
         for r, y, b in zip(rows[:cut], throughput[:cut], known[:cut]):
             samples.add(r, float(y), name, float(b))
-        model.fit(samples)
+        model.update(samples)
         scores = np.array([model.predict(r[None], b)[0] for r, b in zip(rows[cut:], known[cut:])])
         figures[f"{loss}_pairwise"] = pairwise_accuracy(scores, throughput[cut:])
         figures[f"{loss}_recall_at_10"] = recall(scores, throughput[cut:], 10)

@@ -23,10 +23,14 @@ ALLOWED = {
     "search": {"errors", "target", "lang", "space", "program", "learn"},
     "measure": {"errors", "target", "lang", "space", "program", "codegen", "runtime", "compile", "search"},
     "records": {"errors", "target", "lang", "space", "search"},
-    "compile": {"errors", "target", "lang", "space", "program", "codegen", "runtime", "records"},
-    "tune": {"errors", "target", "lang", "space", "compile", "learn", "search", "measure", "records", "runtime"},
+    "model": {"errors", "graph", "frontends"},
+    "assemble": {"errors", "lang", "graph", "runtime"},
+    "compile": {"errors", "target", "lang", "space", "program", "codegen", "runtime", "records", "model", "assemble"},
+    "tuning": {"errors", "target", "lang", "space", "search", "measure", "records", "runtime"},
+    "tune": {"errors", "target", "lang", "space", "compile", "learn", "search", "measure", "records", "runtime", "tuning"},
     "graph": {"errors", "target", "lang", "ops"},
-    "cli": {"errors", "target", "lang", "ops", "space", "compile", "records", "runtime", "learn", "tune"},
+    "frontends": {"errors", "target", "lang", "ops", "graph", "compile", "model"},
+    "cli": {"errors", "target", "lang", "ops", "space", "compile", "records", "runtime", "learn", "tune", "tuning"},
 }
 
 

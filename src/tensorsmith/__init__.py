@@ -10,6 +10,10 @@
     kernel = ts.compile([A, B, C]).bind(B=b)
     c = kernel(a)
 
+    model = ts.load("model.onnx")
+    executable = ts.compile(model, database="tune.db")
+    y = executable(x)
+
 More element functions (sin, floor, round, ...) are in `tensorsmith.lang.define`, ready-made operators in `tensorsmith.ops`.
 """
 
@@ -36,6 +40,8 @@ from tensorsmith.lang.define import (
     tanh,
     workload,
 )
+from tensorsmith.model import Model, load
+from tensorsmith.runtime.file import load as load_executable
 from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.space.registry import sketches
 from tensorsmith.tune import tune
@@ -43,6 +49,7 @@ from tensorsmith.tune import tune
 __version__ = "0.1.0"
 
 __all__ = [
+    "Model",
     "UserError",
     "abs",
     "cast",
@@ -50,6 +57,8 @@ __all__ = [
     "compute",
     "erf",
     "exp",
+    "load",
+    "load_executable",
     "log",
     "max",
     "maximum",

@@ -1,19 +1,26 @@
-"""From a candidate, or a definition, to an executable."""
+"""From a candidate, a definition or a model to an executable."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from tensorsmith.assemble import assemble
 from tensorsmith.codegen.generate import ENTRY, generate
-from tensorsmith.errors import Refusal
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
+from tensorsmith.model import Model
 from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
@@ -21,41 +28,100 @@ from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
+from tensorsmith.runtime.network import Kernel, NetworkExecutable
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target, native
 
 _SLACK = 64  # elements behind a packed constant: vectors may be read past its end
+_RECORDS = 3  # how many records of a task are tried before the default schedule
+_BUILDERS = 2  # threads: llvmlite lets one call into LLVM at a time, and the rest is Python, so a third has nothing to do
+
+
+@dataclass(frozen=True)
+class Built:
+    """A workload's compiled code, and how each constant that it wants in another layout is packed."""
+
+    workload: Workload
+    kernel: Kernel
+    packers: dict[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]]
+
+    def executable(self) -> Executable:
+        """The kernel as a callable of its own."""
+        workload, kernel = self.workload, self.kernel
+        return Executable(
+            name=kernel.name,
+            entry=kernel.module.address(ENTRY),
+            keep=kernel.module,
+            inputs=[Argument(b.name, b.shape, b.dtype) for b in workload.inputs],
+            outputs=[Argument(n, workload.buffers[n].shape, workload.buffers[n].dtype) for n in workload.outputs],
+            scratch_bytes=kernel.scratch_bytes,
+            scratch_bytes_per_thread=kernel.scratch_bytes_per_thread,
+            constants=frozenset(b.name for b in workload.inputs if b.constant),
+            packers=self.packers,
+            build_times=kernel.module.times,
+            program=kernel.program,
+            llvm_ir=lambda: kernel.module.llvm_ir,
+            assembly=lambda: kernel.module.assembly,
+        )
 
 
 def build(candidate: Candidate, target: Target | None = None, name: str | None = None) -> Executable:
     """The executable of one candidate. Raises `Refusal` where the candidate cannot be lowered or compiled."""
-    target = target or native()
+    return build_kernel(candidate, target or native(), name).executable()
+
+
+def build_kernel(candidate: Candidate, target: Target, name: str | None = None, schedule: str = "") -> Built:
+    """The compiled code of one candidate; `schedule` says where it came from."""
+    workload = candidate.sketch.workload
     program = lower(candidate)
-    return build_program(program, candidate.sketch.workload, target, name)
-
-
-def build_program(program: Program, workload: Workload, target: Target, name: str | None = None) -> Executable:
-    """The executable of a loop program for a workload."""
     generated = generate(program, target)
-    module = jit.build(generated.ir, target)
-    packers = {b.name: partial(_pack, b.packed) for b in program.buffers.values() if b.packed and b.kind == "constant"}
-    return Executable(
+    packed = {b.name: b.packed for b in program.buffers.values() if b.packed and b.kind == "constant"}
+    sizes = [_packed_bytes(packed[b.name], b.dtype) if b.name in packed else b.bytes for b in workload.inputs]
+    kernel = Kernel(
         name=name or "_".join(workload.outputs),
-        entry=module.address(ENTRY),
-        keep=module,
-        inputs=[Argument(b.name, b.shape, b.dtype) for b in workload.inputs],
-        outputs=[Argument(n, workload.buffers[n].shape, workload.buffers[n].dtype) for n in workload.outputs],
+        module=jit.build(generated.ir, target),
+        argument_bytes=(*sizes, *(workload.buffers[n].bytes for n in workload.outputs)),
+        reads=len(workload.inputs),
         scratch_bytes=generated.scratch_bytes,
         scratch_bytes_per_thread=generated.scratch_bytes_per_thread,
-        constants=frozenset(b.name for b in workload.inputs if b.constant),
-        packers=packers,
-        build_times=module.times,
-        program=lambda: str(program),
-        llvm_ir=lambda: module.llvm_ir,
-        assembly=lambda: module.assembly,
+        flops=flops(workload),
+        result=", ".join(f"{b.dtype}{list(b.shape)}" for b in map(workload.buffers.__getitem__, workload.outputs)),
+        schedule=schedule,
+        program=partial(_text, program),
     )
+    return Built(workload, kernel, {n: partial(_pack, p) for n, p in packed.items()})
+
+
+def build_best(workload: Workload, records: Sequence[Candidate], target: Target, name: str | None = None) -> Built:
+    """The first of the `records` that can be built, else the default schedule, else the plain one."""
+    for n, candidate in enumerate(records, 1):
+        try:
+            return build_kernel(candidate, target, name, "record")
+        except Exception as problem:  # whatever it is, it must not end the whole
+            message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
+            warnings.warn(message, stacklevel=2)
+    try:
+        return build_kernel(default_candidate(workload, target), target, name, "default")
+    except Exception:
+        return build_kernel(plain_candidate(workload), target, name, "plain")
+
+
+def build_all(
+    workloads: Mapping[str, Workload], records: Mapping[str, Sequence[Candidate]], target: Target, names: Mapping[str, str]
+) -> dict[str, Built]:
+    """`build_best` of each workload, all by their keys. LLVM works on one while our code generator works on another."""
+
+    def one(key: str) -> Built:
+        return build_best(workloads[key], records[key], target, names[key])
+
+    with ThreadPoolExecutor(_BUILDERS) as builders:
+        return dict(zip(workloads, builders.map(one, workloads)))
+
+
+def _packed_bytes(packed: PackedRead, name: str) -> int:
+    return (math.prod(int(n) for n in packed.shape) + _SLACK) * dtype(name).bytes
 
 
 def _pack(packed: PackedRead, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -65,8 +131,28 @@ def _pack(packed: PackedRead, array: np.ndarray[Any, Any]) -> np.ndarray[Any, An
     return result
 
 
+def _text(program: Program) -> str:
+    return str(program)
+
+
+@overload
+def compile(
+    computation: Model, *, database: str | Path | None = None, target: Target | None = None, name: str | None = None
+) -> NetworkExecutable: ...
+
+
+@overload
 def compile(
     computation: Workload | Sequence[Tensor],
+    *,
+    database: str | Path | None = None,
+    target: Target | None = None,
+    name: str | None = None,
+) -> Executable: ...
+
+
+def compile(
+    computation: Workload | Sequence[Tensor] | Model,
     *,
     database: str | Path | None = None,
     target: Target | None = None,
@@ -74,20 +160,30 @@ def compile(
 ) -> Executable:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
-    `computation` is a list of inputs and outputs, as in `[A, B, D]`, or a `Workload`. Bind constants with
-    `kernel.bind(B=b)` so that they are packed once instead of on every call.
+    `computation` is a list of inputs and outputs, as in `[A, B, D]`, a `Workload`, or a `Model`, whose tasks are each compiled so.
+    Bind the constants of a workload with `kernel.bind(B=b)`, so that they are packed once instead of on every call; those of a model
+    are bound here.
     """
-    workload = as_workload(computation)
     target = target or native()
-    if database is not None and Path(database).exists():
-        with Store.open(database, read_only=True) as store:
-            best = store.best(workload, target, Timing("warm", target.cores))
-        if best is not None:
-            return build(best.candidate, target, name)
-    try:
-        return build(default_candidate(workload, target), target, name)
-    except Refusal:
-        return build(plain_candidate(workload), target, name)
+    if not isinstance(computation, Model):
+        workload = as_workload(computation)
+        (records,) = _best_records([workload], database, target).values()
+        return build_best(workload, records, target, name).executable()
+    partition = computation.partition
+    workloads = {task.workload.key: task.workload for task in partition.tasks}
+    names = {task.workload.key: task.name for task in partition.tasks}
+    found = build_all(workloads, _best_records(workloads.values(), database, target), target, names)
+    built = [found[task.workload.key] for task in partition.tasks]
+    return assemble(partition, [b.kernel for b in built], [b.packers for b in built], name)
+
+
+def _best_records(workloads: Iterable[Workload], database: str | Path | None, target: Target) -> dict[str, list[Candidate]]:
+    """The best few candidates of each workload that the database has, by the workload's key."""
+    if database is None or not Path(database).exists():
+        return {workload.key: [] for workload in workloads}
+    timing = Timing("warm", target.cores)
+    with Store.open(database, read_only=True) as store:
+        return {w.key: [record.candidate for record in store.top(w, target, timing, _RECORDS)] for w in workloads}
 
 
 def as_workload(computation: Workload | Sequence[Tensor]) -> Workload:

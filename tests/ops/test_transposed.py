@@ -61,6 +61,17 @@ def test_transposed_conv2d(run, random, same, stride, kernel, pads, extra):
     same(got, naive(x, w, stride, pads, extra))
 
 
+@pytest.mark.parametrize(("groups", "channels_in", "each"), [(2, 4, 3), (3, 3, 2), (4, 4, 1), (2, 6, 1)])
+@pytest.mark.parametrize(("stride", "pad", "extra"), [(1, 1, 0), (2, 1, 1), (3, 0, 4)])
+def test_groups(run, random, same, groups, channels_in, each, stride, pad, extra):
+    x, w = random(2, 4, 5, channels_in), random(3, 4, channels_in, each)
+    got = run(transposed.transposed_conv2d, x, w, stride=stride, padding=pad, output_padding=extra, groups=groups)
+    per = channels_in // groups
+    parts = [slice(g * per, (g + 1) * per) for g in range(groups)]
+    want = [naive(x[..., p], w[:, :, p], [stride] * 2, [(pad, pad)] * 2, [extra] * 2) for p in parts]
+    same(got, np.concatenate(want, axis=-1))
+
+
 def test_transposed_conv3d(run, random, same):
     x, w = random(1, 3, 4, 2, 3), random(4, 3, 2, 3, 4)
     got = run(transposed.transposed_conv3d, x, w, stride=(2, 2, 1), padding=(1, 1, 0), output_padding=(0, 1, 0))
@@ -83,9 +94,9 @@ def test_no_work_is_wasted_where_phases_are_affine(stride, kernel, pad):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"stride": 2, "output_padding": 2}, ["output_padding 2", "stride 2"]),
         ({"padding": 9}, ["padding (9, 9)", "result of"]),
         ({"padding": -1}, ["padding (-1, -1)"]),
+        ({"groups": 2}, ["2 groups", "3 channels"]),
     ],
 )
 def test_refusals(options, words):

@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.process.waiting import alive, wait
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,21 +31,6 @@ except KeyboardInterrupt:
     if "close" in sys.argv:
         measurer.close()
 """
-
-
-def wait(what: str, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds} s: {what}"
-        time.sleep(0.02)
-
-
-def alive(process: int) -> bool:
-    """Whether it exists, and is no zombie that nobody has collected."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture

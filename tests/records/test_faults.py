@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
+from tests.records.full import tiny_disk
+from tests.records.rights import public_folder, unprivileged
 from tests.records.samples import TARGET, TIMING, matmul, trial
 
 from tensorsmith.errors import UserError
@@ -84,37 +83,24 @@ def test_a_write_that_the_system_refuses(tmp_path):
     assert count(tmp_path / "tune.db") == int(done) < 1000
 
 
-@pytest.fixture
-def tiny_disk():
-    """A file system of 400 KB; needs the right to mount."""
-    folder = Path(tempfile.mkdtemp())
-    mounted = (
-        shutil.which("mount")
-        and not subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", folder], capture_output=True).returncode
-    )
-    try:
-        if not mounted:
-            pytest.skip("cannot mount a tmpfs here")
-        yield folder
-    finally:
-        if mounted:
-            subprocess.run(["umount", folder], check=True)
-        folder.rmdir()
+def test_a_disk_that_really_is_full():
+    with tiny_disk(400) as folder:
+        fill_up(folder)
 
 
-def test_a_disk_that_really_is_full(tiny_disk):
-    path, done = filled(tiny_disk / "tune.db"), 3
+def fill_up(folder):
+    path, done = filled(folder / "tune.db"), 3
     with Store.open(path) as store:
-        (tiny_disk / "ballast").write_bytes(bytes(100_000))
+        (folder / "ballast").write_bytes(bytes(100_000))
         with pytest.raises(StoreError, match="disk is full"):
             while True:
                 store.add(W, TARGET, TIMING, [trial(W, 1e-3, 1 + done + n) for n in range(10)])
                 done += 10
         assert len(store.history(W, TARGET, TIMING)) == done
         with pytest.raises(StoreError, match="disk is full"):
-            store.export(tiny_disk / "out.jsonl")
-        assert sorted(p.name for p in tiny_disk.iterdir() if "jsonl" in p.name) == []
-        (tiny_disk / "ballast").unlink()
+            store.export(folder / "out.jsonl")
+        assert sorted(p.name for p in folder.iterdir() if "jsonl" in p.name) == []
+        (folder / "ballast").unlink()
         store.add(W, TARGET, TIMING, [trial(W, 1e-3, 1 + done + n) for n in range(10)])
     assert count(path) == done + 10
 
@@ -122,27 +108,10 @@ def test_a_disk_that_really_is_full(tiny_disk):
 # -- no rights -----------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def unprivileged():
-    """Root may write everywhere, so it becomes somebody else for a while."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.fixture
 def public():
-    """A folder that others can reach, unlike pytest's."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o777)
-    yield folder
-    folder.chmod(0o777)
-    shutil.rmtree(folder)
+    with public_folder() as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("file_mode, folder_mode", [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)])

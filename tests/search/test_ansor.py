@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from tensorsmith.errors import UserError
+from tensorsmith.learn.model import TreeModel
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.search.ansor import AnsorPolicy, Settings
+from tensorsmith.search.ansor import RANDOM, AnsorPolicy, Settings
 from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.adapt import adapt
 from tensorsmith.space.default import default_candidate
+from tensorsmith.space.embed import Programs
 from tensorsmith.space.population import Space
+from tensorsmith.space.sampling import sample
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import native
 
-SMALL = Settings(population=64, generations=1, structures=2)
+SMALL = Settings(population=64, generations=1, structures=4, new_structures=2)
 
 
 def space(name: str = "GMM-small") -> Space:
-    return Space(catalogue.small()[name].workload(), native())
+    return Space(catalogue.get(name).workload(), native())
 
 
 def text(candidate: Candidate) -> str:
@@ -90,3 +97,117 @@ def test_other_kinds_of_workloads(name: str) -> None:
     assert batch
     for candidate in batch:
         lower(candidate)
+
+
+# -- programs, not rows ------------------------------------------------------------------------------------------------
+
+
+def rounds(policy: AnsorPolicy, count: int, batch: int = 8) -> list[Candidate]:
+    found: list[Candidate] = []
+    for _ in range(count):
+        asked = policy.ask(batch)
+        policy.tell([pretended(c) for c in asked])
+        found += asked
+    return found
+
+
+def test_no_program_is_asked_for_twice_by_any_row() -> None:
+    programs = Programs(native())
+    policy = AnsorPolicy(space("GMM-small"), seed=4, settings=SMALL)
+    asked = rounds(policy, 6) + policy.finish(8)
+    assert len({programs.key(c) for c in asked}) == len(asked)
+
+
+def test_history_is_never_asked_for_again() -> None:
+    first = AnsorPolicy(space(), seed=1, settings=SMALL)
+    done = [Trial(Candidate.from_json(c.sketch.workload, c.to_json()), Status.OK, seconds=1e-3) for c in rounds(first, 3)]
+    second = AnsorPolicy(space(), seed=1, settings=SMALL)
+    second.tell(done)
+    programs = Programs(native())
+    assert not {programs.key(c) for c in rounds(second, 3)} & {programs.key(t.candidate) for t in done}
+
+
+def test_candidates_of_other_workloads_are_passed_over() -> None:
+    policy = AnsorPolicy(space("GMM-small"), settings=SMALL)
+    policy.tell([pretended(c) for c in AnsorPolicy(space("matmul-small"), settings=SMALL).ask(3)])
+    assert policy.best_seconds is None and not policy.told
+
+
+# -- similar workloads ---------------------------------------------------------------------------------------------------
+
+
+def test_hints_are_carried_over_and_asked_for_first() -> None:
+    there, here = space("GMM-3-b1"), space("GMM-small")
+    hints = list(there.candidates(sample(there, 6, np.random.default_rng(0))))
+    expected = {text(here.plans[p].candidate(row)) for hint in hints for p, row in adapt(here, hint)}
+    settings = replace(SMALL, hints=3)
+    asked = [text(c) for c in AnsorPolicy(here, settings=settings, hints=hints).ask(16)]
+    assert 1 <= len(expected & set(asked[1:4])) <= 3
+    assert not expected & {text(c) for c in AnsorPolicy(here, settings=replace(settings, hints=0), hints=hints).ask(4)}
+
+
+def test_hints_of_another_structure_do_no_harm() -> None:
+    there = space("DEP-small")
+    policy = AnsorPolicy(space("GMM-small"), settings=SMALL, hints=[default_candidate(there.workload, native())])
+    assert len(policy.ask(4)) == 4
+
+
+# -- models --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_has_learned_is_believed_at_once_and_kept() -> None:
+    first = AnsorPolicy(space("GMM-3-b1"), seed=1, settings=SMALL)
+    rounds(first, 4)
+    first._learn()
+    assert isinstance(first.model, TreeModel) and first.model.booster is not None
+    loaded = TreeModel()
+    loaded.kept = loaded.booster = first.model.booster
+    second = AnsorPolicy(space("GMM-small"), seed=1, settings=SMALL, model=loaded)
+    rounds(second, 4)
+    second._learn()
+    assert loaded.booster is not None and loaded.booster.num_trees() == 2 * loaded.settings.trees
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cost": "random"}, {"cost": "prior"}, {"generations": 0}, {"crossover": False}, {"known": False}]
+)
+def test_every_part_can_be_left_out(changes: dict[str, object]) -> None:
+    def run() -> list[str]:
+        return [text(c) for c in rounds(AnsorPolicy(space(), seed=9, settings=replace(SMALL, **changes)), 3)]
+
+    found = run()
+    assert len(found) == len(set(found)) == 24 and found == run()
+
+
+def test_random_search_starts_anywhere() -> None:
+    where = space()
+    first = AnsorPolicy(where, seed=0, settings=replace(RANDOM, population=64)).ask(8)
+    found = where.find(default_candidate(where.workload, native()))
+    assert found is not None
+    assert text(where.plans[found[0]].candidate(found[1])) not in {text(c) for c in first}
+
+
+def test_unknown_models_are_refused() -> None:
+    with pytest.raises(UserError, match="unknown cost model 'oracle'"):
+        AnsorPolicy(space(), settings=replace(SMALL, cost="oracle"))
+
+
+def test_it_finds_what_it_is_told_to_look_for() -> None:
+    """With times that depend on the program alone, the policy ends ahead of random search."""
+
+    def best(settings: Settings, seed: int) -> float:
+        policy = AnsorPolicy(space("GMM-2-b1"), seed=seed, settings=settings)
+        for _ in range(3):
+            policy.tell([Trial(c, Status.OK, seconds=aim(c)) for c in policy.ask(16)])
+        assert policy.best_seconds is not None
+        return policy.best_seconds
+
+    def aim(candidate: Candidate) -> float:
+        """Least at one tile: 5 rows, and 8 rows around them."""
+        sizes = [(candidate.decisions.get("matmul.i.2", 1), 5), (candidate.decisions.get("matmul.i.1", 1), 8)]
+        return 1e-3 * (1 + sum(abs(np.log2(have / want)) for have, want in sizes))
+
+    small = replace(SMALL, population=256, generations=2)
+    ours = sorted(best(small, seed) for seed in range(3))[1]
+    random = sorted(best(replace(RANDOM, population=256), seed) for seed in range(3))[1]
+    assert ours < random

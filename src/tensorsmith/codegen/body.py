@@ -19,7 +19,17 @@ from tensorsmith.program.linear import Linear
 from tensorsmith.space.analysis import flat_offset
 
 FormKey = tuple[object, ...]
-Bound = Value | int  # a loop variable's value: known when the code runs, or now
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A loop variable's value of which a part is known now: one of several steps that are written together."""
+
+    value: Value
+    by: int
+
+
+Bound = Value | int | Shifted  # a loop variable's value: known when the code runs, or now, or in part
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,9 @@ class BodyEmitter:
             coefficient = form.terms.get(name)
             if coefficient is None:
                 continue
+            if isinstance(bound, Shifted):
+                constant += int(coefficient) * bound.by
+                bound = bound.value
             if isinstance(bound, int):
                 constant += int(coefficient) * bound
             else:

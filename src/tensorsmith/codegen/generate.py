@@ -12,7 +12,7 @@ threads. A nest without parallel loops has one step and is called directly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tensorsmith.codegen.arith import Arithmetic
@@ -21,8 +21,10 @@ from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
 from tensorsmith.codegen.remaining import Remainders, Remaining
 from tensorsmith.codegen.shape import MAX_LAID_OUT
 from tensorsmith.codegen.tile import TileEmitter
+from tensorsmith.codegen.transpose import turns_over
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks, own_block
 from tensorsmith.program.linear import Linear
@@ -55,6 +57,8 @@ class _Generator:
         self.helpers: dict[str, str] = {}
         self.declarations: set[str] = set()
         self.arguments = [b.name for b in program.workload.inputs] + list(program.workload.outputs)
+        replaceable = replaceable_inputs(program.workload)
+        self.sharing = {*replaceable, *program.workload.outputs} if replaceable else set()  # may be handed the same memory
         self.shared, self.shared_bytes = self._place("scratch")
         self.local, self.local_bytes = self._place("local")
 
@@ -97,7 +101,7 @@ class _Generator:
         f = Function(f"define internal void @nest{number}(ptr %context, i64 %begin, i64 %end, i64 %thread) nounwind")
         names = {x.tensor for b in blocks(node) for x in b.stage.reads} | {b.stage.name for b in blocks(node)}
         arguments = [n for n in self.arguments if n in names]
-        parameters = ", ".join(f"ptr noalias %p{n}" for n in range(len(arguments)))
+        parameters = ", ".join(f"ptr {'' if name in self.sharing else 'noalias '}%p{n}" for n, name in enumerate(arguments))
         work = Function(
             f"define internal void @work{number}({parameters}{', ' if arguments else ''}"
             "ptr noalias %scratch, ptr noalias %local, i64 %begin, i64 %end) noinline nounwind"
@@ -157,7 +161,7 @@ class _Work:
         """One step of the fused parallel loops: its number taken apart into their variables."""
         loops = _parallel_loops(node)
         env: dict[str, Bound] = {}
-        values: dict[str, Bound] = {}
+        values: dict[str, Value | int] = {}
         rest: Value = position
         for loop in reversed(loops):
             count = int(loop.var.count)
@@ -290,10 +294,37 @@ class _Work:
             self._nodes(node.body, {**env, var.name: position}, {**left, var.axis: inside}, _stage(node))
             return []
 
+        lanes = self.generator.target.lanes(dtype(_stage(node).dtype).bytes)
+        if isinstance(trips, int) and 1 < lanes <= trips and turns_over(self.body, node, lanes):
+            self._together(node, env, left, trips, lanes, step)
+            return
         if isinstance(trips, int):
             self.f.loop(i64(0), i64(trips), 1, [], step, runs=trips > 0)
         else:
             self.f.loop(i64(0), trips, 1, [], step)
+
+    def _together(
+        self,
+        node: Loop,
+        env: dict[str, Bound],
+        left: Remainders,
+        trips: int,
+        lanes: int,
+        step: Callable[[Value, list[Value]], list[Value]],
+    ) -> None:
+        """A loop in groups of as many steps as a vector has lanes, then what is left step by step."""
+        (block,) = node.body
+        assert isinstance(block, Block)
+        inside = {**left, node.var.axis: Remaining(1)}
+
+        def group(position: Value, _: list[Value]) -> list[Value]:
+            self.tile.steps(block, env, inside, node.var, position, lanes)
+            return []
+
+        whole = trips // lanes * lanes
+        self.f.loop(i64(0), i64(whole), lanes, [], group, runs=True)
+        if whole < trips:
+            self.f.loop(i64(whole), i64(trips), 1, [], step, runs=True)
 
 
 def buffer_shape(b: ProgramBuffer) -> tuple[int, ...]:

@@ -158,7 +158,7 @@ class Reduction:
         copies = self.copies[var.name]
         stride = int(var.stride)
 
-        def once(bound: Bound, now: list[Value], last: Remaining | None = None) -> list[Value]:
+        def once(bound: Value | int, now: list[Value], last: Remaining | None = None) -> list[Value]:
             inside = last or left[var.axis].inside(self.f, bound, stride)
             return self._level(depth + 1, {**env, var.name: bound}, {**left, var.axis: inside}, now)
 
@@ -181,7 +181,7 @@ class Reduction:
                     for n in range(copies):
                         if n:
                             self._barrier()
-                        shifted: Bound = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
+                        shifted: Value | int = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
                         now = once(shifted, now, full)
                     return now
 
@@ -196,7 +196,7 @@ class Reduction:
 
         def in_a_row(bound: Value, now: list[Value]) -> list[Value]:
             for n in range(copies):
-                shifted: Bound = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
+                shifted: Value | int = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
                 now = once(shifted, now)
             return now
 

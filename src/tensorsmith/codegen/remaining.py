@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.codegen.body import Bound
 from tensorsmith.codegen.irtext import Function, Value, i64
 
 MAX_SIZES = 3  # how many sizes of a partial tile get code of their own
@@ -27,7 +26,7 @@ class Remaining:
         rounded = f.op(f"add nsw i64 {self.now.text}, {stride - 1}", "i64")
         return f.op(f"sdiv i64 {rounded.text}, {stride}", "i64")
 
-    def inside(self, f: Function, var: Bound, stride: int) -> Remaining:
+    def inside(self, f: Function, var: Value | int, stride: int) -> Remaining:
         """What is left inside one step of a loop."""
         if isinstance(self.now, int):
             if self.now % stride == 0:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tensorsmith.codegen.arith import Arithmetic
-from tensorsmith.codegen.body import BodyEmitter, Bound, Lanes
+from tensorsmith.codegen.body import BodyEmitter, Bound, Lanes, Shifted
 from tensorsmith.codegen.irtext import Function, Value, i64, type_text
 from tensorsmith.codegen.reduction import Reduction
 from tensorsmith.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.codegen.shape import Key, Shape, chunks, pieces
+from tensorsmith.codegen.transpose import preload, strided_loads
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -46,6 +47,13 @@ class TileEmitter:
         self.program = program
         self.target = target
         self.node = node  # writes what is attached
+        self.together: tuple[str, list[Bound]] | None = None  # a loop variable, and its values at the steps written together
+
+    def steps(self, block: Block, env: dict[str, Bound], left: Remainders, var: LoopVar, start: Value, count: int) -> None:
+        """A block at `count` successive steps of the loop around it, computed together, from `start` on."""
+        self.together = (var.name, [Shifted(start, n) for n in range(count)])
+        self.block(block, {**env, var.name: start}, left)
+        self.together = None
 
     # -- variants --------------------------------------------------------------------------------------------------
 
@@ -105,10 +113,15 @@ class TileEmitter:
             return  # an empty axis
         held = self._before(block, env, sizes)
         self.body.forget()
-        results, shape = self.compute(block, env, left, sizes)
-        for key, value in results.items():
-            point, lanes = self.point(block, shape, env, key)
-            self._store(block, value, point, lanes)
+        steps = [{**env, self.together[0]: bound} for bound in self.together[1]] if self.together else [env]
+        if strided_loads(self.body, block):
+            shape = Shape(sizes, self._chunks(block, sizes))
+            preload(self.body, block, [self.point(block, shape, step, key) for step in steps for key in _keys(block, shape)])
+        computed = [(step, *self.compute(block, step, left, sizes)) for step in steps]
+        for step, results, shape in computed:
+            for key, value in results.items():
+                point, lanes = self.point(block, shape, step, key)
+                self._store(block, value, point, lanes)
         for name in held:
             del self.body.registers[name]
         self.body.forget()
@@ -208,11 +221,7 @@ class TileEmitter:
         shape = Shape(sizes, self._chunks(block, sizes))
         if _count_points(block, sizes) * len(shape.chunks) > MAX_POINTS:
             raise Refusal("tile too large", f"{block.stage.name}: {_count_points(block, sizes)} points")
-        keys = [
-            (numbers, chunk)
-            for numbers in itertools.product(*(range(max(1, sizes[v.name])) for v in _unrolled(block)))
-            for chunk in range(len(shape.chunks))
-        ]
+        keys = _keys(block, shape)
         if block.stage.reduction is None:
             results = {}
             for key in keys:
@@ -279,6 +288,12 @@ class TileEmitter:
 def _unrolled(block: Block) -> list[LoopVar]:
     """The tile's loops that are laid out one by one."""
     return [v for v in block.tile if v.name != block.vector]
+
+
+def _keys(block: Block, shape: Shape) -> list[Key]:
+    """The points of a tile."""
+    numbers = itertools.product(*(range(max(1, shape.sizes[v.name])) for v in _unrolled(block)))
+    return [(n, chunk) for n in numbers for chunk in range(len(shape.chunks))]
 
 
 def _count_points(block: Block, sizes: Mapping[str, int]) -> int:

@@ -6,6 +6,7 @@ there already is not added again. So the long chains of Shape, Gather, Concat an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -31,6 +32,8 @@ class Builder:
         self._constants: dict[str, Array] = {}
         self._taken: set[str] = set()
         self._known: dict[tuple[object, ...], tuple[Value, ...]] = {}
+        self._producers: dict[str, Node] = {}
+        self._values: dict[str, Value] = {}  # those that nodes read or give
         self.origin = ""  # of the nodes added from now on
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Value:
@@ -49,6 +52,22 @@ class Builder:
         """The array of a constant; None for what is computed."""
         return self._constants.get(value.name)
 
+    def sources(self, value: Value) -> list[str]:
+        """The inputs of the graph that a value is computed from."""
+        wanted = {value.name}
+        for node in reversed(self._nodes):
+            if any(v.name in wanted for v in node.outputs):
+                wanted.update(node.inputs)
+        return [v.name for v in self._inputs if v.name in wanted]
+
+    def producer(self, value: Value) -> Node | None:
+        """The node that gives a value; None for inputs and constants."""
+        return self._producers.get(value.name)
+
+    def read(self, node: Node) -> list[Value]:
+        """The values that a node of this graph reads."""
+        return [self._values[name] for name in node.inputs]
+
     def add(self, operator: str, inputs: Sequence[Value], /, name: str = "", **attributes: Attribute) -> Value:
         """The result of an operator that gives one value."""
         (value,) = self.add_all(operator, inputs, name=name, **attributes)
@@ -61,13 +80,16 @@ class Builder:
             return self._known[key]
         types = operators.infer(operator, inputs, attributes)
         arrays = [self.known(v) for v in inputs]
-        small = sum(int(np.prod(shape, dtype=np.int64)) for shape, _ in types) <= _LARGEST_FOLD
+        small = sum(math.prod(shape) for shape, _ in types) <= _LARGEST_FOLD
         if small and all(a is not None for a in arrays):
             made = operators.evaluate(operator, [a for a in arrays if a is not None], attributes)
             values = tuple(self.constant(a, name or operator) for a in made)
         else:
             values = tuple(Value(self._fresh(name or operator), shape, dtype) for shape, dtype in types)
-            self._nodes.append(Node(operator, tuple(v.name for v in inputs), values, dict(attributes), self.origin))
+            node = Node(operator, tuple(v.name for v in inputs), values, dict(attributes), self.origin)
+            self._nodes.append(node)
+            self._producers |= {v.name: node for v in values}
+            self._values |= {v.name: v for v in (*inputs, *values)}
         self._known[key] = values
         return values
 

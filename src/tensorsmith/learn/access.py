@@ -37,6 +37,7 @@ from tensorsmith.program.linear import Linear
 from tensorsmith.space.analysis import flat_offset
 
 PAGE = 4096
+ALONE = -np.inf
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Access:
     """The store of a block (`write`), or its loads of one buffer."""
 
     name: str  # of the buffer
-    packed: bool  # in the order of the loops
+    packed: Flag  # in the order of the loops
     write: bool
     element: float  # bytes
     dimensions: list[Dimension]
@@ -63,9 +64,9 @@ class Access:
     gathered: Flag  # some position is not linear
     skipped: frozenset[str]  # loops in which it is not executed
     held: bool  # in registers
-    # the nearest other statement that uses the buffer: how many loops run around both (None without one), how many there are
-    shared: Num | None = None
-    partners: float = 0.0
+    # the nearest other statement that uses the buffer: how many loops run around both (ALONE without one), how many there are
+    shared: Num = ALONE
+    partners: Num = 0.0
     # by level, one more than there are levels; entry i is with the loops from i on running, those outside standing still
     elements: list[Num] = field(default_factory=list)
     lines: list[Num] = field(default_factory=list)
@@ -316,24 +317,22 @@ class Reuse:
     loop: Flag
     serial: Flag
     iterations: Num
-    bytes: Num
+    bytes: Num  # 0 where another statement reuses it
     count: Num
 
 
-def reuse(access: Access, nested: Nested, touched: list[Num], inside: list[Num], between: Num) -> Reuse:
-    """The nearest reuse. `touched`: bytes of the statement by level; `inside`: steps of the loops from a level on; `between`: bytes
-    of all statements in the loops shared with the partner."""
+def reuse(access: Access, nested: Nested, touched: list[Num], inside: list[Num]) -> Reuse:
+    """The nearest reuse. `touched`: bytes of the statement by level; `inside`: steps of the loops from a level on."""
     decided: Flag = False
     serial: Flag = False
     iterations: Num = 0.0
     distance: Num = 0.0
     count: Num = 0.0
     for j in range(len(nested.levels) - 1, -2, -1):
-        met = access.shared is not None and flag(access.shared == j + 1)
+        met = flag(access.shared == j + 1)
         if met is not False:
             first = both(met, opposite(decided))
             iterations = where(first, inside[j + 1], iterations)
-            distance = where(first, between, distance)
             count = where(first, access.partners, count)
             serial = either(serial, first)
             decided = either(decided, met)
@@ -374,19 +373,19 @@ def stride_and_lines(access: Access, nested: Nested, executions: Num, line: floa
     return stride, np.maximum(1.0, executions / ratio * share)
 
 
-def traffic(access: Access, nested: Nested, fits: list[Array], warm: Array) -> Array:
+def traffic(access: Access, nested: Nested, fits: list[Array], warm: Array, trips: list[Num], lines: list[Num]) -> Array:
     """Lines brought into each of the three caches, shape (3, candidates) or (3, 1).
 
     While what one step of a loop touches fits the cache, a line is fetched once over all steps; once it does not, every step
     fetches again. `fits[j]` says that of level j, `warm` that the buffer is there already.
     """
-    lines: Array = np.zeros((3, 1)) + access.lines[len(nested.levels)]
+    fetched: Array = np.zeros((3, 1)) + lines[len(nested.levels)]
     for j in range(len(nested.levels) - 1, -1, -1):
         level = nested.levels[j]
         if level.several is False or level.name in access.skipped:
             continue
-        lines = np.where(fits[j], access.lines[j], lines * level.trips)
-    return np.where(warm, 0.0, lines)
+        fetched = np.where(fits[j], lines[j], fetched * trips[j])
+    return np.where(warm, 0.0, fetched)
 
 
 def loads_of(access: Access, nested: Nested, lanes: Num, chunks: Num) -> tuple[Num, Num, Num, Num, Num]:

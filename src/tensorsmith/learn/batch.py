@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from tensorsmith.learn.features import Analysis, FeatureMatrix, Statement, fill, scratch
+from tensorsmith.learn.features import Analysis, FeatureMatrix, Statement, fill
 from tensorsmith.learn.machine import DEFAULT, Machine
 from tensorsmith.learn.nest import Array, Integer, Num
 from tensorsmith.learn.outline import Outline, Outlined, Outlines, Structure
@@ -23,13 +24,15 @@ from tensorsmith.space.sketch import Sketch
 from tensorsmith.target import Target
 
 _outlines = Outlines()
+_MOST_DIFFERENT = 0.8  # share of the rows: above it looking for equal ones is not worth it
 
 Batch = tuple[Sketch, Mapping[str, Integer]]
 
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """Features of the statements of many candidates, in no particular order: `values[statement, feature]`, float32."""
+    """Features of the statements of many candidates, in no particular order: `values[statement, feature]`, float32; the values of a
+    feature are neighbours in memory."""
 
     values: Array
     candidate: Array  # by row: the number of the candidate, over all groups in order
@@ -69,18 +72,20 @@ def extract_rows(groups: Sequence[Batch], target: Target, machine: Machine = DEF
             merged.setdefault(id(one.outline), _Merged(one.outline)).add(g, one, columns.sizes[g])
     analysis = Analysis(target, machine)
     for m in merged.values():
+        m.align(columns)
         m.statement = m.build(columns)
         analysis.footprints(m.statement)
         m.touch(analysis.line)
     _exchange(structures, list(merged.values()), columns.count)
-    values = np.empty((sum(m.size for m in merged.values()), len(FEATURES)), np.float32)
-    candidate = np.empty(len(values), np.int64)
-    memory = scratch(max(m.size for m in merged.values()))
+    count = sum(m.size for m in merged.values())
+    values = np.zeros((len(FEATURES), count), np.float32)
+    candidate = np.empty(count, np.int64)
     start = 0
     for m in merged.values():
-        m.statement.bodies = m.bodies()
         analysis.describe(m.statement)
-        fill(values[start : start + m.size], m.statement, memory)
+        here = values[:, start : start + m.size]
+        fill(here, m.statement.values, m.share)
+        fill(here, analysis.traffic(m.statement, m.bodies(), m.spread))
         candidate[start : start + m.size] = m.rows
         m.start = start
         start += m.size
@@ -88,7 +93,7 @@ def extract_rows(groups: Sequence[Batch], target: Target, machine: Machine = DEF
     for g, structure in enumerate(structures):
         first = tuple(merged[id(s.outline)].place(g, s) for s in structure.statements)
         found.append((structure.blocks, first, columns.sizes[g]))
-    return FeatureRows(values, candidate, columns.count, tuple(found))
+    return FeatureRows(values.T, candidate, columns.count, tuple(found))
 
 
 class _Columns:
@@ -105,6 +110,7 @@ class _Columns:
                 if hole not in holes:
                     holes[hole] = np.ones(self.count)  # any number does for candidates without the hole
                 holes[hole][start:stop] = value
+        self.holes = {hole: value.astype(np.int64) for hole, value in holes.items()}
         used = np.zeros(len(graph.nodes), bool)
         used[np.concatenate([s.nodes for x in structures for s in x.statements])] = True
         wanted = np.flatnonzero(used)
@@ -120,6 +126,7 @@ class _Merged:
     """Statements of one outline, over all groups."""
 
     outline: Outline
+    statement: Statement = field(init=False)  # of candidates that differ
     members: list[tuple[int, Outlined]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     places: dict[tuple[int, int], int] = field(default_factory=dict)  # by group and statement: its first row here
@@ -139,25 +146,52 @@ class _Merged:
     def place(self, group: int, one: Outlined) -> int:
         return self.start + self.places[group, id(one)]
 
-    def build(self, columns: _Columns) -> Statement:
-        """The statement with the numbers of every candidate."""
-        nodes = np.tile(np.array(self.outline.absent), (len(self.members), 1))
-        for n, (_, one) in enumerate(self.members):
-            nodes[n, : len(one.nodes)] = one.nodes
+    def align(self, columns: _Columns) -> None:
+        """Finds the member and the candidate of every row, and rows that differ in nothing that this statement depends on."""
         self.which: Array = np.repeat(np.arange(len(self.members)), self.sizes)
         first = np.cumsum([0, *self.sizes[:-1]])
         begins = columns.starts[[g for g, _ in self.members]]
         self.rows: Array = np.arange(self.size) + (begins - first)[self.which]
+        variants: dict[bytes, int] = {}
+        variant = np.array([variants.setdefault(one.nodes.tobytes(), len(variants)) for _, one in self.members])
+        code = variant[self.which]  # equal where rows are
+        most = len(variants)
+        for hole in sorted(frozenset.union(*(one.holes for _, one in self.members))):
+            needed = np.array([hole in one.holes for _, one in self.members])
+            value = columns.holes[hole]
+            high = int(value.max()) + 1
+            if most * high >= 1 << 62:
+                code = np.unique(code, return_inverse=True)[1]
+                most = int(code.max()) + 1
+            code = code * high + value[self.rows] * needed[self.which]
+            most *= high
+        _, different, share = np.unique(code, return_index=True, return_inverse=True)
+        self.different: Array | slice = slice(None)  # a row of each kind
+        self.share: Array | None = None  # by row: which of these it is like; None where most are different
+        if len(different) < _MOST_DIFFERENT * self.size:
+            self.different, self.share = different, share
+
+    def spread(self, value: Any) -> Any:
+        """A number of the rows that differ as a number of all rows."""
+        return value if self.share is None or np.ndim(value) == 0 else value.take(self.share, mode="clip")
+
+    def build(self, columns: _Columns) -> Statement:
+        """The statement with the numbers of every row that differs from others."""
+        nodes = np.tile(np.array(self.outline.absent), (len(self.members), 1))
+        for n, (_, one) in enumerate(self.members):
+            nodes[n, : len(one.nodes)] = one.nodes
+        which, rows = self.which[self.different], self.rows[self.different]
         graph = columns.graph
         same = (nodes == nodes[0]).all(axis=0)
         numbers: list[Num] = []
         for c, node in enumerate(nodes[0].tolist()):
             if not same[c]:
-                numbers.append(columns.values[columns.position[nodes[:, c]][self.which], self.rows])
+                place = columns.position[nodes[:, c]] * columns.count
+                numbers.append(columns.values.take(place[which] + rows, mode="clip"))
             elif graph.nodes[node][0] == "number":
                 numbers.append(float(graph.nodes[node][2]))
             else:
-                numbers.append(columns.values[columns.position[node]][self.rows])
+                numbers.append(columns.values[columns.position[node]].take(rows, mode="clip"))
         return self.outline.statement(numbers, self.outer)
 
     def touch(self, line: float) -> None:
@@ -166,15 +200,13 @@ class _Merged:
         self.touched: Array = np.empty((len(live), self.outer + 1, self.size))
         for n, access in enumerate(live):
             for k in range(self.outer + 1):
-                self.touched[n, k] = access.lines[k]
+                self.touched[n, k] = self.spread(access.lines[k])
         self.touched *= line
         inside = range(self.outer + 1, len(self.statement.nested.levels) + 1)
-        self.inside: list[Num] = [sum((a.lines[k] for a in live), 0.0) * line for k in inside]
+        self.inside: list[Num] = [self.spread(sum((a.lines[k] for a in live), 0.0) * line) for k in inside]
 
     def bodies(self) -> list[Num]:
         return [*self.around, *self.inside]
-
-    statement: Statement = field(init=False)
 
 
 def _exchange(structures: Sequence[Structure], merged: Sequence[_Merged], candidates: int) -> None:

@@ -8,13 +8,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.learn.access import Access, accesses, footprints, loads_of, pages, reuse, same_set, stride_and_lines, traffic
+from tensorsmith.learn.access import Access, Reuse, accesses, footprints, loads_of, pages, reuse, same_set, stride_and_lines, traffic
 from tensorsmith.learn.machine import DEFAULT, Machine
 from tensorsmith.learn.nest import (
     Array,
@@ -42,8 +44,6 @@ from tensorsmith.target import Target
 
 _MAX_LAID_OUT = 16  # the code generator leaves longer loops as loops
 _LOG2_E = np.float32(1 / np.log(2))
-_CHUNK = 256  # candidates turned at once
-_POSITIONS = frozenset(range(len(FEATURES)))
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,11 @@ class Statement:
 
     nested: Nested
     accesses: list[Access]
+    values: dict[str, Num] = field(default_factory=dict)
+    reuses: dict[int, Reuse] = field(default_factory=dict)  # by access that has a slot
+    arithmetic: Num = 0.0  # operations in all
     # bytes of the lines that the whole program touches, then by level those that one step of it does, all statements in it together
     bodies: list[Num] = field(default_factory=list)
-    values: dict[str, Num] = field(default_factory=dict)
 
 
 def extract(
@@ -89,40 +91,36 @@ def extract(
     """
     size = n if n is not None else batch_size(program)
     statements = analyse(program, target, decisions, machine)
-    values = np.empty((size, len(statements), len(FEATURES)), np.float32)
-    memory = scratch(size)
+    values = np.zeros((size, len(statements), len(FEATURES)), np.float32)
     for b, statement in enumerate(statements):
-        fill(values[:, b], statement, memory)
+        fill(values[:, b].T, statement.values)
     return FeatureMatrix(values, tuple(s.nested.stage for s in statements))
 
 
-def scratch(size: int) -> Array:
-    """Memory for `fill`. Features must not lie a power of two apart, or they evict each other from the cache."""
-    return np.empty(len(FEATURES) * (size + 16), np.float32)
-
-
-def fill(rows: Array, statement: Statement, memory: Array) -> None:
-    """Writes the scaled features of a statement, a row for each candidate: feature by feature into memory, then turned."""
-    size = len(rows)
-    columns = memory[: len(FEATURES) * (size + 16)].reshape(len(FEATURES), size + 16)[:, :size]
-    for n in _POSITIONS - {INDEX[name] for name in statement.values}:
-        columns[n] = 0
-    for name, value in statement.values.items():
-        _fill(columns[INDEX[name]], value, FEATURES[INDEX[name]].scaled)
-    for start in range(0, size, _CHUNK):
-        rows[start : start + _CHUNK] = columns[:, start : start + _CHUNK].T
+def fill(columns: Array, values: Mapping[str, Num], share: Array | None = None) -> None:
+    """Writes features of a statement, those that are not zero: `columns[feature, candidate]`. With `share`, the values are of
+    fewer candidates, and it tells which of them is like each."""
+    some = None if share is None else np.empty(int(share.max()) + 1, np.float32)
+    for name, value in values.items():
+        column = columns[INDEX[name]]
+        if some is None or share is None or np.ndim(value) == 0:
+            _fill(column, value, FEATURES[INDEX[name]].scaled)
+        else:
+            _fill(some, value, FEATURES[INDEX[name]].scaled)
+            some.take(share, out=column, mode="clip")
 
 
 def _fill(column: Array, value: Num, scaled: bool) -> None:
     """Writes a feature of all candidates, scaled: log2(x + 1)."""
-    if np.ndim(value) == 0:
-        column.fill(np.log2(float(value) + 1.0) if scaled else float(value))
-        return
-    column[:] = value
-    if scaled:
-        np.add(column, np.float32(1), out=column)
+    if isinstance(value, float) or np.ndim(value) == 0:
+        if value:
+            column.fill(math.log2(float(value) + 1.0) if scaled else float(value))
+    elif scaled:
+        np.add(value, 1.0, out=column, casting="same_kind")
         np.log(column, out=column)
         np.multiply(column, _LOG2_E, out=column)
+    else:
+        column[:] = value
 
 
 def extract_decisions(
@@ -145,6 +143,7 @@ def analyse(
     for s in statements:
         s.bodies = [bodies[""], *(bodies[level.name] for level in s.nested.levels)]
         analysis.describe(s)
+        s.values |= analysis.traffic(s, s.bodies)
     return statements
 
 
@@ -168,7 +167,8 @@ def structure(program: Program, decisions: Mapping[str, Integer] | None = None) 
 
 
 class Analysis:
-    """Works out the features of statements, step by step: `footprints` of all, their `bodies`, then `describe`."""
+    """Works out the features of statements, step by step: `footprints` of all and their `bodies`; what a statement's own numbers
+    tell (`describe`), and what depends on the other statements of its program (`traffic`)."""
 
     def __init__(self, target: Target, machine: Machine) -> None:
         self.target, self.machine = target, machine
@@ -198,24 +198,25 @@ class Analysis:
     # -- one statement ---------------------------------------------------------------------------------------------
 
     def describe(self, s: Statement) -> None:
-        """The unscaled features of a statement, from its accesses and bodies."""
+        """The unscaled features of a statement, from its loops and accesses alone."""
         nested = s.nested
         counts = operations(nested.body)
-        arithmetic = sum(counts[f"{t}_{k}"] * (2 if k == "mad" else 1) for t in ("float", "int") for k in KINDS)
+        per_point = sum(counts[f"{t}_{k}"] * (2 if k == "mad" else 1) for t in ("float", "int") for k in KINDS)
         runs = times(_product([x.trips for x in nested.around]), nested.exists)
         points = times(runs, _product([x.trips for x in nested.levels[nested.outer :]]))
         s.values.update({name: count * points for name, count in counts.items() if count})
-        s.values |= {"points": points, "outer_runs": runs, "is_root": float(nested.root)}
+        s.values |= {"points": points, "outer_runs": runs, "is_root": as_number(nested.root)}
         s.values["num_loops"] = _sum([as_number(x.several) for x in nested.levels])
         copies = self._copies(nested)
         self._annotations(s, copies)
         self._accesses(s, points)
         touched = self._touched(s)
-        self._curve(s, float(arithmetic), touched)
+        self._curve(s, float(per_point), touched)
         self._allocation(s, points)
         self._tile(s, points, runs, counts, copies)
-        self._memory(s, float(arithmetic) * points)
-        self._parallel(s, float(arithmetic) * points)
+        self._memory(s)
+        s.arithmetic = float(per_point) * points
+        self._parallel(s)
         self._target(s)
 
     def _touched(self, s: Statement) -> list[Num]:
@@ -287,23 +288,12 @@ class Analysis:
         once = points / _product([x.trips for x in levels if x.name in s.accesses[0].skipped])
         again = nested.again
         touched = self._touched(s)
-        whole, *fits = [self._fits(body) for body in s.bodies]
-        for n, access in enumerate(s.accesses):
-            slot = SLOTS[n] if n < len(SLOTS) else None
+        for n, (slot, access) in enumerate(zip(SLOTS, s.accesses)):
             if access.held:
-                if slot is not None:
-                    s.values[f"{slot}_{'is_write' if access.write else 'is_read'}"] = 1.0
-                continue
-            between = s.bodies[0] if access.shared is None else _entry(s.bodies, access.shared)
-            warm = whole
-            if access.shared is not None and not access.write:
-                warm = whole | self._fits(between)
-            moved = traffic(access, nested, fits, warm) * self.line
-            s.values |= {f"_{cache}_{access.name}_{n}": moved[c] for c, cache in enumerate(CACHES)}
-            if slot is None:
+                s.values[f"{slot}_{'is_write' if access.write else 'is_read'}"] = 1.0
                 continue
             executions = once if access.write else points * float(len(access.flats))
-            near = reuse(access, nested, touched, stored if access.write else inside, between)
+            near = s.reuses[n] = reuse(access, nested, touched, stored if access.write else inside)
             stride, lines = stride_and_lines(access, nested, executions, self.line)
             ways = {
                 "bytes": executions * access.element,
@@ -322,17 +312,47 @@ class Analysis:
                 "reuse_serial": as_number(near.serial),
                 "reuse_none": as_number(opposite(either(near.loop, near.serial))),
                 "reuse_iterations": near.iterations,
-                "reuse_bytes": near.bytes,
                 "reuse_count": near.count,
                 "stride": stride,
-                "packed": float(access.packed),
+                "packed": as_number(access.packed),
                 "set_lines": same_set(access, nested.of_kind("tile"), self.line, self.target.l1_bytes / self.target.l1_ways),
-                **{f"into_{cache}": moved[c] for c, cache in enumerate(CACHES)},
             }
             lane = nested.lanes
             if lane is not None and lane.name not in access.skipped:
                 found["lane_stride"] = where(lane.several, access.stride(lane.name), 0.0)
             s.values |= {f"{slot}_{name}": value for name, value in found.items()}
+
+    # -- what depends on other statements --------------------------------------------------------------------------
+
+    def traffic(self, s: Statement, bodies: list[Num], spread: Callable[[Any], Any] = lambda x: x) -> dict[str, Num]:
+        """The features for which it matters what all statements of the program touch together. `bodies` may have more
+        candidates than the statement, whose numbers `spread` gives to all of them that share these."""
+        found: dict[str, Num] = {}
+        totals: list[Num] = [0.0, 0.0, 0.0]
+        whole, *fits = [self._fits(body) for body in bodies]
+        trips = [spread(level.trips) for level in s.nested.levels]
+        for n, access in enumerate(s.accesses):
+            if access.held:
+                continue
+            between = _entry(bodies, np.maximum(spread(access.shared), 0.0))
+            warm = whole
+            if not access.write and between is not bodies[0]:
+                warm = whole | self._fits(between)
+            lines = _spread_all(access.lines, spread)
+            moved = traffic(access, s.nested, fits, warm, trips, lines) * self.line
+            totals = [total + (2.0 if access.write else 1.0) * m for total, m in zip(totals, moved)]
+            if n in s.reuses:
+                near = s.reuses[n]
+                found[f"{SLOTS[n]}_reuse_bytes"] = where(spread(near.serial), between, spread(near.bytes))
+                found |= {f"{SLOTS[n]}_into_{cache}": m for cache, m in zip(CACHES, moved)}
+        arithmetic = spread(s.arithmetic)
+        for cache, total in zip(CACHES, totals):
+            found[f"into_{cache}"] = total
+            found[f"operations_per_{cache}_byte"] = where(flag(total > 0), arithmetic / np.maximum(total, 1.0), 0.0)
+        found["program_bytes"] = bodies[0]
+        found["program_l2_share"] = np.minimum(1.0, bodies[0] / self.target.l2_bytes)
+        found["program_l3_share"] = np.minimum(1.0, bodies[0] / self.target.l3_bytes)
+        return found
 
     def _fits(self, size: Num) -> Array:
         """Which of the caches something fits, shape (3, candidates) or (3, 1)."""
@@ -376,7 +396,7 @@ class Analysis:
             "alloc_total": times(nested.elements, made),
             "alloc_outer": made,
             "alloc_inner": points / made,
-            "alloc_local": float(not nested.root),
+            "alloc_local": as_number(opposite(nested.root)),
             "alloc_held": float(nested.held),
         }
 
@@ -481,18 +501,12 @@ class Analysis:
                 inner = either(inner, here)
         s.values |= {f"masks_{kind}": value for kind, value in found.items()}
 
-    def _memory(self, s: Statement, arithmetic: Num) -> None:
+    def _memory(self, s: Statement) -> None:
         nested, target = s.nested, self.target
         live = [(n, a) for n, a in enumerate(s.accesses) if not a.held]
-        for cache in CACHES:
-            moved = [s.values.pop(f"_{cache}_{a.name}_{n}") * (2.0 if a.write else 1.0) for n, a in live]
-            total = _sum(moved)
-            s.values[f"into_{cache}"] = total
-            s.values[f"operations_per_{cache}_byte"] = where(flag(total > 0), arithmetic / np.maximum(total, 1.0), 0.0)
         reductions = len(nested.of_kind("reduce"))
         tile_bytes = times(_sum([a.lines[nested.outer] for _, a in live]), self.line)
         step_bytes = times(_sum([a.lines[nested.outer + reductions] for _, a in live]), self.line)
-        everything = s.bodies[0]
         rows, with_reduce = nested.of_kind("tile"), nested.of_kind("reduce", "tile")
         way = target.l1_bytes / target.l1_ways
         step_sets: Num = 0.0
@@ -515,9 +529,6 @@ class Analysis:
             "tile_bytes": tile_bytes,
             "tile_l1_share": np.minimum(1.0, tile_bytes / target.l1_bytes),
             "tile_l2_share": np.minimum(1.0, tile_bytes / target.l2_bytes),
-            "program_bytes": everything,
-            "program_l2_share": np.minimum(1.0, everything / target.l2_bytes),
-            "program_l3_share": np.minimum(1.0, everything / target.l3_bytes),
             "step_set_lines": step_sets,
             "tile_set_lines": tile_sets,
             "set_overflow": overflow,
@@ -525,13 +536,13 @@ class Analysis:
             "tile_pages": tile_pages,
         }
 
-    def _parallel(self, s: Statement, arithmetic: Num) -> None:
+    def _parallel(self, s: Statement) -> None:
         steps = _product([where(x.parallel, x.count, 1.0) for x in s.nested.around if x.parallel is not False])
         cores = float(self.target.cores)
         s.values |= {
             "parallel_steps": steps,
             "parallel_balance": steps / (cores * np.ceil(steps / cores)),
-            "parallel_work": arithmetic / steps,
+            "parallel_work": s.arithmetic / steps,
         }
 
     def _target(self, s: Statement) -> None:
@@ -546,14 +557,22 @@ class Analysis:
         }
 
 
+def _spread_all(values: list[Num], spread: Callable[[Any], Any]) -> list[Num]:
+    """Each value spread, equal neighbours once."""
+    found: list[Num] = []
+    for n, value in enumerate(values):
+        found.append(found[-1] if n and value is values[n - 1] else spread(value))
+    return found
+
+
 def _entry(values: list[Num], index: Num) -> Num:
     """The entry at an index, which may differ between candidates."""
-    if isinstance(index, float):
+    if np.ndim(index) == 0:
         return values[int(index)]
-    every = np.unique(index)
-    found = values[int(every[0])]
-    for n in every[1:]:
-        found = np.where(index == n, values[int(n)], found)
+    first, *others = np.flatnonzero(np.bincount(index.astype(np.int64))).tolist()
+    found = values[first]
+    for n in others:
+        found = np.where(index == n, values[n], found)
     return found
 
 

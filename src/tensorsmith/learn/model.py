@@ -25,6 +25,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.learn.batch import FeatureRows
+from tensorsmith.learn.forest import Forest
 from tensorsmith.learn.modelfile import read, write
 from tensorsmith.learn.schema import FEATURES
 
@@ -83,6 +84,7 @@ class TreeModel:
         self.settings = settings
         self.booster: lightgbm.Booster | None = None  # all trees: those kept, then those of the last update
         self.kept: lightgbm.Booster | None = None  # the trees that were loaded
+        self._forest: tuple[lightgbm.Booster, Forest] | None = None
 
     @property
     def adds_to_base(self) -> bool:
@@ -112,16 +114,20 @@ class TreeModel:
         }
         self.booster = lightgbm.train(parameters, data, num_boost_round=self.settings.trees, init_model=self.kept)
 
-    fit = update
-
     def predict(self, given: FeatureRows | Array, base: Array | float = 0.0) -> Array:
         """Scores of programs: of a population's rows, or of features [programs, statements, features]; and their base scores."""
         if self.booster is None:
             raise UserError("this model has not learned anything yet; call update() or load()")
         rows = given.values if isinstance(given, FeatureRows) else given.reshape(-1, given.shape[-1])
-        scores = np.asarray(self.booster.predict(rows, num_threads=self.settings.threads))
+        scores = self._trees(self.booster).predict(rows.T)
         total = given.total(scores) if isinstance(given, FeatureRows) else scores.reshape(given.shape[:2]).sum(axis=1)
         return total + base if self.adds_to_base else total
+
+    def _trees(self, booster: lightgbm.Booster) -> Forest:
+        """The trees in the form that answers fastest, made when they are first asked."""
+        if self._forest is None or self._forest[0] is not booster:
+            self._forest = booster, Forest(booster.model_to_string())
+        return self._forest[1]
 
     def save(self, path: str | Path) -> None:
         """Writes all trees as text, with the version of the features they were learned on."""
@@ -137,7 +143,7 @@ class TreeModel:
         if loss not in LOSSES:
             raise UserError(f"{path}: the header names the loss {loss!r}; known are {', '.join(LOSSES)}")
         if settings is not None and settings.loss != loss:
-            raise UserError(f"{path} was learned with the loss {loss!r}, and {settings.loss!r} is wanted; their scores do not add up")
+            raise UserError(f"{path} was learned with the loss {loss!r}, and {settings.loss!r} is wanted; the two do not add up")
         model = TreeModel(settings or replace(ModelSettings(), loss=loss))
         lightgbm = _library()
         try:

@@ -113,7 +113,7 @@ class Nested:
     levels: tuple[Level, ...]
     outer: int  # how many of the levels are around the block
     outside: Num  # how many of those belong to other stages: the block's buffer is made inside them
-    root: bool
+    root: Flag
     held: bool  # the results stay in registers until the reader, on whose tile they are computed, has used them
     exists: Num  # share of the region that is inside the tensor
     elements: Num  # of the result's buffer, as it is allocated

@@ -12,8 +12,10 @@ loop of one step is as good as none, wherever it is.
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from tensorsmith.lang.workload import Stage
 from tensorsmith.learn.access import Access, Dimension
 from tensorsmith.learn.features import Statement, structure
 from tensorsmith.learn.nest import Array, Flag, Level, Nested, Num, flag
+from tensorsmith.learn.operations import operations
 from tensorsmith.learn.symbol import Graph, Symbol
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch import Sketch
@@ -29,16 +32,12 @@ Slot = tuple[Any, ...]
 _MOST = 20_000  # structures that are remembered; then all are forgotten
 
 
-@dataclass(frozen=True)
-class _AccessOutline:
+class _AccessOutline(NamedTuple):
     write: bool
-    packed: bool
     element: float
     held: bool
-    loose: tuple[bool, ...]  # by dimension
+    loose: frozenset[int]  # dimensions, the last one is -1
     flats: int
-    partners: float
-    alone: bool  # no other statement uses the buffer
     skipped: frozenset[int]
 
 
@@ -46,12 +45,12 @@ class _AccessOutline:
 class Outline:
     """What statements have in common that are worked out as one, and a column for each of their slots."""
 
-    body: Stage
-    inner: tuple[tuple[str, bool, str], ...]  # loops in the block: kind, whether over a reduction, position
-    root: bool
+    body: Stage  # one that computes the same
+    inner: tuple[tuple[str, bool], ...]  # loops in the block: kind, whether over a reduction
     held: bool
-    masks: int
     accesses: tuple[_AccessOutline, ...]
+    masks: int = 0  # the most that a structure has
+    dimensions: list[int] = field(default_factory=list)  # by access: the most that a structure has
     columns: dict[Slot, int] = field(default_factory=dict)
     absent: list[int] = field(default_factory=list)  # by column: the node of a structure without the slot
 
@@ -78,19 +77,19 @@ class Outline:
                 spots.setdefault(slot[1], {})[slot[2]] = truth(*slot)
         levels = []
         for n in range(-outer, len(self.inner)):
-            kind, reduce, position = self.inner[n] if n >= 0 else ("outer", False, "")
+            kind, reduce = self.inner[n] if n >= 0 else ("outer", False)
             count = get("count", n)
             length = get("length", n) if n >= 0 else 0.0
-            at = {position: True} if n >= 0 else spots[n]
             several = flag(count > 1)
             parallel, laid_out = truth("parallel", n), truth("laid_out", n)
-            levels.append(Level(str(n), "", "", kind, reduce, count, several, get("trips", n), length, at, parallel, laid_out))
+            trips = get("trips", n)
+            levels.append(Level(str(n), "", "", kind, reduce, count, several, trips, length, spots[n], parallel, laid_out))
         nested = Nested(
             self.body,
             tuple(levels),
             outer,
             get("outside") + outer,
-            self.root,
+            truth("root"),
             self.held,
             get("exists"),
             get("elements"),
@@ -101,14 +100,14 @@ class Outline:
         accesses = []
         for a, x in enumerate(self.accesses):
             dimensions = [
-                Dimension(get("extent", a, d), loops.get(("moves", a, d), {}), loose, get("spread", a, d), get("offsets", a, d))
-                for d, loose in enumerate(x.loose)
+                Dimension(get("extent", a, d), loops.get(("moves", a, d), {}), d in x.loose, get("spread", a, d), get("offsets", a, d))
+                for d in range(-self.dimensions[a], 0)
             ]
             flats = [loops.get(("flat", a, f), {}) for f in range(x.flats)]
             skipped = frozenset(map(str, x.skipped))
-            shared = None if x.alone else get("shared", a) + outer
-            gathered = truth("gathered", a)
-            access = Access(str(a), x.packed, x.write, x.element, dimensions, flats, gathered, skipped, x.held, shared, x.partners)
+            packed, gathered = truth("packed", a), truth("gathered", a)
+            shared, partners = get("shared", a) + outer, get("partners", a)
+            access = Access(str(a), packed, x.write, x.element, dimensions, flats, gathered, skipped, x.held, shared, partners)
             accesses.append(access)
         return Statement(nested, accesses)
 
@@ -119,6 +118,7 @@ class Outlined:
 
     outline: Outline
     nodes: Array  # by column
+    holes: frozenset[str]  # that the nodes depend on
     path: tuple[int, ...]  # numbers of the loops around it in the structure, after 0 for the whole program
     buffers: tuple[int, ...]  # numbers of the buffers that it touches in memory
 
@@ -169,29 +169,31 @@ class Outlines:
             ("elements",): nested.elements,
             ("unroll",): nested.unroll,
             ("again",): nested.again,
+            ("root",): nested.root,
         }
         place = {level.name: n - nested.outer for n, level in enumerate(nested.levels)}
         for level in nested.levels:
             n = place[level.name]
             slots[("count", n)], slots[("trips", n)] = level.count, level.trips
             slots[("laid_out", n)] = level.laid_out
+            slots |= {("at", n, position): True for position in level.positions}
             if n < 0:
                 slots[("parallel", n)] = level.parallel
-                slots |= {("at", n, position): True for position in level.positions}
             else:
                 slots[("length", n)] = level.length
         for k, mask in enumerate(nested.masks):
             slots |= {("mask", k, place[loop]): c for loop, c in mask.items() if loop in place}
         for a, access in enumerate(s.accesses):
-            if access.shared is not None:
-                slots[("shared", a)] = access.shared - nested.outer
-            slots[("gathered", a)] = access.gathered
-            for d, dim in enumerate(access.dimensions):
+            slots[("shared", a)], slots[("partners", a)] = access.shared - nested.outer, access.partners
+            slots[("gathered", a)], slots[("packed", a)] = access.gathered, access.packed
+            for d, dim in enumerate(access.dimensions, -len(access.dimensions)):
                 slots |= {("extent", a, d): dim.extent, ("spread", a, d): dim.spread, ("offsets", a, d): dim.offsets}
                 slots |= {("moves", a, d, place[loop]): c for loop, c in dim.coefficients.items() if loop in place}
             for f, flat in enumerate(access.flats):
                 slots |= {("flat", a, f, place[loop]): c for loop, c in flat.items() if loop in place}
         outline = self._find(s, place)
+        outline.masks = max(outline.masks, len(nested.masks))
+        outline.dimensions = [max(n, len(x.dimensions)) for n, x in zip(outline.dimensions, s.accesses)]
         for slot in slots:
             if slot not in outline.columns:
                 outline.columns[slot] = len(outline.columns)
@@ -201,32 +203,35 @@ class Outlines:
             nodes[outline.columns[slot]] = self._node(value)
         path = (0, *(loops.setdefault(level.name, len(loops) + 1) for level in nested.around))
         live = tuple(buffers.setdefault(x.name, len(buffers)) for x in s.accesses if not x.held)
-        return Outlined(outline, np.array(nodes), path, live)
+        depends = functools.reduce(operator.or_, (self.graph.depends[n] for n in nodes))
+        holes = frozenset(hole for hole, bit in self.graph.holes.items() if depends >> bit & 1)
+        return Outlined(outline, np.array(nodes), holes, path, live)
 
     def _node(self, value: Any) -> int:
         return value.node if isinstance(value, Symbol) else self.graph.constant(float(value))
 
     def _find(self, s: Statement, place: dict[str, int]) -> Outline:
         nested = s.nested
-        inner = tuple((x.kind, x.reduce, next(iter(x.positions))) for x in nested.levels[nested.outer :])
+        inner = tuple((x.kind, x.reduce) for x in nested.levels[nested.outer :])
         accesses = tuple(
             _AccessOutline(
                 x.write,
-                x.packed,
                 x.element,
                 x.held,
-                tuple(d.loose for d in x.dimensions),
+                frozenset(n - len(x.dimensions) for n, d in enumerate(x.dimensions) if d.loose),
                 len(x.flats),
-                x.partners,
-                x.shared is None,
                 frozenset(place[n] for n in x.skipped if n in place),
             )
             for x in s.accesses
         )
-        parts = (nested.body, inner, nested.root, nested.held, len(nested.masks), accesses)
-        return self._outlines.setdefault(parts, Outline(*parts))
+        body = nested.body
+        parts = (tuple(operations(body).values()), body.reduction is not None, body.dtype, inner, nested.held, accesses)
+        found = self._outlines.get(parts)
+        if found is None:
+            found = self._outlines[parts] = Outline(body, inner, nested.held, accesses, dimensions=[0] * len(accesses))
+        return found
 
 
 def _absent(slot: Slot) -> float:
-    """The number that means that there is no such loop."""
-    return 1.0 if slot[0] in ("count", "trips") else 0.0
+    """The number that means that there is no such loop or dimension."""
+    return 1.0 if slot[0] in ("count", "trips", "extent", "offsets") else 0.0

@@ -44,6 +44,8 @@ class Graph:
 
     def __init__(self) -> None:
         self.nodes: list[tuple[Any, ...]] = []
+        self.holes: dict[str, int] = {}  # a number for each
+        self.depends: list[int] = []  # by node: the holes that it is made from, a bit for each
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def node(self, *made_of: Any) -> int:
@@ -51,7 +53,19 @@ class Graph:
         if number is None:
             number = self._numbers[made_of] = len(self.nodes)
             self.nodes.append(made_of)
+            self.depends.append(self._holes_of(made_of))
         return number
+
+    def _holes_of(self, made_of: tuple[Any, ...]) -> int:
+        kind, *rest = made_of
+        if kind == "number":
+            return 0
+        if kind == "hole":
+            return 1 << self.holes.setdefault(rest[0], len(self.holes))
+        found = 0
+        for argument in rest:
+            found |= self.depends[argument]
+        return found
 
     def constant(self, value: Any) -> int:
         if isinstance(value, Symbol):

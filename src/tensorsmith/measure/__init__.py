@@ -3,5 +3,6 @@
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.measure.times import Times
+from tensorsmith.measure.workshop import Workshop
 
-__all__ = ["Limits", "Measurer", "Times"]
+__all__ = ["Limits", "Measurer", "Times", "Workshop"]

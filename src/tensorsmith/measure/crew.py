@@ -1,13 +1,13 @@
-"""The worker processes of a measurer: what each is at, what it says, and what happens when it dies or says nothing."""
+"""The worker processes: what each is at, what it says, and what happens when it dies or says nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import selectors
-import statistics
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from tensorsmith.errors import InternalError, UserError
@@ -15,13 +15,18 @@ from tensorsmith.measure import wire
 from tensorsmith.measure.job import Job, Step
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.process import WorkerProcess
-from tensorsmith.measure.times import Times
+from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.timing import Plan, summary
 from tensorsmith.search.trial import Status, Trial
 
 _MOST_DEATHS = 20  # of a job's workers, through no fault of its own
-_RECENT = 64  # builds whose median is the usual time of one
 _OUT_OF_MEMORY = ("out of memory", "bad_alloc", "Allocation failed")  # last words of LLVM and of C++
+_POLL = 0.1  # seconds between two looks at whether to stop
+
+
+def never() -> bool:
+    """Waits that nothing but their result ends."""
+    return False
 
 
 class Worker:
@@ -29,12 +34,17 @@ class Worker:
 
     def __init__(self) -> None:
         self.process: WorkerProcess | None = None
-        self.ready = False
-        self.attempts = 0  # to start it, in vain
+        self.awaited = 0  # setups, the start among them, that it has not answered yet
+        self.attempts = 0  # to start or set it up, in vain
         self.heard = 0.0  # when it last said something, or was started
         self.jobs: dict[int, Job] = {}
+        self.benches: dict[int, Subject] = {}  # what it is set up for, the one used last at the end
         self.candidates = 0
         self.first_rss = self.rss = 0
+
+    @property
+    def ready(self) -> bool:
+        return self.process is not None and not self.awaited
 
     @property
     def unbuilt(self) -> int:
@@ -45,6 +55,11 @@ class Worker:
         """The job it is at."""
         return next((job for job in self.jobs.values() if job.active), None)
 
+    @property
+    def grown(self) -> int:
+        """Bytes of memory more than at the start, besides what its benches have a right to."""
+        return self.rss - self.first_rss - sum(2 * s.bytes for s in self.benches.values())
+
     def send(self, message: wire.Message) -> None:
         if self.process is None:
             raise InternalError("a worker without a process")
@@ -52,68 +67,87 @@ class Worker:
 
 
 class Crew:
-    """Workers. Jobs that are finished are in `finished`, those whose worker died through no fault of theirs in `orphans`."""
+    """Workers. A job that is finished goes to its subject, one whose worker died through no fault of its own to `orphans`."""
 
-    def __init__(self, count: int, folder: Path, limits: Limits, times: Times) -> None:
+    def __init__(self, count: int, folder: Path, limits: Limits) -> None:
         self.workers = [Worker() for _ in range(count)]
-        self.finished: deque[Job] = deque()
         self.orphans: deque[Job] = deque()
-        self.incumbent: float | None = None
-        self._folder, self._limits, self._times = folder, limits, times
-        self._setup: wire.Message | None = None
+        self._folder, self._limits = folder, limits
         self._started = 0
-        self._builds: deque[float] = deque(maxlen=_RECENT)
 
-    def start(self, count: int | None = None) -> None:
-        """Start those of the first `count` workers that are missing. They are ready later."""
-        for worker in self.workers[:count]:
+    def start(self) -> None:
+        """Start the workers that are missing. They are ready later."""
+        for worker in self.workers:
             if worker.process is None:
                 self._started += 1
                 worker.process = WorkerProcess(self._folder, self._started)
-                worker.ready, worker.heard, worker.candidates = False, time.monotonic(), 0
-                if self._setup is not None:
-                    worker.send(self._setup)
+                worker.awaited, worker.heard, worker.candidates = 1, time.monotonic(), 0
 
-    def set_up(self, setup: wire.Message) -> None:
-        """Tell all workers, those to come too, what they are to measure."""
-        self._setup = setup
+    def set_up(self, worker: Worker, subject: Subject) -> None:
+        """See that a worker has, or will have, a bench for a subject; the one not used for longest goes if there are too many."""
+        if subject.number in worker.benches:
+            worker.benches[subject.number] = worker.benches.pop(subject.number)
+            return
+        if subject.setup is None:
+            raise InternalError("a subject without a setup")
+        in_use = {job.subject.number for job in worker.jobs.values()}
+        for number in [n for n in worker.benches if n not in in_use]:
+            kept = sum(s.bytes for s in worker.benches.values()) + subject.bytes
+            if len(worker.benches) < self._limits.benches and kept <= self._limits.bench_bytes:
+                break
+            self._forget(worker, number)
+        worker.benches[subject.number] = subject
+        worker.awaited, worker.heard = worker.awaited + 1, time.monotonic()
+        worker.send(subject.setup)
+
+    def forget(self, subject: Subject) -> None:
+        """No worker needs a bench for the subject any more."""
         for worker in self.workers:
-            if worker.process is not None:
-                worker.send(setup)
+            self._forget(worker, subject.number)
+
+    def _forget(self, worker: Worker, number: int) -> None:
+        if worker.benches.pop(number, None) is not None and worker.process is not None:
+            worker.send({"do": "forget", "bench": number})
 
     def build(self, worker: Worker, job: Job) -> None:
         worker.jobs[job.number] = job
         job.step, job.begun = Step.SENT, time.monotonic()
         sketch = json.dumps(job.candidate.sketch.to_json(), sort_keys=True)
         decisions = {k: int(v) for k, v in job.candidate.decisions.items()}
-        worker.send({"do": "build", "id": job.number, "sketch": sketch, "decisions": decisions})
+        worker.send({"do": "build", "bench": job.subject.number, "id": job.number, "sketch": sketch, "decisions": decisions})
 
-    def time(self, worker: Worker, job: Job, plan: Plan) -> None:
-        """Time a job that is built, and wait for the end of it."""
+    def time(self, worker: Worker, job: Job, plan: Plan, stop: Callable[[], bool] = never) -> None:
+        """Time a job that is built, and wait for the end of it, or until `stop()`."""
         job.step, job.begun = Step.TIMING, time.monotonic()
-        worker.send({"do": "time", "id": job.number, "plan": dataclasses.asdict(plan), "keep": job.keep})
-        while job.step is Step.TIMING:
-            self.listen()
+        message = {"do": "time", "bench": job.subject.number, "id": job.number, "plan": dataclasses.asdict(plan), "keep": job.keep}
+        worker.send(message)
+        while job.step is Step.TIMING and not stop():
+            self.listen(stop)
 
-    def drop(self, worker: Worker) -> None:
-        """Take all jobs from a worker; it is ended if it is at one."""
-        if worker.process is not None and (worker.unbuilt or worker.current):
+    def drop(self, worker: Worker, subject: Subject) -> list[Job]:
+        """Take all jobs of a subject from a worker; it is ended if it is at one, or has one to build."""
+        dropped = [job for job in worker.jobs.values() if job.subject is subject]
+        busy = any(job.unbuilt or job.active for job in dropped)
+        for job in dropped:
+            del worker.jobs[job.number]
+            if worker.process is not None and not busy:
+                worker.send({"do": "drop", "bench": subject.number, "id": job.number})
+        if busy:
             self.end(worker)
-        for number in worker.jobs if worker.process is not None else ():
-            worker.send({"do": "drop", "id": number})
-        worker.jobs.clear()
+            self._orphan(worker)
+        return dropped
 
     def recycle(self) -> None:
         """End workers that have served long enough and have nothing to do."""
         for worker in self.workers:
             old = worker.candidates >= self._limits.recycle_after
-            if worker.ready and not worker.jobs and (old or worker.rss - worker.first_rss > self._limits.recycle_bytes):
+            if worker.ready and not worker.jobs and (old or worker.grown > self._limits.recycle_bytes):
                 self.end(worker)
 
     def end(self, worker: Worker) -> None:
         if worker.process is not None:
             worker.process.kill()
-            worker.process, worker.ready = None, False
+            self._ended(worker)
 
     def abandon(self) -> None:
         """End all, and forget what they were at."""
@@ -124,18 +158,21 @@ class Crew:
 
     # -- listening ---------------------------------------------------------------------------------------------------
 
-    def listen(self) -> None:
-        """Wait until a worker says something, dies, or has had its time, and act on it."""
+    def listen(self, stop: Callable[[], bool] = never) -> None:
+        """Wait until a worker says something, dies, or has had its time, and act on it. Comes back now and then to see `stop`."""
         alive = [(w, w.process) for w in self.workers if w.process is not None]
         if not alive:
             raise InternalError("listening, and no worker is alive")
         deadlines = [d for worker, _ in alive if (d := self._deadline(worker)) is not None]
+        wait = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        if stop is not never:
+            wait = _POLL if wait is None else min(wait, _POLL)
         with selectors.DefaultSelector() as selector:
             for _, process in alive:
                 selector.register(process, selectors.EVENT_READ)
                 if process.writer is not None:
                     selector.register(process.writer, selectors.EVENT_WRITE)
-            selector.select(max(0.0, min(deadlines) - time.monotonic()) if deadlines else None)
+            selector.select(wait)
         for worker, process in alive:
             process.flush()
             messages, over = process.receive()
@@ -151,29 +188,19 @@ class Crew:
 
     def _deadline(self, worker: Worker) -> float | None:
         """When a worker must have said something; None if nothing is expected of it."""
-        if not worker.ready:
-            return worker.heard + self._limits.start_seconds
         job = worker.current
         if job is not None:
-            return job.begun + self._limit(job.step)
-        sent = [j.begun for j in worker.jobs.values() if j.step is Step.SENT]
-        return max(min(sent), worker.heard) + self._limit(Step.SENT) if sent else None
-
-    def _limit(self, step: Step) -> float:
-        if step is Step.RUNNING:
-            return self._limits.run_timeout(self.incumbent)
-        if step is Step.TIMING:
-            return self._limits.timing_timeout(self.incumbent)
-        return self._limits.build_timeout(statistics.median(self._builds) if self._builds else None)
+            return job.begun + job.subject.timeout(job.step)
+        if not worker.ready:
+            return worker.heard + self._limits.start_seconds
+        sent = [j for j in worker.jobs.values() if j.step is Step.SENT]
+        return max(sent[0].begun, worker.heard) + sent[0].subject.timeout(Step.SENT) if sent else None
 
     def _hear(self, worker: Worker, m: wire.Message) -> None:
         did, number = m["did"], m["id"]
         worker.heard, worker.rss = m["at"], m.get("rss", worker.rss)
         if number is None:
-            if did == "ready":
-                worker.ready, worker.attempts, worker.first_rss = True, 0, worker.rss
-            elif did == "failed":
-                self._cannot_start(worker, f"{m['status']}: {m['cause']}")
+            self._hear_setup(worker, m)
             return
         job = worker.jobs.get(number)
         if job is None:
@@ -183,11 +210,11 @@ class Crew:
             job.step = Step.BUILDING if job.step is Step.SENT else job.step
         elif did == "compiled":
             job.step, job.begun, job.build_seconds = Step.RUNNING, m["at"], m["build"]
-            self._builds.append(m["build"])
-            self._times.build += m["build"]
+            job.subject.builds.append(m["build"])
+            job.subject.times.build += m["build"]
         elif did == "built":
             job.step = Step.BUILT
-            self._times.check += m["check"]
+            job.subject.times.check += m["check"]
         elif did == "timed":
             job.step = Step.BUILT
             job.rounds += m["times"]
@@ -197,21 +224,31 @@ class Crew:
         elif did == "failed":
             self._fail(worker, job, Status(m["status"]), m["cause"], m["at"] - job.begun)
 
+    def _hear_setup(self, worker: Worker, m: wire.Message) -> None:
+        if m["did"] == "started":
+            worker.awaited, worker.first_rss = worker.awaited - 1, worker.rss
+        elif m["did"] == "ready":
+            worker.awaited, worker.attempts = worker.awaited - 1, 0
+        elif m["did"] == "failed":
+            self._cannot_start(worker, f"{m['status']}: {m['cause']}")
+
     # -- ends of jobs ------------------------------------------------------------------------------------------------
 
     def finish_timed(self, worker: Worker, job: Job) -> None:
         seconds, spread = summary(job.rounds)
-        if not job.cut and (self.incumbent is None or seconds < self.incumbent):
-            self.incumbent = seconds
+        subject = job.subject
+        if not job.cut and (subject.incumbent is None or seconds < subject.incumbent):
+            subject.incumbent = seconds
         self._finish(worker, job, Status.OK, seconds=seconds, spread=spread)
 
     def _fail(self, worker: Worker, job: Job, status: Status, cause: str, seconds: float) -> None:
+        times = job.subject.times
         if job.step in (Step.RUNNING, Step.TIMING):
             job.run_seconds += seconds
-            self._times.check += seconds if job.step is Step.RUNNING else 0.0
+            times.check += seconds if job.step is Step.RUNNING else 0.0
         else:
             job.build_seconds = seconds
-            self._times.build += seconds
+            times.build += seconds
         self._finish(worker, job, status, cause)
 
     def _finish(
@@ -221,17 +258,18 @@ class Crew:
         worker.candidates += 1
         job.step = Step.DONE
         job.trial = Trial(job.candidate, status, seconds, spread, job.cut, cause, job.build_seconds, job.run_seconds)
-        self.finished.append(job)
+        job.subject.times.trials += 1
+        job.subject.finished.append(job)
 
     # -- ends of workers ---------------------------------------------------------------------------------------------
 
     def _bury(self, worker: Worker, process: WorkerProcess) -> None:
         """A worker has died: the job it was at is to blame."""
         reason, words = process.bury(), process.last_words()
-        if not worker.ready:
-            return self._cannot_start(worker, f"{reason}: {words}" if words else reason)
-        worker.process, worker.ready = None, False
         job = worker.current
+        if not worker.ready and job is None:
+            return self._cannot_start(worker, f"{reason}: {words}" if words else reason)
+        self._ended(worker)
         if job is not None:
             doing = "building" if job.step is Step.BUILDING else "running"
             memory = reason == "SIGABRT" and any(w in words for w in _OUT_OF_MEMORY)
@@ -240,7 +278,7 @@ class Crew:
         self._orphan(worker)
 
     def _time_is_up(self, worker: Worker) -> None:
-        if not worker.ready:
+        if not worker.ready and worker.current is None:
             return self._cannot_start(worker, f"not ready after {self._limits.start_seconds:g} s")
         job = worker.current or next(j for j in worker.jobs.values() if j.step is Step.SENT)
         what = "run" if job.step in (Step.RUNNING, Step.TIMING) else "build"
@@ -261,6 +299,11 @@ class Crew:
 
     def _cannot_start(self, worker: Worker, why: str) -> None:
         self.end(worker)
+        self._orphan(worker)
         worker.attempts += 1
         if worker.attempts >= self._limits.start_attempts:
             raise UserError(f"a measurement worker could not start: {why}")
+
+    def _ended(self, worker: Worker) -> None:
+        worker.process, worker.awaited = None, 0
+        worker.benches.clear()

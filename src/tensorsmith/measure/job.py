@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch import Candidate
+
+if TYPE_CHECKING:
+    from tensorsmith.measure.subject import Subject
 
 
 class Step(enum.Enum):
@@ -26,6 +30,7 @@ class Job:
     """`begun`: when its worker began the current step, on the clock of `time.monotonic`, which all processes share."""
 
     number: int
+    subject: Subject
     candidate: Candidate
     keep: bool = False  # a finalist: stays built, and is timed round by round
     step: Step = Step.WAITING

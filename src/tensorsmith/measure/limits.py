@@ -31,8 +31,11 @@ class Limits:
     recycle_after: int = 2000
     recycle_bytes: int = 1 << 30
     # Executables a worker keeps between building and timing: more make phases longer and switches rarer, and use memory.
-    held: int = 8
+    held: int = 4
     held_bytes: int = 512 << 20  # of packed constants and outputs, per worker; at least one executable is held
+    # Workloads that a worker is set up for at a time, and bytes of their inputs and outputs; at least one.
+    benches: int = 16
+    bench_bytes: int = 512 << 20
     # Timing: rounds of at least `round_seconds` (the clock and a switch to the kernel are then under 1 %), until both `rounds` and
     # `timing_seconds` are reached; slow kernels stop after `most_seconds`, with at least one round.
     round_seconds: float = 0.4e-3

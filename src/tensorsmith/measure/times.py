@@ -16,7 +16,7 @@ class Times:
     workers: int
     trials: int = 0
     wall: float = 0.0
-    start: float = 0.0  # until the reference is made and the first workers are ready
+    start: float = 0.0  # until the reference was made
     build: float = 0.0
     check: float = 0.0
     run: float = 0.0

@@ -1,6 +1,8 @@
 """The worker process: `python -m tensorsmith.measure.worker`, commands on standard input, replies on standard output.
 
-    setup    the workload and how to measure it            -> ready | failed
+    (it has started)                                        -> started
+    setup    a bench: a workload and how to measure it      -> ready | failed
+    forget   a bench
     build    a candidate: build it, run it once, check it   -> begun, compiled, then built | failed
     time     one that is built                              -> begun, then timed | failed
     drop     forget one
@@ -49,35 +51,38 @@ def main() -> None:
 class Worker:
     def __init__(self, replies: int) -> None:
         self._replies = replies
-        self._bench: Bench | None = None
+        self._benches: dict[int, Bench] = {}
+        lower_priority_for_memory()
+        gc.collect()
+        gc.freeze()  # what the imports made stays: no need to look at it again
+        self._say("started", None, rss=resident_bytes())
 
     def obey(self, message: wire.Message) -> None:
-        number = message.get("id")
+        number, do = message.get("id"), message["do"]
         self._say("begun", number)
         try:
-            {"setup": self._setup, "build": self._build, "time": self._time, "drop": self._drop}[message["do"]](message)
+            if do == "setup":
+                self._setup(message)
+            elif do == "forget":
+                self._forget(message)
+            else:
+                bench = self._benches[message["bench"]]
+                {"build": self._build, "time": self._time, "drop": self._drop}[do](bench, message)
         except MemoryError:
-            self._fail(number, Status.OUT_OF_MEMORY, "not enough memory")
+            self._fail(message, Status.OUT_OF_MEMORY, "not enough memory")
         except Refusal as problem:
-            self._fail(number, Status.REFUSED, problem.cause)
+            self._fail(message, Status.REFUSED, problem.cause)
         except Exception as problem:  # a bug of ours must not end the run: it is a result like any other
             first = (str(problem).strip().splitlines() or [""])[0]
-            self._fail(number, Status.BUILD_FAILED, f"{type(problem).__name__}: {first}"[:300])
-
-    @property
-    def bench(self) -> Bench:
-        if self._bench is None:
-            raise InternalError("a worker that was not set up")
-        return self._bench
+            self._fail(message, Status.BUILD_FAILED, f"{type(problem).__name__}: {first}"[:300])
 
     def _setup(self, m: wire.Message) -> None:
-        lower_priority_for_memory()
+        limit_memory(None)  # that of the bench before
         reference = {name: np.load(path, allow_pickle=False) for name, path in m["reference"].items()}
-        workload = Workload.from_json(m["workload"])
         with with_threads(m["threads"]):  # the pool's threads exist before memory is limited
             pass
-        self._bench = Bench(
-            workload,
+        self._benches[m["bench"]] = Bench(
+            Workload.from_json(m["workload"]),
             Target(**m["target"]),
             seed=m["seed"],
             threads=m["threads"],
@@ -85,54 +90,58 @@ class Worker:
             cold=m["cold"],
             hook=_load_hook(m["hook"]) if m["hook"] else None,
         )
-        gc.collect()
-        gc.freeze()  # what the imports made stays: no need to look at it again
         limit_memory(m["memory"])
         self._say("ready", None, rss=resident_bytes())
 
-    def _build(self, m: wire.Message) -> None:
+    def _forget(self, m: wire.Message) -> None:
+        self._benches.pop(m["bench"], None)
+        gc.collect()  # a bench is a ring of objects
+
+    def _build(self, bench: Bench, m: wire.Message) -> None:
         number, start = m["id"], time.perf_counter()
-        self.bench.build(number, m["sketch"], m["decisions"])
+        bench.build(number, m["sketch"], m["decisions"])
         built = time.perf_counter()
         self._say("compiled", number, build=built - start)
-        problem = self.bench.check(number)
+        problem = bench.check(number)
         if problem is not None:
-            return self._fail(number, Status.WRONG_ANSWER, problem)
+            return self._fail(m, Status.WRONG_ANSWER, problem)
         self._say("built", number, check=time.perf_counter() - built)
 
-    def _time(self, m: wire.Message) -> None:
+    def _time(self, bench: Bench, m: wire.Message) -> None:
         start = time.perf_counter()
-        rounds, problem = self.bench.time(m["id"], Plan.from_json(m["plan"]))
+        rounds, problem = bench.time(m["id"], Plan.from_json(m["plan"]))
         if problem is not None:
-            return self._fail(m["id"], Status.WRONG_ANSWER, f"{problem}, and right when run before")
+            return self._fail(m, Status.WRONG_ANSWER, f"{problem}, and right when run before")
         run = time.perf_counter() - start
         if not m["keep"]:
-            self.bench.drop(m["id"])
+            bench.drop(m["id"])
         self._say("timed", m["id"], times=rounds.times, cut=rounds.cut, run=run, rss=resident_bytes())
 
-    def _drop(self, m: wire.Message) -> None:
-        self.bench.drop(m["id"])
+    def _drop(self, bench: Bench, m: wire.Message) -> None:
+        bench.drop(m["id"])
 
-    def _fail(self, number: int | None, status: Status, cause: str) -> None:
-        if self._bench is not None and number is not None:
-            self._bench.drop(number)
+    def _fail(self, m: wire.Message, status: Status, cause: str) -> None:
+        """`m` is what it was told to do."""
+        number, bench = m.get("id"), self._benches.get(m["bench"])
+        if bench is not None and number is not None:
+            bench.drop(number)
         self._say("failed", number, status=status.value, cause=cause, rss=resident_bytes())
 
     def _say(self, did: str, number: int | None, **facts: Any) -> None:
         wire.write(self._replies, {"did": did, "id": number, "at": time.monotonic(), **facts})
 
 
-def limit_memory(more: int) -> None:
-    """Bound the address space to what it is now and `more` bytes; no core files of crashed candidates."""
+def limit_memory(more: int | None) -> None:
+    """Bound the address space to what it is now and `more` bytes, None: not at all; no core files of crashed candidates."""
     try:
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except (ImportError, OSError):
         return
-    limit = pages * os.sysconf("SC_PAGE_SIZE") + more
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard == resource.RLIM_INFINITY or limit < hard:
+    limit = hard if more is None else pages * os.sysconf("SC_PAGE_SIZE") + more
+    if hard == resource.RLIM_INFINITY or limit <= hard:
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 

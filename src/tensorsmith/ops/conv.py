@@ -163,6 +163,42 @@ def conv3d(
     return conv(x, weight, stride, padding, dilation, groups, name)
 
 
+def depthwise_conv(
+    x: Tensor,
+    weight: Tensor,
+    stride: PerDimension = 1,
+    padding: Padding = 0,
+    dilation: PerDimension = 1,
+    name: str = "depthwise",
+) -> Tensor:
+    """x (N, spatial.., C), weight (K.., C * M) -> (N, spatial.., C * M): each channel with M kernels of its own, 1-3 dimensions.
+
+    With M above 1 the channels are repeated first, so that the hot stage still has one channel of the input per channel of the result.
+    """
+    rank = len(x.shape) - 2
+    check_rank(weight, rank + 1, name, "K.., C")
+    strides, dilations = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
+    pairs = pad_pairs(padding, rank)
+    *kernel, channels = weight.shape
+    dilations = tuple(d if k > 1 else 1 for d, k in zip(dilations, kernel))  # one tap: the same convolution, the same key
+    if not channels or not x.shape[-1] or channels % x.shape[-1]:
+        raise UserError(f"{name}: {x.name} has {x.shape[-1]} channels, {weight.name} has {channels}, which is no multiple of it")
+    multiplier = channels // x.shape[-1]
+    out = window_extents(x.shape[1:-1], kernel, strides, pairs, dilations, name)
+    axes = ("n", *SPATIAL[rank], "c")
+    if multiplier > 1:
+        given, wide = x, (*x.shape[:-1], channels)
+        x = compute_named(wide, axes, lambda i: at(given, *i[:-1], i[-1] // multiplier), f"{name}_repeat")
+    source = pad_spatial(x, pairs, name=f"{name}_pad")
+    taps = [reduce_axis(k, f"k{a}") for k, a in zip(kernel, SPATIAL[rank])]
+
+    def body(i: tuple[Expr, ...]) -> Expr:
+        window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], strides, taps, dilations)]
+        return define.sum(at(source, i[0], *window, i[-1]) * at(weight, *taps, i[-1]), axis=taps)
+
+    return compute_named((x.shape[0], *out, channels), axes, body, name)
+
+
 def depthwise_conv2d(
     x: Tensor,
     weight: Tensor,
@@ -173,20 +209,7 @@ def depthwise_conv2d(
 ) -> Tensor:
     """x (N, H, W, C), weight (KH, KW, C) -> (N, H', W', C): each channel with its own kernel."""
     check_rank(x, 4, name, "(N, H, W, C)")
-    check_rank(weight, 3, name, "(KH, KW, C)")
-    (sh, sw), (dh, dw) = per_dimension(stride, 2, "stride"), per_dimension(dilation, 2, "dilation")
-    pairs = pad_pairs(padding, 2)
-    if weight.shape[2] != x.shape[3]:
-        raise UserError(f"{name}: {x.name} has {x.shape[3]} channels, {weight.name} has {weight.shape[2]}")
-    out = window_extents(x.shape[1:3], weight.shape[:2], (sh, sw), pairs, (dh, dw), name)
-    source = pad_spatial(x, pairs, name=f"{name}_pad")
-    kh, kw = reduce_axis(weight.shape[0], "kh"), reduce_axis(weight.shape[1], "kw")
-
-    def body(n: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
-        element = source[n, scaled(h, sh) + scaled(kh, dh), scaled(w, sw) + scaled(kw, dw), c]
-        return define.sum(element * weight[kh, kw, c], axis=[kh, kw])
-
-    return compute((x.shape[0], *out, x.shape[3]), body, name=name)
+    return depthwise_conv(x, weight, stride, padding, dilation, name)
 
 
 def capsule_conv2d(x: Tensor, weight: Tensor, stride: PerDimension = 1, padding: Padding = 0, name: str = "capsule") -> Tensor:

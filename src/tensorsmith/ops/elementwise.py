@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute, select
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Expr, ExprLike, binary
 
 Operand = Tensor | float | int
@@ -86,6 +89,12 @@ def square(x: Tensor, name: str = "square") -> Tensor:
 
 def cast(to: object, x: Tensor, name: str = "cast") -> Tensor:
     return apply(lambda v: define.cast(to, v), x, name=name)
+
+
+def saturated(to: str, value: Expr) -> Expr:
+    """A whole number held in a float as an integer type; what lies beyond its range becomes its end."""
+    limits = np.iinfo(dtype(to).numpy)
+    return define.cast(to, define.minimum(define.maximum(value, float(limits.min)), float(limits.max)))
 
 
 def where(cond: Tensor, a: Operand, b: Operand, name: str = "where") -> Tensor:

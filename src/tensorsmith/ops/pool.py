@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
-from tensorsmith.lang.define import Tensor, reduce_axis
+from tensorsmith.lang.define import Tensor, reduce_axis, select
+from tensorsmith.lang.dtypes import is_float
 from tensorsmith.lang.evaluate import identity
 from tensorsmith.lang.expr import Expr
 from tensorsmith.ops import reduce
 from tensorsmith.ops.common import SPATIAL, Padding, PerDimension, at, compute_named, pad_pairs, per_dimension, scaled
 from tensorsmith.ops.conv import pad_spatial, window_extents
+from tensorsmith.ops.elementwise import apply
+from tensorsmith.ops.norm import root, to_power
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -31,6 +35,59 @@ def max_pool(
     return _windows("max", x, kernel, stride, padding, dilation, ceil_mode, name)
 
 
+def max_pool_positions(
+    x: Tensor,
+    kernel: PerDimension,
+    stride: PerDimension | None = None,
+    padding: Padding = 0,
+    dilation: PerDimension = 1,
+    ceil_mode: bool = False,
+    column_major: bool = False,
+    name: str = "max_pool",
+) -> tuple[Tensor, Tensor]:
+    """`max_pool`, and where each maximum was found: its place (i64) in the input seen as N, C, spatial.. and laid out flat.
+
+    Of equal maxima the first counts. With `column_major` the spatial dimensions are counted from the first to the last.
+    """
+    rank = len(x.shape) - 2
+    largest = max_pool(x, kernel, stride, padding, dilation, ceil_mode, name)
+    plan = _plan(x, kernel, stride, padding, dilation, ceil_mode, name)
+    taps = [reduce_axis(k, f"k{a}") for k, a in zip(plan.kernel, SPATIAL[rank])]
+    extents = x.shape[1:-1]
+    area = math.prod(extents)
+
+    def first(i: tuple[Expr, ...]) -> Expr:
+        window = [scaled(h, s, -b) + scaled(t, d) for h, s, t, d, (b, _) in zip(i[1:-1], plan.stride, taps, plan.dilation, plan.pairs)]
+        place: Expr = window[0]
+        for index, extent in zip(window[1:], extents[1:]):
+            place = place * extent + index
+        element = at(x, i[0], *window, i[-1])
+        found = define.equal(element, largest[i])
+        if is_float(x.dtype):
+            found = found | define.not_equal(element, element)
+        inside = [w >= 0 for w, (b, _) in zip(window, plan.pairs) if b > 0]
+        inside += [w < n for w, n, (_, a) in zip(window, extents, plan.pairs) if a > 0]
+        here = select(found, place, area)
+        return define.min(select(functools.reduce(lambda a, b: a & b, inside), here, area) if inside else here, taps)
+
+    spots = compute_named(largest.shape, ("n", *SPATIAL[rank], "c"), first, f"{name}_first")
+
+    def flat(i: tuple[Expr, ...]) -> Expr:
+        place = spots[i]
+        if column_major:
+            parts, rest, step = [], place, 1
+            for extent in reversed(extents):
+                parts.append(rest % extent)
+                rest = rest // extent
+            place = parts[-1]
+            for part, extent in zip(reversed(parts[:-1]), extents):
+                step *= extent
+                place = place + part * step
+        return (i[0] * x.shape[-1] + i[-1]) * area + place
+
+    return largest, compute_named(largest.shape, ("n", *SPATIAL[rank], "c"), flat, f"{name}_positions")
+
+
 def avg_pool(
     x: Tensor,
     kernel: PerDimension,
@@ -38,30 +95,50 @@ def avg_pool(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_pad: bool = True,
+    dilation: PerDimension = 1,
     name: str = "avg_pool",
 ) -> Tensor:
     """As max_pool. With `count_pad` padding counts as zeros (but not what lies past it), else not at all."""
     rank = len(x.shape) - 2
-    kernels = per_dimension(kernel, rank, "kernel")
-    strides = kernels if stride is None else per_dimension(stride, rank, "stride")
-    pairs = pad_pairs(padding, rank)
-    total = _windows("sum", x, kernel, stride, padding, 1, ceil_mode, f"{name}_sum")
-    spans = [(0, b + n + a) if count_pad else (b, b + n) for n, (b, a) in zip(x.shape[1:-1], pairs)]
+    total = _windows("sum", x, kernel, stride, padding, dilation, ceil_mode, f"{name}_sum")
+    plan = _plan(x, kernel, stride, padding, dilation, ceil_mode, name)
+    spans = [(0, b + n + a) if count_pad else (b, b + n) for n, (b, a) in zip(x.shape[1:-1], pad_pairs(padding, rank))]
 
     def body(i: tuple[Expr, ...]) -> Expr:
         fixed, varying = 1, []
-        for h, out, k, s, (low, high) in zip(i[1:-1], total.shape[1:-1], kernels, strides, spans):
-            if low <= 0 and (out - 1) * s + k <= high:
+        for h, out, k, s, d, (low, high) in zip(i[1:-1], total.shape[1:-1], plan.kernel, plan.stride, plan.dilation, spans):
+            if low <= 0 and (out - 1) * s + d * (k - 1) < high:
                 fixed *= k
-            else:
-                end = define.minimum(scaled(h, s, k), high)
-                varying.append(end - (define.maximum(scaled(h, s), low) if low > 0 else scaled(h, s)))
+            else:  # the taps before `high`, less those before `low`
+                end = define.minimum(_taps_before(high, h, s, d), k)
+                varying.append(end - define.maximum(_taps_before(low, h, s, d), 0) if low > 0 else end)
         if not varying:
             return total[i] * (1 / fixed)
         count = functools.reduce(lambda a, b: a * b, varying)
         return total[i] / define.cast(x.dtype, scaled(count, fixed))
 
     return compute_named(total.shape, ("n", *SPATIAL[rank], "c"), body, name)
+
+
+def _taps_before(limit: int, h: Expr, stride: int, dilation: int) -> Expr:
+    """How many taps of window h, without end on both sides, lie before `limit`: ceil((limit - h * stride) / dilation)."""
+    distance = limit + dilation - 1 - scaled(h, stride)
+    return distance // dilation if dilation > 1 else distance
+
+
+def lp_pool(
+    x: Tensor,
+    kernel: PerDimension,
+    stride: PerDimension | None = None,
+    padding: Padding = 0,
+    dilation: PerDimension = 1,
+    ceil_mode: bool = False,
+    p: int = 2,
+    name: str = "lp_pool",
+) -> Tensor:
+    """As max_pool: the p-th root of the sum of the p-th powers of each window's absolute values."""
+    total = _windows("sum", x, kernel, stride, padding, dilation, ceil_mode, f"{name}_sum", functools.partial(to_power, p=p))
+    return apply(functools.partial(root, p=p), total, name=name)
 
 
 def global_max_pool(x: Tensor, keepdims: bool = True, name: str = "global_max_pool") -> Tensor:
@@ -74,8 +151,17 @@ def global_avg_pool(x: Tensor, keepdims: bool = True, name: str = "global_avg_po
     return reduce.mean(x, range(1, len(x.shape) - 1), keepdims, name)
 
 
-def _windows(
-    op: str,
+@dataclass(frozen=True)
+class _Plan:
+    """The arguments per spatial dimension; `pairs` include what overhanging windows need."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    pairs: Pairs
+
+
+def _plan(
     x: Tensor,
     kernel: PerDimension,
     stride: PerDimension | None,
@@ -83,7 +169,7 @@ def _windows(
     dilation: PerDimension,
     ceil_mode: bool,
     name: str,
-) -> Tensor:
+) -> _Plan:
     rank = len(x.shape) - 2
     if rank not in SPATIAL:
         raise UserError(f"{name}: {x.name} has the shape {list(x.shape)}; expected N, 1-3 spatial dimensions, C")
@@ -95,16 +181,33 @@ def _windows(
         raise UserError(f"{name}: padding {pairs} must be smaller than the kernel {kernels}, or a window is all padding")
     if ceil_mode:
         pairs = _overhang(x.shape[1:-1], kernels, strides, pairs, dilations)
-    out = window_extents(x.shape[1:-1], kernels, strides, pairs, dilations, name)
-    source = pad_spatial(x, pairs, identity(op, x.dtype), f"{name}_pad")
-    taps = [reduce_axis(k, f"k{a}") for k, a in zip(kernels, SPATIAL[rank])]
+    return _Plan(kernels, strides, dilations, pairs)
+
+
+def _windows(
+    op: str,
+    x: Tensor,
+    kernel: PerDimension,
+    stride: PerDimension | None,
+    padding: Padding,
+    dilation: PerDimension,
+    ceil_mode: bool,
+    name: str,
+    of: Callable[[Expr], Expr] = lambda e: e,
+) -> Tensor:
+    """`op` over each window, of `of` each element, which must leave the padding (the identity of `op`) as it is."""
+    plan = _plan(x, kernel, stride, padding, dilation, ceil_mode, name)
+    letters = SPATIAL[len(x.shape) - 2]
+    out = window_extents(x.shape[1:-1], plan.kernel, plan.stride, plan.pairs, plan.dilation, name)
+    source = pad_spatial(x, plan.pairs, identity(op, x.dtype), f"{name}_pad")
+    taps = [reduce_axis(k, f"k{a}") for k, a in zip(plan.kernel, letters)]
     combine = define.max if op == "max" else define.sum
 
     def body(i: tuple[Expr, ...]) -> Expr:
-        window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], strides, taps, dilations)]
-        return combine(at(source, i[0], *window, i[-1]), taps)
+        window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], plan.stride, taps, plan.dilation)]
+        return combine(of(at(source, i[0], *window, i[-1])), taps)
 
-    return compute_named((x.shape[0], *out, x.shape[-1]), ("n", *SPATIAL[rank], "c"), body, name)
+    return compute_named((x.shape[0], *out, x.shape[-1]), ("n", *letters, "c"), body, name)
 
 
 def _overhang(shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pairs: Pairs, dilation: Sequence[int]) -> Pairs:

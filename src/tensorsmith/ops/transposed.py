@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, reduce_axis, select
-from tensorsmith.lang.expr import Expr
+from tensorsmith.lang.expr import Axis, Expr
 from tensorsmith.ops.common import (
     SPATIAL,
     Padding,
@@ -94,55 +94,103 @@ def transposed_conv(
     stride: PerDimension = 1,
     padding: Padding = 0,
     output_padding: PerDimension = 0,
+    groups: int = 1,
     name: str = "transposed",
 ) -> Tensor:
-    """The transposed convolution of any number of spatial dimensions (1-3)."""
+    """x (N, spatial.., CI), weight (K.., CI, CO / groups): the transposed convolution of 1-3 spatial dimensions.
+
+    `output_padding` makes the result that much longer at its end.
+    """
     rank = len(x.shape) - 2
-    check_rank(weight, rank + 2, name, "K.., CI, CO")
+    check_rank(weight, rank + 2, name, "K.., CI, CO / groups")
     strides, pairs = per_dimension(stride, rank, "stride"), pad_pairs(padding, rank)
     extra = per_dimension(output_padding, rank, "output_padding", least=0)
-    *kernel, channels_in, channels_out = weight.shape
+    *kernel, channels_in, each = weight.shape
+    channels_out = each * groups
     if channels_in != x.shape[-1]:
         raise UserError(f"{name}: {x.name} has {x.shape[-1]} channels, {weight.name} takes {channels_in}")
+    if groups < 1 or channels_in % groups:
+        raise UserError(f"{name}: {groups} groups do not divide the {channels_in} channels of {x.name}")
     plan = []
     for n, k, s, (before, after), more in zip(x.shape[1:-1], kernel, strides, pairs, extra):
         out = (n - 1) * s + k - before - after + more
-        if before < 0 or after < 0 or more >= s or out < 1:
+        if before < 0 or after < 0 or out < 1:
             raise UserError(
                 f"{name}: padding ({before}, {after}) and output_padding {more} do not fit stride {s}, kernel {k} "
-                f"and {n} elements (result of {out}); paddings are 0 or more, output_padding below the stride"
+                f"and {n} elements (result of {out}); paddings are 0 or more"
             )
         plan.append(_Dimension(n, k, s, before, out))
     source = pad_spatial(x, [p.pads for p in plan], name=f"{name}_pad")
     letters = SPATIAL[rank]
     taps = [reduce_axis(p.taps, f"k{a}") for p, a in zip(plan, letters)]
-    ci = reduce_axis(channels_in, "ci")
+    channels = _Channels(groups, channels_in // groups, each)
+    over = [*taps, *channels.reduced]
 
-    def product(n: Expr, places: Sequence[tuple[Expr, Expr | None]], co: Expr) -> Expr:
+    def product(n: Expr, places: Sequence[tuple[Expr, Expr | None]], last: Sequence[Expr]) -> Expr:
+        ci, in_group = channels.read(last)
         element = at(source, n, *(p.element(q, r, t) for p, (q, r), t in zip(plan, places, taps)), ci)
         kernel_at = [p.tap(r, t) for p, (_, r), t in zip(plan, places, taps)]
-        factor = at(weight, *kernel_at, ci, co)
+        factor = at(weight, *kernel_at, ci, in_group)
         inside = [i < p.kernel for p, i in zip(plan, kernel_at) if p.ragged]
         if inside:
             factor = select(functools.reduce(lambda a, b: a & b, inside), factor, 0)
-        return define.sum(element * factor, axis=[*taps, ci])
+        return define.sum(element * factor, axis=over)
 
-    if all(s == 1 for s in strides):
-        return compute_named(
-            (x.shape[0], *(p.out for p in plan), channels_out),
-            ("n", *letters, "co"),
-            lambda i: product(i[0], [(q, None) for q in i[1:-1]], i[-1]),
-            name,
-        )
-    shape = [x.shape[0], *(e for p in plan for e in (p.rows, p.stride)), channels_out]
-    axes = ["n", *(f"{a}{part}" for a in letters for part in ("q", "r")), "co"]
-    phases = compute_named(shape, axes, lambda i: product(i[0], list(zip(i[1:-1:2], i[2:-1:2])), i[-1]), f"{name}_phases")
+    plain = all(s == 1 for s in strides)  # one phase, and no axis for it
+    end = 1 + (1 if plain else 2) * rank
+
+    def hot(i: tuple[Expr, ...]) -> Expr:
+        places = [(q, None) for q in i[1:end]] if plain else list(zip(i[1:end:2], i[2:end:2]))
+        return product(i[0], places, i[end:])
 
     def gather(i: tuple[Expr, ...]) -> Expr:
-        places = [e for p, h in zip(plan, i[1:-1]) for e in _place(p, h)]
-        return at(phases, i[0], *places, i[-1])
+        places = i[1:-1] if plain else [e for p, h in zip(plan, i[1:-1]) for e in _place(p, h)]
+        return at(phases, i[0], *places, *channels.place(i[-1]))
 
+    direct = plain and len(channels.extents) == 1
+    shape = [x.shape[0], *(e for p in plan for e in ((p.rows,) if plain else (p.rows, p.stride))), *channels.extents]
+    axes = ["n", *(letters if plain else [f"{a}{part}" for a in letters for part in ("q", "r")]), *channels.names]
+    phases = compute_named(shape, axes, hot, name if direct else f"{name}_phases")
+    if direct:
+        return phases
     return compute_named((x.shape[0], *(p.out for p in plan), channels_out), ("n", *letters, "co"), gather, name)
+
+
+@dataclass(frozen=True)
+class _Channels:
+    """The channel axes of the hot stage: one, or the group and the channel in it; none of extent 1."""
+
+    groups: int
+    each_in: int
+    each_out: int
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        if self.groups == 1 or self.each_out == 1:
+            return (self.groups * self.each_out,)
+        return self.groups, self.each_out
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("co",) if len(self.extents) == 1 else ("g", "co")
+
+    @functools.cached_property
+    def reduced(self) -> list[Axis]:
+        """The axis of the input's channels in a group; none where a group has just one."""
+        return [reduce_axis(self.each_in, "ci")] if self.groups == 1 or self.each_in > 1 else []
+
+    def read(self, last: Sequence[Expr]) -> tuple[Expr, Expr | int]:
+        """The input's channel, and the place in the weight's last dimension, for the channel axes of a point."""
+        within = self.reduced[0] if self.reduced else None
+        if self.groups == 1:
+            assert within is not None
+            return within, last[0]
+        channel = last[0] if within is None else scaled(last[0], self.each_in) + within
+        return channel, last[1] if len(last) > 1 else 0
+
+    def place(self, channel: Expr) -> tuple[Expr, ...]:
+        """Where a channel of the result is among the channel axes."""
+        return (channel,) if len(self.extents) == 1 else (channel // self.each_out, channel % self.each_out)
 
 
 def _place(p: _Dimension, h: Expr) -> tuple[Expr, Expr]:
@@ -156,11 +204,12 @@ def transposed_conv1d(
     stride: PerDimension = 1,
     padding: Padding = 0,
     output_padding: PerDimension = 0,
+    groups: int = 1,
     name: str = "transposed_conv1d",
 ) -> Tensor:
     """x (N, L, CI), weight (K, CI, CO) -> (N, (L-1)*stride - 2*padding + K + output_padding, CO)"""
     check_rank(x, 3, name, "(N, L, CI)")
-    return transposed_conv(x, weight, stride, padding, output_padding, name)
+    return transposed_conv(x, weight, stride, padding, output_padding, groups, name)
 
 
 def transposed_conv2d(
@@ -169,11 +218,12 @@ def transposed_conv2d(
     stride: PerDimension = 1,
     padding: Padding = 0,
     output_padding: PerDimension = 0,
+    groups: int = 1,
     name: str = "transposed_conv2d",
 ) -> Tensor:
     """x (N, H, W, CI), weight (KH, KW, CI, CO) -> (N, H', W', CO) with H' as in transposed_conv1d."""
     check_rank(x, 4, name, "(N, H, W, CI)")
-    return transposed_conv(x, weight, stride, padding, output_padding, name)
+    return transposed_conv(x, weight, stride, padding, output_padding, groups, name)
 
 
 def transposed_conv3d(
@@ -182,8 +232,9 @@ def transposed_conv3d(
     stride: PerDimension = 1,
     padding: Padding = 0,
     output_padding: PerDimension = 0,
+    groups: int = 1,
     name: str = "transposed_conv3d",
 ) -> Tensor:
     """x (N, D, H, W, CI), weight (KD, KH, KW, CI, CO) -> (N, D', H', W', CO) with D' as in transposed_conv1d."""
     check_rank(x, 5, name, "(N, D, H, W, CI)")
-    return transposed_conv(x, weight, stride, padding, output_padding, name)
+    return transposed_conv(x, weight, stride, padding, output_padding, groups, name)

@@ -67,11 +67,15 @@ def transform_matrices(tile: int) -> tuple[Array, Array, Array]:
 
 
 def transform_weight(weight: Array, tile: int = 4) -> Array:
-    """A plain weight (3, 3, CI, CO) as `winograd_conv2d` takes it: (tile + 2, tile + 2, CI, CO), of the same type."""
-    if weight.ndim != 4 or weight.shape[:2] != (KERNEL, KERNEL):
+    """A plain weight (3, 3, CI, CO) as `winograd_conv2d` takes it: (tile + 2, tile + 2, CI, CO), of the same type.
+
+    One of three dimensions, (KD, 3, 3, CI, CO), becomes (tile + 2, tile + 2, KD, CI, CO).
+    """
+    if weight.ndim not in (4, 5) or weight.shape[-4:-2] != (KERNEL, KERNEL):
         raise UserError(f"the weight has the shape {list(weight.shape)}; expected ({KERNEL}, {KERNEL}, CI, CO)")
     _, _, g = transform_matrices(tile)
-    result: Array = np.einsum("xk,yl,klio->xyio", g, g, weight.astype(np.float64)).astype(weight.dtype)
+    wide = np.moveaxis(weight.astype(np.float64), (-4, -3), (0, 1))
+    result: Array = np.tensordot(g, np.tensordot(g, wide, (1, 1)), (1, 1)).astype(weight.dtype)
     return result
 
 
@@ -129,12 +133,12 @@ def _matrix(values: Array, dtype: str, name: str) -> Tensor:
     """A constant matrix as a stage that reads nothing."""
 
     def element(i: Expr, j: Expr) -> Expr:
-        return _chain(i, [_chain(j, [Const(float(v), dtype) for v in row]) for row in values])
+        return chain(i, [chain(j, [Const(float(v), dtype) for v in row]) for row in values])
 
     return compute(values.shape, element, name=name)
 
 
-def _chain(index: Expr, options: Sequence[Expr]) -> Expr:
+def chain(index: Expr, options: Sequence[Expr]) -> Expr:
     """options[index]"""
     result = options[-1]
     for n in reversed(range(len(options) - 1)):

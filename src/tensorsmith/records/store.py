@@ -7,12 +7,13 @@ with Store.open("tune.db") as store:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -110,9 +111,11 @@ class Store:
         """Adds the records of another record file that are valid and not here yet; the other stays as it is."""
         if self.path.exists() and Path(other).exists() and self.path.samefile(other):
             raise UserError(f"{other} cannot be merged into itself")
-        with Store.open(other, read_only=True, patience=self._patience) as source:
-            with contextlib.closing(source._forms()) as forms:
-                return self._take(forms)
+        with (
+            Store.open(other, read_only=True, patience=self._patience) as source,
+            contextlib.closing(source._forms()) as forms,
+        ):
+            return self._take(forms)
 
     def _take(self, forms: Iterable[Any]) -> Counts:
         counts = Counts()

@@ -37,6 +37,11 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
     return copy
 
 
+def as_bytes(array: np.ndarray) -> memoryview:
+    """The bytes of a C-contiguous array, not copied."""
+    return array.reshape(-1).view(_BYTE).data
+
+
 def as_array(x: Any, name: str) -> np.ndarray:
     """`x` as an array, without a copy: a NumPy array or scalar, a number, or a CPU tensor that exports `__dlpack__`.
 

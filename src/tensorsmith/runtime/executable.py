@@ -16,6 +16,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -51,6 +52,10 @@ class Argument:
     @functools.cached_property
     def numpy_dtype(self) -> np.dtype:
         return DTYPES[self.dtype]
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.numpy_dtype.itemsize
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}{list(self.shape)}"
@@ -122,16 +127,17 @@ class Executable:
         slots = {argument.name: slot for slot, argument in enumerate(inputs)}
         self._slots = tuple(slots[a.name] for a in self.inputs) + tuple(range(len(inputs), len(inputs) + len(self.outputs)))
         self._packed = tuple((n, self._packers[a.name]) for n, a in enumerate(self.inputs) if a.name in self._packers)
-        self._frames: list[_Frame] = []  # not in use now; a list's pop and append are atomic
+        self._frames: list[Frame] = []  # not in use now; a list's pop and append are atomic
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
-        """Run it. Inputs by position or by name; `out` is an array (a sequence of arrays if there are several outputs)
-        to write to, which must be C-contiguous, writable, and must not overlap anything else. Returns the output."""
+        """Run it. Inputs by position or by name; `out` is an array (a sequence of arrays, or a mapping from names, if there are
+        several outputs) to write to, which must be C-contiguous, writable, and must not overlap anything else. Returns the
+        output, or a tuple of them."""
         arrays = self._accept(args, named)
         results = self._new_outputs() if out is None else self._accept_outputs(out, arrays)
         pool = shared()
         frame = self._take_frame(pool)
-        frame.point(self._slots, arrays, results)
+        frame.point(arrays, results)
         self._run(frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
         self._frames.append(frame)
         return results[0] if len(results) == 1 else tuple(results)
@@ -163,7 +169,7 @@ class Executable:
         results = self._new_outputs()
         with with_threads(threads) as pool:
             frame = self._new_frame(pool)
-        frame.point(self._slots, arrays, results)
+        frame.point(arrays, results)
         return Prepared(self, pool, frame, arrays, results)
 
     def benchmark(self, *args: Any, min_seconds: float = 0.2, rounds: int = 10, threads: int | None = None, **named: Any) -> Timing:
@@ -178,6 +184,12 @@ class Executable:
         times = np.array([run.seconds(count) for _ in range(rounds)])
         p10, median, p90 = np.percentile(times, (10, 50, 90))
         return Timing(float(times.min()), float(median), float(times.mean()), float(p10), float(p90), count * rounds)
+
+    def save(self, path: str | Path) -> None:
+        """Writes it to a file that `load_executable` reads, as a network of one kernel. Its constants must be bound."""
+        from tensorsmith.runtime import file, single
+
+        file.save(single.as_network(self), path)
 
     @property
     def program(self) -> str:
@@ -254,9 +266,13 @@ class Executable:
         return [aligned_empty(shape, dtype) for _, shape, dtype in self._output_checks]
 
     def _accept_outputs(self, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        names = ", ".join(argument.name for argument in self.outputs)
+        if isinstance(out, Mapping):
+            if {argument.name for argument in self.outputs} != set(out):
+                raise UserError(f"out has arrays for {', '.join(map(str, out)) or 'nothing'}, the outputs of {self.name} are {names}")
+            out = [out[argument.name] for argument in self.outputs]
         given = out if isinstance(out, (tuple, list)) else (out,)
         if len(given) != len(self.outputs):
-            names = ", ".join(argument.name for argument in self.outputs)
             raise UserError(f"out has {len(given)} arrays, {self.name} has {len(self.outputs)} outputs ({names})")
         results = [
             x if type(x) is np.ndarray and x.dtype is dtype and x.shape == shape and x.flags.carray else _accept_output(argument, x)
@@ -288,17 +304,17 @@ class Executable:
 
     # Frames.
 
-    def _take_frame(self, pool: Pool) -> _Frame:
+    def _take_frame(self, pool: Pool) -> Frame:
         try:
             frame = self._frames.pop()
         except IndexError:
             return self._new_frame(pool)
         return frame if frame.threads >= pool.threads else self._new_frame(pool)
 
-    def _new_frame(self, pool: Pool) -> _Frame:
-        per_thread = _round_up(self._scratch_bytes_per_thread)
-        size = _round_up(self._scratch_bytes) + pool.threads * per_thread
-        frame = _Frame(len(self._all_inputs) + len(self.outputs), size, pool.threads)
+    def _new_frame(self, pool: Pool) -> Frame:
+        per_thread = round_up(self._scratch_bytes_per_thread)
+        size = round_up(self._scratch_bytes) + pool.threads * per_thread
+        frame = Frame(len(self._all_inputs) + len(self.outputs), self._slots, size, pool.threads)
         for slot, argument in enumerate(self._all_inputs):
             if argument.name in self._bound:
                 frame.pointers[slot] = data_pointer(self._bound[argument.name])
@@ -309,18 +325,18 @@ class Prepared:
     """An executable with its arguments in place. `outputs` are overwritten by every run; not for several Python threads at once."""
 
     def __init__(
-        self, executable: Executable, pool: Pool, frame: _Frame, inputs: list[np.ndarray], outputs: list[np.ndarray]
+        self, executable: Executable, pool: Pool, frame: Frame, inputs: list[np.ndarray], outputs: list[np.ndarray]
     ) -> None:
         self.executable = executable
         self.outputs = outputs
         self.threads = pool.threads
         self._keep = (frame, inputs)
         self._repeat = _REPEAT(_repeat_code().address("repeat"))
-        self._arguments = (executable._entry, frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
+        self.arguments = (frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)  # what the entry is called with
 
     def repeat(self, count: int) -> None:
         """Runs the code that often."""
-        self._repeat(*self._arguments, count)
+        self._repeat(self.executable._entry, *self.arguments, count)
 
     def seconds(self, count: int) -> float:
         """Seconds per run, over `count` runs."""
@@ -329,22 +345,23 @@ class Prepared:
         return (perf_counter() - start) / count
 
 
-class _Frame:
+class Frame:
     """Memory of one call at a time: the argument pointers and the scratch for that many threads."""
 
-    __slots__ = ("_memory", "arguments", "pointers", "scratch", "threads")
+    __slots__ = ("_memory", "_slots", "arguments", "pointers", "scratch", "threads")
 
-    def __init__(self, pointers: int, scratch_bytes: int, threads: int) -> None:
+    def __init__(self, pointers: int, slots: Sequence[int], scratch_bytes: int, threads: int) -> None:
         self.pointers = (ctypes.c_uint64 * max(1, pointers))()
         self.arguments = ctypes.addressof(self.pointers)
+        self._slots = slots
         self._memory = aligned_empty((scratch_bytes,), np.uint8)
         self.scratch = data_pointer(self._memory)
         self.threads = threads
 
-    def point(self, slots: Sequence[int], arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Write the data pointers of `arrays`, then of `results`, to those slots."""
+    def point(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
+        """Write the data pointers of `arrays`, then of `results`, to their slots."""
         pointers = self.pointers
-        for slot, array in zip(slots, arrays + results):
+        for slot, array in zip(self._slots, arrays + results):
             pointers[slot] = data_pointer(array)
 
 
@@ -411,7 +428,8 @@ def _number(argument: Argument, x: bool | int | float) -> np.ndarray:
         raise UserError(f"{argument.name} must be {argument.dtype}, which cannot hold {x!r}") from None
 
 
-def _round_up(size: int) -> int:
+def round_up(size: int) -> int:
+    """The next multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

@@ -78,20 +78,21 @@ class Module:
     """Machine code in memory, freed with the object. The addresses it gives are valid only while it lives."""
 
     def __init__(
-        self, addresses: llvm.ResourceTracker | None, symbols: frozenset[str], object_code: bytes, times: BuildTimes,
-        optimised: Callable[[], llvm.ModuleRef], target: Target,
+        self, addresses: llvm.ResourceTracker | None, symbols: frozenset[str], needed: frozenset[str], object_code: bytes,
+        target: Target, times: BuildTimes | None = None, optimised: Callable[[], llvm.ModuleRef] | None = None,
     ) -> None:  # fmt: skip
         self._addresses = addresses
         self._optimised = optimised
-        self._target = target
-        self.symbols = symbols
+        self.target = target
+        self.symbols = symbols  # the functions it exports
+        self.needed = needed  # the functions it calls that this process has to have
         self.object_code = object_code
-        self.times = times
+        self.times = times  # None where it came as object code
 
     def address(self, name: str) -> int:
         """Address of an exported function."""
         if self._addresses is None:
-            raise UserError(f"code for {self._target.triple} cannot run here ({llvm.get_process_triple()})")
+            raise UserError(f"code for {self.target.triple} cannot run here ({llvm.get_process_triple()})")
         if name not in self.symbols:
             raise InternalError(f"no function {name!r} in the module; it has {', '.join(sorted(self.symbols))}")
         return int(self._addresses[name])
@@ -99,12 +100,17 @@ class Module:
     @property
     def llvm_ir(self) -> str:
         """Text of the optimised IR. Made when asked for, by running the passes again."""
-        return str(self._optimised())
+        return str(self._ir())
 
     @property
     def assembly(self) -> str:
         """Text of the machine code. Made when asked for, by compiling again."""
-        return str(_compiler(self._target).machine.emit_assembly(self._optimised()))
+        return str(_compiler(self.target).machine.emit_assembly(self._ir()))
+
+    def _ir(self) -> llvm.ModuleRef:
+        if self._optimised is None:
+            raise UserError("this code was loaded as machine code; compile its model again to see its text")
+        return self._optimised()
 
 
 def build(ir_text: str, target: Target, *, passes: str | None = None) -> Module:
@@ -130,7 +136,13 @@ def build(ir_text: str, target: Target, *, passes: str | None = None) -> Module:
     object_code = compiler.machine.emit_object(module)
     addresses = _linker.link(object_code, symbols, needed) if compiler.is_native else None
     times = BuildTimes(parse=parsed - start, passes=passed - parsed, emit=perf_counter() - passed)
-    return Module(addresses, symbols, object_code, times, optimised, target)
+    return Module(addresses, symbols, needed, object_code, target, times, optimised)
+
+
+def link(object_code: bytes, symbols: frozenset[str], needed: frozenset[str], target: Target) -> Module:
+    """The module of object code that `build` made (`symbols`, `needed` and `target` are its own), without compiling anything."""
+    _initialise()
+    return Module(_linker.link(object_code, symbols, needed), symbols, needed, object_code, target)
 
 
 def _symbols(module: llvm.ModuleRef) -> tuple[frozenset[str], frozenset[str]]:
@@ -195,10 +207,15 @@ class _Compiler:
 
 @functools.cache
 def _compiler(target: Target) -> _Compiler:
+    _initialise()
+    return _Compiler(target)
+
+
+@functools.cache
+def _initialise() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()  # for inline assembly
-    return _Compiler(target)
 
 
 def _target_machine(target: Target) -> llvm.TargetMachine:

@@ -1,12 +1,13 @@
 """Ansor's policy: sample, evolve under the cost model, measure the most promising, learn, again.
 
-    ask(n)      candidates worth measuring, never one that was measured or asked for before
+    ask(n)      candidates worth measuring, never one whose program was measured or asked for before
     tell(...)   what they took
 
-The first candidates are the default schedule, what is known of similar workloads, hardware-aligned seeds, and the samples
-that the analytic prior likes best. Then a population of samples and of children of the best measured rows evolves for some
-generations under the learned model; the best are proposed, not too many of one structure, with some random ones among them.
-`finish` proposes the neighbours of the best candidates, one hole changed at a time (coordinate descent).
+The first candidates are the default schedule, what was good for similar workloads, carried over to these extents,
+hardware-aligned seeds, and the samples that the analytic prior likes best. Then a population of samples and of children of the
+best measured rows evolves for some generations under the learned model; the best are proposed, not too many of one structure
+nor too near to each other, with some random ones among them. `finish` proposes the neighbours of the best candidates, one hole
+changed at a time (coordinate descent).
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.learn.batch import extract_rows
-from tensorsmith.learn.features import FeatureMatrix, extract_decisions
-from tensorsmith.learn.model import ModelSettings, Samples, TreeModel
-from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.errors import Refusal
+from tensorsmith.learn.cost import CostModel, PriorModel, make_model
+from tensorsmith.learn.model import ModelSettings, Samples
+from tensorsmith.search.picking import Place, pick
+from tensorsmith.search.scores import Scorer, describe
 from tensorsmith.search.trial import Trial
+from tensorsmith.space.adapt import adapt
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.domains import repair
-from tensorsmith.space.evolve import offspring
+from tensorsmith.space.embed import Programs
+from tensorsmith.space.evolve import Mutation, mutate, offspring
 from tensorsmith.space.population import Plan, Population, Space, unique
 from tensorsmith.space.sampling import Sampling, sample
 from tensorsmith.space.seeds import seeds
@@ -42,113 +46,173 @@ class Settings:
     """Knobs of the policy; what counts is quality per second on two cores."""
 
     population: int = 1024  # rows that evolve: above this the model, not the number, limits what is found
-    generations: int = 3
-    structures: int = 6  # different structures drawn per sketch: features are computed structure by structure
-    seeds: int = 6  # hardware-aligned rows that are measured at first, those that the prior likes best
+    generations: int = 3  # 0: the best of the samples are measured as they are
+    crossover: bool = True  # children of two rows; else changed copies of one
+    structures: int = 18  # drawn at a time, of all sketches together: a structure that is new costs a lowering
+    new_structures: int = 12  # made by mutation and crossover in a generation, of all sketches together
+    sampling: str = "target"  # how rows are drawn: with the machine in mind, or "uniform" as in the paper
+    known: bool = True  # whether to start from the default schedule, from similar workloads and from seeds
+    hints: int = 8  # candidates of similar workloads that are tried, the nearest shapes first
+    seeds: int = 6  # hardware-aligned rows that are measured at first, those that the model likes best
     parents: int = 32  # best measured rows that breed
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
+    apart: float = 0.5  # between two rows of a batch: the sum of |log2| of the ratios of their numbers
     warm: int = 12  # measured programs from which on the learned model is believed
-    model: ModelSettings = MODEL
+    cost: str = "trees"  # the cost model: "trees", "prior" or "random"
+    model: ModelSettings = MODEL  # of the trees
 
 
 SETTINGS = Settings()
+
+#: random search: rows drawn and taken as they come
+RANDOM = Settings(generations=0, known=False, random=1.0, cost="random")
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is known of a measured row."""
+
+    features: Array  # [statements, features]
+    prior: float  # log2 of the speed
+    seconds: float | None  # None: it failed
 
 
 class AnsorPolicy:
     """Proposes candidates of one space; see the module's text. Seeded, without I/O."""
 
-    def __init__(self, space: Space, *, seed: int = 0, settings: Settings = SETTINGS, hints: Sequence[Candidate] = ()) -> None:
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        settings: Settings = SETTINGS,
+        hints: Sequence[Candidate] = (),
+        model: CostModel | None = None,
+    ) -> None:
+        """`hints`: good candidates of this workload or of similar ones, the most similar first. `model`: one that has learned."""
         self.space, self.settings = space, settings
         self.rng = np.random.default_rng(seed)
-        self.model = TreeModel(settings.model)
-        self.seen: set[Key] = set()
-        self.told: dict[Key, tuple[Array, float, float | None]] = {}  # features, prior's score, seconds (None: it failed)
-        self.waiting: list[tuple[int, Array]] = self._first(hints)
-        self.seeds = seeds(space)
-        self._stale = True
+        self.model = model if model is not None else make_model(settings.cost, settings.model, seed)
+        self.scorer = Scorer(space)
+        self.programs = Programs(space.target)
+        self.seen: set[int] = set()  # programs asked for or told
+        self.told: dict[Key, _Told] = {}
+        self.asked: dict[tuple[int, tuple[int, ...]], Place] = {}  # by sketch and decisions
+        self.waiting: list[Place] = self._first(hints) if settings.known else []
+        self.seeds = seeds(space) if settings.known else []
+        self._trusted = model is not None or settings.cost != "trees"  # else the prior is believed at first
+        self._stale = False  # whether something was told that the model has not seen
 
     # -- ask and tell ----------------------------------------------------------------------------------------------
 
     def ask(self, count: int) -> list[Candidate]:
         """Candidates to measure next; fewer than asked for only where the space is exhausted."""
-        chosen = self._take_waiting(count)
+        chosen: list[Place] = []
+        while self.waiting and len(chosen) < count:
+            place = self.waiting.pop(0)
+            if self._take(*place):
+                chosen.append(place)
         if self.seeds and len(chosen) < count:
-            chosen += self._pick(self.seeds, min(self.settings.seeds, count - len(chosen)), per_structure=1.0)
+            chosen += self._pick(self.seeds, min(self.settings.seeds, count - len(chosen)))
             self.seeds = []
         if len(chosen) < count:
             chosen += self._evolved(count - len(chosen))
-        return [self.space.plans[plan].candidate(row) for plan, row in chosen]
+        return [self._candidate(*place) for place in chosen]
 
     def finish(self, count: int) -> list[Candidate]:
         """Untried neighbours of the best candidates, the likeliest first."""
         near: list[Population] = []
-        for key in self._best_keys(4):
-            plan, row = key[0], np.frombuffer(key[1], np.int32)
-            near.append(Population(plan, self._neighbours(self.space.plans[plan], row)))
-        chosen = self._pick(near, count, per_structure=1.0)
-        return [self.space.plans[plan].candidate(row) for plan, row in chosen]
+        for plan, row in self._best_rows(4):
+            near.append(Population(plan, _neighbours(self.space.plans[plan], row)))
+        return [self._candidate(*place) for place in self._pick(near, count)]
 
     def tell(self, trials: Sequence[Trial]) -> None:
         """Results of candidates, asked for or not; those that are no points of this space are passed over."""
+        found: dict[int, dict[bytes, tuple[Array, float | None]]] = {}
         for trial in trials:
-            found = self.space.find(trial.candidate)
-            if found is None:
-                continue
-            plan, row = found
-            key = _key(plan, row)
-            self.seen.add(key)
-            (group,) = self.space.plans[plan].groups(row[None])
-            matrix = extract_decisions(group.sketch, group.decisions, self.space.target)
-            rows, score = matrix.values[0], float(self._prior(matrix)[0])
-            self.told[key] = (rows, score, trial.seconds if trial.ok else None)
-        self._stale = True
+            place = self._place(trial.candidate)
+            if place is not None:
+                self._take(*place)
+                seconds = trial.seconds if trial.ok else None
+                found.setdefault(place[0], {})[_key(*place)[1]] = place[1], seconds
+        populations = [Population(plan, np.array([row for row, _ in rows.values()], np.int32)) for plan, rows in found.items()]
+        times = [[seconds for _, seconds in rows.values()] for rows in found.values()]
+        features, prior, places = describe(self.space, populations)
+        values = [one for matrix in features.matrices() for one in matrix.values]
+        for one, base, (number, row) in zip(values, prior.tolist(), places):
+            p = populations[number]
+            self.told[_key(p.plan, p.matrix[row])] = _Told(one, base, times[number][row])
+        self._stale = self._stale or bool(places)
 
     @property
     def best_seconds(self) -> float | None:
         """The least time told so far."""
-        times = [t for _, _, t in self.told.values() if t is not None]
+        times = [t.seconds for t in self.told.values() if t.seconds is not None]
         return min(times) if times else None
+
+    # -- candidates and rows -----------------------------------------------------------------------------------------
+
+    def _first(self, hints: Sequence[Candidate]) -> list[Place]:
+        """The default schedule, hints of this very workload, and some of others, carried over."""
+        found: list[Place] = []
+        try:
+            given = [default_candidate(self.space.workload, self.space.target), *hints]
+        except Refusal:
+            given = list(hints)
+        carried = 0
+        for candidate in given:
+            if candidate.sketch.workload.key == self.space.workload.key:
+                at = self.space.find(candidate)
+                found += [at] if at is not None else []
+            elif carried < self.settings.hints:
+                rows = adapt(self.space, candidate)[: self.settings.hints - carried]
+                carried += len(rows)
+                found += rows
+        return found
+
+    def _candidate(self, plan: int, row: Array) -> Candidate:
+        candidate = self.space.plans[plan].candidate(row)
+        self.asked[_identity(candidate)] = plan, row
+        return candidate
+
+    def _place(self, candidate: Candidate) -> Place | None:
+        """The row of a candidate: one that was asked for is known, others are looked for."""
+        if candidate.sketch.workload.key != self.space.workload.key:
+            return None
+        return self.asked.get(_identity(candidate)) or self.space.find(candidate)
+
+    def _take(self, plan: int, row: Array) -> bool:
+        """Whether the program of a row is new; from now on it is not."""
+        key = self.programs.key(self.space.plans[plan].candidate(row))
+        new = key not in self.seen
+        self.seen.add(key)
+        return new
 
     # -- proposals -------------------------------------------------------------------------------------------------
 
-    def _first(self, hints: Sequence[Candidate]) -> list[tuple[int, Array]]:
-        found = []
-        for candidate in (default_candidate(self.space.workload, self.space.target), *hints):
-            at = self.space.find(candidate)
-            if at is not None:
-                found.append(at)
-        return found
-
-    def _take_waiting(self, count: int) -> list[tuple[int, Array]]:
-        chosen: list[tuple[int, Array]] = []
-        while self.waiting and len(chosen) < count:
-            plan, row = self.waiting.pop(0)
-            if _key(plan, row) not in self.seen:
-                self.seen.add(_key(plan, row))
-                chosen.append((plan, row))
-        return chosen
-
-    def _evolved(self, count: int) -> list[tuple[int, Array]]:
-        drawn = sample(self.space, self.settings.population, self.rng, Sampling(structures=self.settings.structures))
-        random = round(count * self.settings.random) if self.told else 0
+    def _evolved(self, count: int) -> list[Place]:
+        s = self.settings
+        drawn = sample(self.space, s.population, self.rng, Sampling(s.sampling, max(2, s.structures // len(self.space.plans))))
+        random = count if s.random >= 1 else round(count * s.random) if self.told else 0
         populations = drawn
-        for _ in range(self.settings.generations):
+        for _ in range(s.generations):
             populations = self._next_generation(populations)
-        chosen = self._pick(populations, count - random, self.settings.per_structure)
+        chosen = self._pick(populations, count - random, s.per_structure, s.apart)
         if len(chosen) < count:
-            chosen += self._pick(drawn, count - len(chosen), 1.0, at_random=True)
+            chosen += self._pick_any(drawn, count - len(chosen))
         return chosen
 
     def _next_generation(self, populations: list[Population]) -> list[Population]:
-        """The better half, and children of rows picked by their score, of each sketch."""
-        best = self._best_keys(self.settings.parents)
-        scored = [(p, self._scores(p)) for p in populations]
-        bound = np.median(np.concatenate([s for _, s in scored if len(s)]))
+        """The better half, and children of rows picked from it and from the best measured ones, of each sketch."""
+        best = self._best_rows(self.settings.parents)
+        change = Mutation(new_structures=max(1, self.settings.new_structures // len(self.space.plans)))
+        scores = self._scores(populations)
+        bound = np.median(np.concatenate(scores))
         result = []
-        for p, scores in scored:
-            kept = p.matrix[scores > bound]
-            measured = [np.frombuffer(row, np.int32) for plan, row in best if plan == p.plan]
+        for p, mine in zip(populations, scores):
+            kept = p.matrix[mine > bound]
+            measured = [row for plan, row in best if plan == p.plan]
             pool = np.concatenate([kept, np.array(measured, np.int32).reshape(-1, p.matrix.shape[1])])
             if len(pool) < 2:
                 pool = p.matrix
@@ -156,80 +220,62 @@ class AnsorPolicy:
                 continue
             wanted = max(32, len(kept))
             a, b = (pool[self.rng.integers(0, len(pool), wanted)] for _ in range(2))
-            children = offspring(self.space.plans[p.plan], a, b, self.rng)
+            plan = self.space.plans[p.plan]
+            children = offspring(plan, a, b, self.rng, change) if self.settings.crossover else mutate(plan, a, self.rng, change)
             result.append(Population(p.plan, unique(np.concatenate([pool, children]))))
         return result
 
-    def _pick(
-        self, populations: Sequence[Population], count: int, per_structure: float, at_random: bool = False
-    ) -> list[tuple[int, Array]]:
-        """The best rows that nobody asked for yet, not too many of one structure."""
-        entries = []
-        for p in populations:
-            if not len(p):
-                continue
-            scores = self.rng.random(len(p)) if at_random else self._scores(p)
-            structures = self.space.plans[p.plan].structures(p.matrix)
-            entries += [(-float(s), p.plan, n, int(c), p.matrix[n]) for n, (s, c) in enumerate(zip(scores, structures))]
-        entries.sort(key=lambda e: e[:3])
-        most = max(1, int(per_structure * count + 0.999))
-        used: dict[tuple[int, int], int] = {}
-        chosen: list[tuple[int, Array]] = []
-        for _, plan, _, structure, row in entries:
-            if len(chosen) >= count:
-                break
-            key = _key(plan, row)
-            if key in self.seen or used.get((plan, structure), 0) >= most:
-                continue
-            used[plan, structure] = used.get((plan, structure), 0) + 1
-            self.seen.add(key)
-            chosen.append((plan, row))
-        return chosen
+    def _pick(self, populations: Sequence[Population], count: int, per_structure: float = 1.0, apart: float = 0.0) -> list[Place]:
+        if count <= 0:
+            return []
+        scores = self._scores(populations)
+        return pick(self.space.plans, populations, scores, count, is_new=self._take, per_structure=per_structure, apart=apart)
 
-    def _neighbours(self, plan: Plan, row: Array) -> Array:
-        """Rows that differ from one in a single hole."""
-        rows = []
-        for n, (low, high) in enumerate(zip(plan.low, plan.high)):
-            value = int(row[n])
-            for other in {value - 1, value + 1, value * 2, value // 2, int(low), int(high)}:
-                if low <= other <= high and other != value:
-                    new = row.copy()
-                    new[n] = other
-                    rows.append(new)
-        return unique(repair(plan, np.array(rows, np.int32).reshape(-1, len(row))))
+    def _pick_any(self, populations: Sequence[Population], count: int) -> list[Place]:
+        scores = [self.rng.random(len(p)) for p in populations]
+        return pick(self.space.plans, populations, scores, count, is_new=self._take)
 
     # -- scores ----------------------------------------------------------------------------------------------------
 
-    def _prior(self, found: FeatureMatrix) -> Array:
-        return -np.log2(np.maximum(estimate_seconds(found, self.space.target), 1e-12))
-
-    def _scores(self, population: Population) -> Array:
+    def _scores(self, populations: Sequence[Population]) -> list[Array]:
         self._learn()
-        groups = self.space.plans[population.plan].groups(population.matrix)
-        rows = extract_rows([(g.sketch, g.decisions) for g in groups], self.space.target)
-        found = np.concatenate([self._prior(matrix) for matrix in rows.matrices()])
-        if self.model.booster is not None:
-            found = found + rows.total(self.model.predict(rows.values[:, None]))
-        scores = np.empty(len(population))
-        scores[np.concatenate([g.rows for g in groups])] = found
-        return scores
+        return self.scorer(self.model if self._trusted else PriorModel(), populations)
 
     def _learn(self) -> None:
         """Trains on everything told, when there is something new and enough of it."""
-        times = [t for _, _, t in self.told.values() if t is not None]
-        if not self._stale or len(times) < self.settings.warm:
+        best = self.best_seconds
+        enough = sum(t.seconds is not None for t in self.told.values()) >= self.settings.warm
+        if not self._stale or not enough or best is None:
             return
-        best = min(times)
         samples = Samples()
-        for rows, base, seconds in self.told.values():
-            samples.add(rows, best / seconds if seconds else 0.0, "w", base)
-        self.model.fit(samples)
-        self._stale = False
+        for t in self.told.values():
+            samples.add(t.features, best / t.seconds if t.seconds else 0.0, self.space.workload.key, t.prior)
+        self.model.update(samples)
+        self.scorer.forget()
+        self._trusted, self._stale = True, False
 
-    def _best_keys(self, count: int) -> list[Key]:
-        good = [(t, key) for key, (_, _, t) in self.told.items() if t is not None]
-        return [key for _, key in sorted(good, key=lambda x: x[0])[:count]]
+    def _best_rows(self, count: int) -> list[Place]:
+        good = sorted((t.seconds, key) for key, t in self.told.items() if t.seconds is not None)
+        return [(plan, np.frombuffer(row, np.int32)) for _, (plan, row) in good[:count]]
+
+
+def _neighbours(plan: Plan, row: Array) -> Array:
+    """Rows that differ from one in a single hole."""
+    rows = []
+    for n, (low, high) in enumerate(zip(plan.low, plan.high)):
+        value = int(row[n])
+        for other in sorted({value - 1, value + 1, value * 2, value // 2, int(low), int(high)}):
+            if low <= other <= high and other != value:
+                new = row.copy()
+                new[n] = other
+                rows.append(new)
+    return unique(repair(plan, np.array(rows, np.int32).reshape(-1, len(row))))
 
 
 def _key(plan: int, row: Array) -> Key:
     return plan, np.ascontiguousarray(row, np.int32).tobytes()
+
+
+def _identity(candidate: Candidate) -> tuple[int, tuple[int, ...]]:
+    """Of a candidate that this policy made: its sketch is one that the plan remembers, so its identity is its own."""
+    return id(candidate.sketch), tuple(candidate.decisions[h] for h in candidate.sketch.holes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Select, Unary, variables, walk
+from tensorsmith.lang.expr import EXPENSIVE, Binary, Const, Expr, Load, Select, Unary, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
 
 
@@ -151,6 +151,11 @@ def is_padding(stage: Stage) -> bool:
     )
 
 
+def is_movement(stage: Stage) -> bool:
+    """Whether the stage only moves elements, at affine indices (a transpose): reading it is reading what it reads."""
+    return stage.reduction is None and isinstance(stage.body, Load) and all(affine(i) is not None for i in stage.body.indices)
+
+
 def is_reshape(workload: Workload, stage: Stage) -> str | None:
     """The tensor whose elements the stage lists in the very same order under another shape, if it does only that."""
     if stage.reduction or not isinstance(stage.body, Load):
@@ -225,6 +230,25 @@ def _constant_reads(workload: Workload, stage: Stage) -> list[Load]:
     return [x for x in stage.reads if workload.is_stage(x.tensor) and not workload.stage(x.tensor).reads]
 
 
+def selecting_axes(stage: Stage) -> frozenset[str]:
+    """The short axes by which a stage without reduction chooses an expression, as in `select(u == 0, a + b, select(u == 1, ...))`.
+
+    Laid out, they make the choice beforehand (Winograd's transforms, one dimension at a time).
+    """
+    if stage.reduction or not stage.reads:
+        return frozenset()
+    short = {a.name for a in stage.axes if 1 < a.extent <= _CONSTANT_EXTENT}
+    chosen: set[str] = set()
+    e = stage.body
+    while isinstance(e, Select) and isinstance(e.cond, Binary) and e.cond.op == "eq":
+        form = affine(e.cond.a)
+        if form is None or len(form.terms) != 1 or not isinstance(e.cond.b, Const):
+            break
+        chosen |= set(form.terms)
+        e = e.b
+    return frozenset(chosen & short)
+
+
 _CONSTANT_EXTENT = 8
 
 
@@ -239,6 +263,23 @@ def lane_axis(stage: Stage) -> str | None:
     if long:
         return long[-1].name
     return spatial[-1].name if spatial else None
+
+
+def transposing_axis(stage: Stage) -> str | None:
+    """The axis that runs through neighbours in memory where the lanes do not, in a stage that turns a tensor over.
+
+    Some steps of it on the tile make squares, which are turned over in registers.
+    """
+    along = lane_axis(stage)
+    if stage.reduction or along is None:
+        return None
+    for read in stage.reads:
+        last = affine(read.indices[-1]) if read.indices else None
+        if last is not None and along in variables(read) and along not in last.terms:
+            for name, coefficient in last.terms.items():
+                if coefficient == 1 and stage.axis(name).extent > 1:
+                    return name
+    return None
 
 
 def _contiguous(stage: Stage, axis: str) -> bool:

@@ -9,6 +9,7 @@ the leading axes share the loops.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensorsmith.errors import Refusal
@@ -22,13 +23,17 @@ from tensorsmith.space.analysis import (
     elementwise_match,
     has_branch,
     is_expensive,
+    is_movement,
     is_padding,
     is_reshape,
     is_strictly_inlinable,
     lane_axis,
     needs_tiling,
+    selecting_axes,
+    transposing_axis,
 )
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.rules.constant import selecting_nest
 from tensorsmith.space.sketch import Candidate, Nest, Sketch, follow
 from tensorsmith.target import Target
 
@@ -89,11 +94,15 @@ class _Default:
     def _disappears(self, stage: Stage) -> bool:
         if stage.reduction:
             return False
+        if selecting_axes(stage):
+            return False
         now = self.now
         readers = [now.stage(r) for r in now.consumers[stage.name]]
         if is_padding(stage) and all(r.reduction for r in readers):
             return True
         if is_strictly_inlinable(stage):
+            return True
+        if is_movement(stage) and readers and not any(self._in_lanes(r, stage.name) for r in readers):
             return True
         if any(_reuses(r) for r in readers) or not readers:
             return False
@@ -102,6 +111,11 @@ class _Default:
         if once and readers[0].reduction is None and all(access(readers[0], x).simple for x in readers[0].reads):
             return not has_branch(stage.body) or not is_expensive(stage.body)
         return False
+
+    def _in_lanes(self, reader: Stage, tensor: str) -> bool:
+        """Whether the reader's last axis, which will run in lanes, runs through a tensor."""
+        lanes = {a.name for a in reader.axes[-1:]}
+        return any(x.tensor == tensor and lanes & variables(x) for x in reader.reads)
 
     def _split_long_reduction(self, stage: Stage) -> None:
         """Partial results for the threads, where a reduction has too few results to share among them."""
@@ -116,7 +130,9 @@ class _Default:
 
     def _nest(self, stage: Stage) -> None:
         readers = self.now.consumers[stage.name]
-        if _reuses(stage):
+        if selecting_axes(stage):
+            self._chosen_by_index(stage)
+        elif _reuses(stage):
             self._tiled(stage, stage)
         elif stage.reduction is None and (producer := self._tiled_producer(stage)):
             self._tiled(producer, stage)
@@ -179,18 +195,34 @@ class _Default:
             vector = f"{along}.1"
         for a in stage.reduce_axes:
             tile.append(f"{a.name}.0")
+        rows = transposing_axis(stage)
+        if rows is not None and vector:
+            tile.append(f"{rows}.1")
+            self.decisions[f"{stage.name}.{rows}.1"] = lanes
         if vector:
             tile.append(vector)
         self.nests[stage.name] = Nest(stage.name, f"{' '.join(outer)} | {' '.join(tile)}", vector=vector, at=at)
         self.decisions[f"{stage.name}.unroll"] = 1
         if at is None:
-            work = math.prod(a.extent for a in stage.all_axes)
-            wanted = 4 * _STEPS_PER_THREAD * self.target.cores
-            counts = [n for n in range(len(outer) + 1) if math.prod(a.extent for a in stage.axes[:n]) >= wanted]
-            count = counts[0] if counts else len(outer)
-            if work < _WORK_TO_SHARE:
-                count = 0
-            self.decisions[f"{stage.name}.parallel"] = count
+            self._share(stage, outer)
+
+    def _share(self, stage: Stage, outer: Sequence[str]) -> None:
+        """Shares just so many outer loops, one per axis, among the threads that there are steps enough for all."""
+        work = math.prod(a.extent for a in stage.all_axes)
+        wanted = 4 * _STEPS_PER_THREAD * self.target.cores
+        extents = [stage.axis(_axis(loop)).extent for loop in outer]
+        counts = [n for n in range(len(outer) + 1) if math.prod(extents[:n]) >= wanted]
+        count = counts[0] if counts else len(outer)
+        self.decisions[f"{stage.name}.parallel"] = count if work >= _WORK_TO_SHARE else 0
+
+    def _chosen_by_index(self, stage: Stage) -> None:
+        """Short axes laid out on the tile, one vector wide: there are enough values to keep the machine busy."""
+        readers = [self.nests[r] for r in self.now.consumers[stage.name] if r in self.nests]
+        nest = self.nests[stage.name] = selecting_nest(self.now, stage, readers)
+        if nest.at is None and nest.vector is not None:
+            self.decisions[f"{stage.name}.{nest.vector}"] = self._lanes(stage)
+        if nest.at is None:
+            self._share(stage, nest.outer)
 
     # -- tiles -----------------------------------------------------------------------------------------------------
 
@@ -236,7 +268,7 @@ class _Default:
         self.decisions[f"{outer.name}.parallel"] = plan.parallel(loops)
         if copied is not None:
             self.nests[copied] = follow(self.now, self.nests, Nest(copied, "", follows=stage.name))
-            self.decisions[f"{copied}.parallel"] = len(self.nests[copied].outer)
+            self.decisions[f"{copied}.parallel"] = max(1, len(self.nests[copied].outer) - 1)
 
     def _copy_operand(self, plan: _TilePlan) -> str | None:
         """The copy, in loop order, of an operand that is not constant but read often enough to pay for it."""

@@ -10,7 +10,7 @@ once left out, are loops of the sketch in the same order:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,21 +24,18 @@ from tensorsmith.target import Target
 _MAX_TRIES = 4096  # combinations of options that are looked at
 
 Point = tuple[dict[str, int], dict[str, int]]  # options, decisions
+Resolve = Callable[[Mapping[str, int]], Sketch]  # `sketch.resolve`, or one that remembers
 
 
-def locate(sketch: Sketch, candidate: Candidate, target: Target) -> Point | None:
-    """The options and decisions with which an open sketch is that candidate; None if it never is."""
-    return _exact(sketch, candidate) or _equivalent(sketch, candidate, target)
-
-
-def _exact(sketch: Sketch, candidate: Candidate) -> Point | None:
+def exact(sketch: Sketch, candidate: Candidate, resolve: Resolve) -> Point | None:
+    """The point at which a sketch gives the very nests of a candidate; quick."""
     options: dict[str, int] = {}
     for choice in sketch.choices:
-        option = _option(choice, candidate.sketch)
+        option = option_of(choice, candidate.sketch)
         if option not in choice.options:
             return None
         options[choice.hole] = choice.options.index(option)
-    resolved = sketch.resolve(options)
+    resolved = resolve(options)
     if {n.stage: n for n in resolved.nests} != {n.stage: n for n in candidate.sketch.nests}:
         return None
     if not _same_rewrites(resolved, candidate.sketch):
@@ -46,7 +43,8 @@ def _exact(sketch: Sketch, candidate: Candidate) -> Point | None:
     return options, dict(candidate.decisions)
 
 
-def _option(choice: Choice, sketch: Sketch) -> str:
+def option_of(choice: Choice, sketch: Sketch) -> str:
+    """What a resolved sketch has in place of a choice, written as an option; of other extents it need not be one of them."""
     nests = {n.stage: n for n in sketch.nests}
     if choice.kind == "factor":
         return next((str(r.factor) for r in sketch.rewrites if r.kind == "rfactor" and r.stage == choice.stage), "")
@@ -93,9 +91,33 @@ class _Form:
     unroll: int
 
 
+class Programs:
+    """Tells candidates of one workload apart by their programs: rows of several sketches may stand for the same."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._known: dict[int, tuple[Sketch, Geometry, list[str]]] = {}  # by the identity of a sketch, which is held
+
+    def key(self, candidate: Candidate) -> int:
+        """Equal for two candidates that lower to the same program."""
+        sketch = candidate.sketch
+        if id(sketch) not in self._known:
+            self._known[id(sketch)] = sketch, _geometry(sketch, self.target), sorted(map(str, sketch.rewrites))
+        _, geometry, rewrites = self._known[id(sketch)]
+        found = _forms(geometry, sketch, candidate.decisions)
+        return hash((*rewrites, *sorted(found.items(), key=lambda item: item[0])))
+
+
 def forms(sketch: Sketch, decisions: Mapping[str, int], target: Target) -> dict[str, _Form]:
     """By stage: equal for two candidates that lower to the same program, but for loops that run once and names of parts."""
-    geometry = Geometry(sketch, {h: n for n, h in enumerate(sketch.holes)}, target)
+    return _forms(_geometry(sketch, target), sketch, decisions)
+
+
+def _geometry(sketch: Sketch, target: Target) -> Geometry:
+    return Geometry(sketch, {h: n for n, h in enumerate(sketch.holes)}, target)
+
+
+def _forms(geometry: Geometry, sketch: Sketch, decisions: Mapping[str, int]) -> dict[str, _Form]:
     found = geometry.measure(np.array([[decisions[h] for h in sketch.holes]], np.int32))
     counts = {n.stage: {loop: int(found.loop(n.stage, loop)[0]) for loop in n.outer + n.tile} for n in sketch.nests}
     result = {}
@@ -127,14 +149,15 @@ def _follows(loop: str, axis: str, part: int) -> bool:
     return name == axis and int(number) > part
 
 
-def _equivalent(sketch: Sketch, candidate: Candidate, target: Target) -> Point | None:
+def equivalent(sketch: Sketch, candidate: Candidate, target: Target, resolve: Resolve) -> Point | None:
+    """A point at which a sketch gives the program of a candidate, whatever its loops are called; tries many structures."""
     stages = {n.stage for n in candidate.sketch.nests}
     if not _can_have(sketch, candidate.sketch):
         return None
     goal = forms(candidate.sketch, candidate.decisions, target)
     for options in itertools.islice(_options(sketch, candidate.sketch), _MAX_TRIES):
         try:
-            resolved = sketch.resolve(options)
+            resolved = resolve(options)
         except (Refusal, UserError):
             continue
         if {n.stage for n in resolved.nests} != stages or not _same_rewrites(resolved, candidate.sketch):
@@ -161,11 +184,11 @@ def _options(sketch: Sketch, wanted: Sketch) -> Iterator[dict[str, int]]:
         numbers = list(range(len(c.options)))
         nest = nests.get(c.stage)
         if c.kind == "factor":
-            numbers = [n for n in numbers if c.options[n] == _option(c, wanted)]
+            numbers = [n for n in numbers if c.options[n] == option_of(c, wanted)]
         elif c.kind == "at" and nest is not None and nest.at is not None:
             numbers = [n for n in numbers if c.options[n].startswith(nest.at.rpartition(":")[0] + ":")]
         elif c.kind == "at":
-            numbers = [n for n in numbers if c.options[n] == _option(c, wanted)]
+            numbers = [n for n in numbers if c.options[n] == option_of(c, wanted)]
         allowed.append(numbers)
     for chosen in itertools.product(*allowed):
         yield {c.hole: n for c, n in zip(sketch.choices, chosen)}

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.derive import DEFAULT, derive
-from tensorsmith.space.embed import locate
+from tensorsmith.space.embed import Point, equivalent, exact
 from tensorsmith.space.geometry import Array, Geometry, Matrix
 from tensorsmith.space.rules.base import Rule
 from tensorsmith.space.sketch import Candidate, Sketch
@@ -123,9 +123,12 @@ class Plan:
 
     def resolve(self, row: Array) -> Sketch:
         """The structure of a row."""
-        key = tuple(int(v) for v in row[self.numbers :])
+        return self._resolve(self.options(row))
+
+    def _resolve(self, options: Mapping[str, int]) -> Sketch:
+        key = tuple(options[c.hole] for c in self.sketch.choices)
         if key not in self._resolved:
-            self._resolved[key] = self.sketch.resolve(self.options(row))
+            self._resolved[key] = self.sketch.resolve(options)
         return self._resolved[key]
 
     def candidate(self, row: Array) -> Candidate:
@@ -135,10 +138,19 @@ class Plan:
 
     def row(self, candidate: Candidate) -> Array | None:
         """The row of a candidate, if it is a point of this sketch: found by its stages, axes and loops, whatever made it."""
-        found = locate(self.sketch, candidate, self.target)
-        if found is None:
+        row = self._exact(candidate)
+        return row if row is not None else self._equivalent(candidate)
+
+    def _exact(self, candidate: Candidate) -> Array | None:
+        return self._at(exact(self.sketch, candidate, self._resolve))
+
+    def _equivalent(self, candidate: Candidate) -> Array | None:
+        return self._at(equivalent(self.sketch, candidate, self.target, self._resolve))
+
+    def _at(self, point: Point | None) -> Array | None:
+        if point is None:
             return None
-        values = {**found[0], **found[1]}
+        values = {**point[0], **point[1]}
         return np.array([values.get(c.hole, c.idle) for c in self.columns], np.int32)
 
     def structures(self, matrix: Matrix) -> Array:
@@ -177,10 +189,11 @@ class Space:
 
     def find(self, candidate: Candidate) -> tuple[int, Array] | None:
         """The sketch and the row of a candidate, if it is a point of this space."""
-        for number, plan in enumerate(self.plans):
-            row = plan.row(candidate)
-            if row is not None:
-                return number, row
+        for find in (Plan._exact, Plan._equivalent):  # the latter takes long: first all sketches without it
+            for number, plan in enumerate(self.plans):
+                row = find(plan, candidate)
+                if row is not None:
+                    return number, row
         return None
 
 

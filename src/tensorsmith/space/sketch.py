@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorsmith.errors import Refusal, UserError
+from tensorsmith.lang.expr import Load, Var
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites, rewrite_from_json
 from tensorsmith.target import Target, native
@@ -276,7 +277,10 @@ class Candidate:
 
 
 def follow(workload: Workload, nests: Mapping[str, Nest], copy: Nest) -> Nest:
-    """A copy's nest with the loops of the nest it follows that run inside its attach point, rows of the original in order."""
+    """A copy's nest with the loops of the nest it follows that run inside its attach point, rows of the original in order.
+
+    Along the rows of what the copy itself reads the innermost loop runs, even if those are columns here (a transpose).
+    """
     reader = nests[str(copy.follows)]
     own = [(loop.rpartition(".")[0], reader.stage, n) for n, loop in enumerate(reader.outer)]
     own += [(loop.rpartition(".")[0], reader.stage, len(reader.outer)) for loop in reader.tile]
@@ -295,7 +299,10 @@ def follow(workload: Workload, nests: Mapping[str, Nest], copy: Nest) -> Nest:
     lanes = (reader.vector or "").rpartition(".")[0]
     along = lanes if lanes in held else held[-1] if held else list(counts)[-1]
     vector = f"{along}.{counts[along] - 1}"
-    loops = [f"{a}.{n}" for a, count in counts.items() for n in range(count)]
+    body = workload.stage(copy.stage).body
+    row = body.indices[-1] if isinstance(body, Load) and body.indices else None
+    order = sorted(counts, key=lambda a: isinstance(row, Var) and row.name == a and a != along)
+    loops = [f"{a}.{n}" for a in order for n in range(counts[a])]
     return replace(copy, loops=f"{' '.join(n for n in loops if n != vector)} | {vector}", vector=vector)
 
 

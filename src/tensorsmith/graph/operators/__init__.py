@@ -43,7 +43,10 @@ class Operator:
 
 
 _TABLE: dict[str, Operator] = {}
-_MODULES = ("elementwise", "movement", "reduction", "complex", "window")  # each registers its operators when it is imported
+_MODULES = (
+    "elementwise", "movement", "indexing", "reduction", "complex", "window", "normalisation", "resample", "recurrent", "quantised",
+    "attention",
+)  # fmt: skip  # each registers its operators when it is imported
 
 
 def operator(

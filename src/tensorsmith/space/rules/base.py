@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tensorsmith.lang.workload import Axis, Stage, Workload
-from tensorsmith.space.analysis import lane_axis
+from tensorsmith.space.analysis import lane_axis, transposing_axis
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.sketch import Choice, Nest, Sketch
 from tensorsmith.target import Target
@@ -114,4 +114,5 @@ def simple_nest(stage: Stage) -> Nest:
     along = lane_axis(stage)
     if along is None:
         return Nest(stage.name, f"{outer} | {reduce}")
-    return Nest(stage.name, names(outer, "|", reduce, f"{along}.1"), vector=f"{along}.1")
+    rows = transposing_axis(stage)
+    return Nest(stage.name, names(outer, "|", reduce, f"{rows}.1" if rows else "", f"{along}.1"), vector=f"{along}.1")

@@ -11,7 +11,7 @@ Stages that make up the rows of a later one (the maximum and the sum of a softma
 from __future__ import annotations
 
 from tensorsmith.lang.workload import Stage
-from tensorsmith.space.analysis import common_outer_axes, is_padding, needs_tiling
+from tensorsmith.space.analysis import common_outer_axes, is_movement, is_padding, needs_tiling
 from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
 from tensorsmith.space.sketch import Choice
 from tensorsmith.target import Target
@@ -71,7 +71,7 @@ def _inline(state: State, stage: Stage) -> list[str]:
     if stage.reduction:
         return []
     readers = [state.now.stage(r) for r in state.now.consumers[stage.name]]
-    if is_padding(stage) or not any(needs_tiling(r) and r.reduction for r in readers):
+    if is_padding(stage) or is_movement(stage) or not any(needs_tiling(r) and r.reduction for r in readers):
         return ["inline"]
     return []
 

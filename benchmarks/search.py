@@ -1,0 +1,410 @@
+"""The search in numbers: how fast it finds fast programs, and what each of its parts is worth.
+
+    python benchmarks/search.py [--workload C2D-4-b16] [--trials 256] [--seeds 5] [--only full,random] [--database FILE]
+                                [--replay] [--json FILE] [--plot FILE]
+    python benchmarks/search.py --only model [--workload C2D-3-b1,GMM-2-b1] [--programs 300]
+
+Best-so-far curves of the whole policy and of variants that lack a part, over several seeds, on the convolution of the paper's
+figure 7 unless told otherwise. The table has medians over the seeds, as a ratio to the best time that anyone found (1.00 is
+that best). Column `again`: the best candidate of each run timed once more, all of them in turns.
+
+A candidate that several runs ask for is measured once: all runs share what was measured, and with `--database` the runs of
+another day do too. The seconds of a curve are those that its own run would have taken: its policy's processor time, and for
+every trial the seconds of building (shared among the workers) and of running it, as they were when it was measured.
+
+`--replay` measures nothing: a model of everything in the database stands in for the machine. That is no evidence of anything,
+but quick, repeatable and indifferent to what else the machine does, so it is the way to try settings.
+
+`model` is the accuracy of the cost model: candidates of random search and of the policy, measured, the trees trained on two
+thirds and tested on the rest, for each loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tensorsmith.errors import UserError
+from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.features import extract_decisions
+from tensorsmith.learn.model import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
+from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.measure.measurer import Measurer
+from tensorsmith.ops import catalogue
+from tensorsmith.records.keys import Timing
+from tensorsmith.records.store import Store
+from tensorsmith.search.ansor import RANDOM, SETTINGS, AnsorPolicy, Settings
+from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.analysis import needs_tiling
+from tensorsmith.space.derive import ANSOR, DEFAULT
+from tensorsmith.space.population import Space
+from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, names, tiled
+from tensorsmith.space.rules.constant import ConstantTensor
+from tensorsmith.space.rules.inline import AlwaysInline
+from tensorsmith.space.rules.skip import Skip
+from tensorsmith.space.sketch import Candidate, Nest
+from tensorsmith.target import Target, native
+
+FIGURE_7 = "C2D-4-b16"  # N=16, H=W=7, CI=CO=512, 3x3, stride 1, padding 1
+SHOWN = (16, 64, 128, 256)  # trials
+BATCH = 16
+
+
+class OneLevel:
+    """Tiles in one level, `SRS`: the small space of the paper's ablation."""
+
+    name = "one level"
+
+    def condition(self, state: State, index: int, target: Target) -> Verdict:
+        return Verdict.APPLY_AND_SKIP_REST if needs_tiling(state.stage(index)) else Verdict.SKIP
+
+    def apply(self, state: State, index: int, target: Target) -> Derived:
+        stage = state.stage(index)
+        own = [a for a in stage.axes if tiled(a)]
+        vector = f"{own[-1].name}.1" if own else None
+        nest = Nest(stage.name, names(levels(stage.axes, 0), "|", levels(stage.reduce_axes, 0), levels(own, 1)), vector=vector)
+        return [(state.with_nest(nest), index - 1)]
+
+
+SMALL: tuple[Rule, ...] = (AlwaysInline(), ConstantTensor(), OneLevel(), Skip())
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A policy to compare."""
+
+    title: str
+    settings: Settings = SETTINGS
+    rules: Sequence[Rule] = DEFAULT
+    finish: float = 0.25  # share of the trials for the neighbours of the best
+
+
+VARIANTS = {
+    "full": Variant("the whole policy"),
+    "random": Variant("random search: samples, as they come", RANDOM, finish=0.0),
+    "no-evolution": Variant("no fine-tuning: samples that the model likes", replace(SETTINGS, generations=0), finish=0.0),
+    "no-crossover": Variant("mutation only", replace(SETTINGS, crossover=False)),
+    "no-model": Variant("evolution with random scores", replace(SETTINGS, cost="random")),
+    "no-learning": Variant("the analytic prior alone", replace(SETTINGS, cost="prior")),
+    "no-start": Variant("without default schedule and seeds", replace(SETTINGS, known=False)),
+    "uniform": Variant("sizes drawn as in the paper, no start", replace(SETTINGS, known=False, sampling="uniform")),
+    "ansor-space": Variant("Ansor's rules", rules=ANSOR),
+    "small-space": Variant("one level of tiles", rules=SMALL),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run: after each trial, the best seconds so far (None before the first success) and the seconds spent."""
+
+    best: list[float | None]
+    spent: list[float]
+    winner: Candidate | None
+
+    def at(self, trials: int) -> float | None:
+        return self.best[min(trials, len(self.best)) - 1] if self.best else None
+
+
+# -- what candidates take ------------------------------------------------------------------------------------------------
+
+Measure = Callable[[Sequence[Candidate]], list[Trial]]
+
+
+class Machine:
+    """Measures each candidate once, for everyone, and stores what it measured."""
+
+    def __init__(self, workload: Workload, store: Store) -> None:
+        self.workload, self.store = workload, store
+        self.timing = Timing("warm", native().cores)
+        self.measurer = Measurer(workload, native(), threads=self.timing.threads)
+        self.known = {_text(r.trial.candidate): r.trial for r in store.history(workload, native(), self.timing)}
+        self.measured = 0
+
+    def __call__(self, candidates: Sequence[Candidate]) -> list[Trial]:
+        new = [c for c in candidates if _text(c) not in self.known]
+        times = [t.seconds for t in self.known.values() if t.seconds is not None]
+        trials = self.measurer.measure(new, min(times, default=None)) if new else []
+        self.store.add(self.workload, native(), self.timing, trials)
+        self.known.update({_text(t.candidate): t for t in trials})
+        self.measured += len(new)
+        return [replace(self.known[_text(c)], candidate=c) for c in candidates]
+
+    def again(self, candidates: Sequence[Candidate]) -> dict[str, float]:
+        """Candidates timed in turns."""
+        distinct = list({_text(c): c for c in candidates}.values())
+        return {_text(t.candidate): t.seconds for t in self.measurer.remeasure(distinct) if t.seconds is not None}
+
+    def close(self) -> None:
+        self.measurer.close()
+
+
+class StandIn:
+    """What a model of all records says, instead of the machine."""
+
+    def __init__(self, workload: Workload, store: Store) -> None:
+        records = store.history(workload, native(), Timing("warm", native().cores))
+        trials = list({_text(r.trial.candidate): r.trial for r in records}.values())
+        if len(trials) < 50:
+            raise UserError(f"--replay needs a database with 50 trials of this workload or more, there are {len(trials)}")
+        self.best = min(t.seconds for t in trials if t.seconds is not None)
+        self.model = TreeModel(ModelSettings(loss="log", trees=300))
+        self.model.update(_samples(trials, self.best))
+
+    def __call__(self, candidates: Sequence[Candidate]) -> list[Trial]:
+        found = []
+        for c in candidates:
+            features, prior = _features(c)
+            score = float(self.model.predict(features[None], prior)[0])
+            found.append(Trial(c, Status.OK, seconds=self.best / 2**score, build_seconds=0.1, run_seconds=0.05))
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+def _text(candidate: Candidate) -> str:
+    return json.dumps(candidate.to_json(), sort_keys=True, default=int)
+
+
+def _features(candidate: Candidate) -> tuple[np.ndarray, float]:
+    """Features [statements, features], and log2 of the speed by the prior."""
+    found = extract_decisions(candidate.sketch, candidate.decisions, native())
+    return found.values[0], -float(np.log2(max(float(estimate_seconds(found, native())[0]), 1e-12)))
+
+
+def _samples(trials: Sequence[Trial], best: float) -> Samples:
+    samples = Samples()
+    for t in trials:
+        features, prior = _features(t.candidate)
+        samples.add(features, best / t.seconds if t.seconds else 0.0, t.candidate.sketch.workload.key, prior)
+    return samples
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------------
+
+
+def run(workload: Workload, variant: Variant, trials: int, seed: int, measure: Measure) -> Curve:
+    """One run of a policy, as `tune` does it."""
+    begun = time.process_time()
+    policy = AnsorPolicy(Space(workload, native(), variant.rules), seed=seed, settings=variant.settings)
+    best: list[float | None] = []
+    spent: list[float] = []
+    winner, total = None, time.process_time() - begun
+    while len(best) < trials:
+        left = trials - len(best)
+        begun = time.process_time()
+        finishing = policy.best_seconds is not None and left <= trials * variant.finish
+        candidates = (policy.finish(min(BATCH, left)) if finishing else []) or policy.ask(min(BATCH, left))
+        if not candidates:
+            break
+        total += time.process_time() - begun
+        results = measure(candidates)
+        for t in results:
+            total += t.build_seconds / native().cores + t.run_seconds
+            before = best[-1] if best else None
+            if t.seconds is not None and (before is None or t.seconds < before):
+                before, winner = t.seconds, t.candidate
+            best.append(before)
+            spent.append(total)
+        begun = time.process_time()
+        policy.tell(results)
+        total += time.process_time() - begun
+    return Curve(best, spent, winner)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    """Of what is there; None if some run has nothing."""
+    there = [v for v in values if v is not None]
+    return statistics.median(there) if there and len(there) == len(values) else None
+
+
+def summary(curves: dict[str, list[Curve]], again: dict[str, float], shown: Sequence[int]) -> dict[str, dict[str, float]]:
+    """By variant: the ratio of the best time of all to the median over seeds, after so many trials; seconds; and timed again."""
+    least = min((c.best[-1] for runs in curves.values() for c in runs if c.best and c.best[-1] is not None), default=None)
+    report: dict[str, dict[str, float]] = {}
+    for name, runs in curves.items():
+        row: dict[str, float] = {"runs": float(len(runs))}
+        for n in shown:
+            middle = _median([c.at(n) for c in runs])
+            if middle is not None and least is not None:
+                row[f"ratio_at_{n}"] = least / middle
+        final = _median([c.at(len(c.best)) for c in runs])
+        if final is not None:
+            row["best_seconds"] = final
+        second = _median([again.get(_text(c.winner)) if c.winner else None for c in runs])
+        if second is not None and again:
+            row["ratio_again"] = min(again.values()) / second
+        row["seconds_searching"] = statistics.median([c.spent[-1] if c.spent else 0.0 for c in runs])
+        row["trials"] = statistics.median([len(c.best) for c in runs])
+        report[name] = row
+    return report
+
+
+def table(title: str, report: dict[str, dict[str, float]], shown: Sequence[int]) -> Table:
+    found = Table("variant", "", *(f"at {n}" for n in shown), "again", "best us", "seconds", title=title)
+    for name, row in report.items():
+        cells = [f"{row[f'ratio_at_{n}']:.3f}" if f"ratio_at_{n}" in row else "-" for n in shown]
+        again = f"{row['ratio_again']:.3f}" if "ratio_again" in row else "-"
+        best = f"{row['best_seconds'] * 1e6:,.1f}" if "best_seconds" in row else "-"
+        found.add_row(name, VARIANTS[name].title, *cells, again, best, f"{row['seconds_searching']:.0f}")
+    return found
+
+
+def plot(file: str, title: str, curves: dict[str, list[Curve]]) -> None:
+    """Medians over seeds against trials and against seconds, as a share of the best of all."""
+    from matplotlib.figure import Figure
+
+    least = min(c.best[-1] for runs in curves.values() for c in runs if c.best and c.best[-1] is not None)
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    by_trials, by_seconds = figure.subplots(1, 2, sharey=True)
+    for name, runs in curves.items():
+        length = min(len(c.best) for c in runs)
+        points = [(n + 1, _median([c.best[n] for c in runs]), statistics.median([c.spent[n] for c in runs])) for n in range(length)]
+        good = [(n, least / b, s) for n, b, s in points if b is not None]
+        if good:
+            by_trials.plot([n for n, _, _ in good], [r for _, r, _ in good], label=name, drawstyle="steps-post")
+            by_seconds.plot([s for _, _, s in good], [r for _, r, _ in good], label=name, drawstyle="steps-post")
+    by_trials.set(xlabel="trials", ylabel="speed, relative to the best found", title=title)
+    by_seconds.set(xlabel="seconds")
+    by_trials.legend()
+    figure.savefig(file, dpi=150)
+
+
+# -- the model -----------------------------------------------------------------------------------------------------------
+
+
+def accuracy(trials: Sequence[Trial], seed: int = 0) -> dict[str, float]:
+    """How well the prior and models of each loss, trained on two thirds, order the remaining third."""
+    order = np.random.default_rng(seed).permutation(len(trials))
+    best = min(t.seconds for t in trials if t.seconds is not None)
+    samples = _samples([trials[n] for n in order], best)
+    cut = len(trials) * 2 // 3
+    throughput, base = np.array(samples.throughput)[cut:], np.array(samples.base)[cut:]
+    figures = {"programs": float(len(trials)), **_figures("prior", base, 2.0 ** (base - base.max()), throughput)}
+    known = Samples(samples.rows[:cut], samples.throughput[:cut], samples.group[:cut], samples.base[:cut])
+    for loss in LOSSES:
+        model = TreeModel(ModelSettings(loss=loss))
+        model.update(known)
+        scores = np.array([model.predict(rows[None], b)[0] for rows, b in zip(samples.rows[cut:], base)])
+        figures |= _figures(loss, scores, scores if loss == "paper" else 2.0 ** (scores - scores.max()), throughput)
+    return figures
+
+
+def _figures(name: str, score: np.ndarray, speed: np.ndarray, throughput: np.ndarray) -> dict[str, float]:
+    return {
+        f"{name}_pairwise": pairwise_accuracy(score, throughput),
+        f"{name}_recall_at_30": recall(score, throughput, 30),
+        f"{name}_r2": r2(speed, throughput),
+    }
+
+
+def accuracy_table(found: dict[str, dict[str, float]]) -> Table:
+    result = Table("workload", "programs", "model", "pairwise", "recall at 30", "R2", title="cost models, tested on a third")
+    for workload, row in found.items():
+        for name in ("prior", *LOSSES):
+            cells = [f"{row[f'{name}_{figure}']:.3f}" for figure in ("pairwise", "recall_at_30", "r2")]
+            result.add_row(workload, f"{row['programs']:.0f}", name, *cells)
+    return result
+
+
+# -- the command ---------------------------------------------------------------------------------------------------------
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", default=FIGURE_7, help="names of the catalogue, with commas")
+    parser.add_argument("--trials", type=int, default=256)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(VARIANTS), help=f"of {', '.join(VARIANTS)}; or model")
+    parser.add_argument("--programs", type=int, default=300, help="measured for `model`")
+    parser.add_argument("--database", help="file of records to build upon")
+    parser.add_argument("--replay", action="store_true", help="ask a model of the database instead of the machine")
+    parser.add_argument("--json", help="write the figures to this file")
+    parser.add_argument("--plot", help="draw the curves into this file")
+    found = parser.parse_args(arguments)
+    found.only = found.only.split(",")
+    unknown = [name for name in found.only if name not in VARIANTS and name != "model"]
+    if unknown:
+        parser.error(f"--only: there is no {', '.join(unknown)}; known are {', '.join(VARIANTS)} and model")
+    if found.replay and not found.database:
+        parser.error("--replay needs a --database")
+    if found.trials < 1 or found.seeds < 1 or found.programs < 90:
+        parser.error("--trials and --seeds are 1 or more, --programs 90 or more")
+    if found.plot:
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            parser.error("--plot needs matplotlib: pip install 'tensorsmith[report]'")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = parse(arguments)
+    console = Console(width=150)
+    report: dict[str, dict[str, object]] = {}
+    models: dict[str, dict[str, float]] = {}
+    with Store.open(given.database) if given.database else Store.in_memory() as store:
+        for name in given.workload.split(","):
+            workload = catalogue.get(name).workload()
+            machine = StandIn(workload, store) if given.replay else Machine(workload, store)
+            try:
+                if "model" in given.only:
+                    models[name] = accuracy(measured_programs(workload, machine, given.programs))
+                    report[name] = {"model": models[name]}
+                variants = [v for v in given.only if v != "model"]
+                if variants:
+                    report.setdefault(name, {}).update(compare(console, name, workload, machine, variants, given))
+            finally:
+                machine.close()
+    if models:
+        console.print(accuracy_table(models))
+    if given.json:
+        Path(given.json).write_text(json.dumps(report, indent=1))
+
+
+def measured_programs(workload: Workload, measure: Measure, count: int) -> list[Trial]:
+    """Half of them by random search, half by the whole policy."""
+    seen: dict[str, Trial] = {}
+
+    def noting(candidates: Sequence[Candidate]) -> list[Trial]:
+        trials = measure(candidates)
+        seen.update({_text(t.candidate): t for t in trials})
+        return trials
+
+    run(workload, VARIANTS["random"], count // 2, 0, noting)
+    run(workload, VARIANTS["full"], count - len(seen), 0, noting)
+    return list(seen.values())
+
+
+def compare(
+    console: Console, name: str, workload: Workload, machine: Machine | StandIn, variants: Sequence[str], given: argparse.Namespace
+) -> dict[str, object]:
+    """All variants with all seeds, seed by seed, so that what disturbs the machine disturbs all alike."""
+    shown = [n for n in SHOWN if n < given.trials] + [given.trials]
+    curves: dict[str, list[Curve]] = {v: [] for v in variants}
+    for seed in range(given.seeds):
+        for v in variants:
+            curves[v].append(run(workload, VARIANTS[v], given.trials, seed, machine))
+            last = curves[v][-1].at(given.trials)
+            print(f"{name} seed {seed} {v}: {last * 1e6:,.1f} us" if last else f"{name} seed {seed} {v}: nothing", file=sys.stderr)
+    winners = [c.winner for runs in curves.values() for c in runs if c.winner is not None]
+    again = machine.again(winners) if isinstance(machine, Machine) and winners else {}
+    report = summary(curves, again, shown)
+    console.print(table(f"{name}: share of the best time found, median of {given.seeds} seeds", report, shown))
+    if given.plot:
+        plot(given.plot if "," not in given.workload else f"{name}-{given.plot}", name, curves)
+    return {v: {**report[v], "curves": [{"best": c.best, "seconds": c.spent} for c in curves[v]]} for v in variants}
+
+
+if __name__ == "__main__":
+    main()

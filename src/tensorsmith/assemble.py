@@ -1,0 +1,122 @@
+"""From a partitioned graph and the kernels of its tasks to a network: where everything lies, and who is called when."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorsmith.errors import InternalError
+from tensorsmith.graph import memory
+from tensorsmith.graph.graph import Array
+from tensorsmith.lang.inplace import replaceable_inputs
+from tensorsmith.lang.workload import Buffer
+from tensorsmith.runtime.buffers import aligned_copy, as_bytes
+from tensorsmith.runtime.executable import Argument
+from tensorsmith.runtime.network import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, NetworkExecutable, Place, Step
+
+if TYPE_CHECKING:
+    from tensorsmith.graph.tasks import Call, Partition
+
+Packers = Mapping[str, Callable[[Array], Array]]
+
+
+def assemble(
+    partition: Partition, kernels: Sequence[Kernel], packers: Sequence[Packers], name: str | None = None
+) -> NetworkExecutable:
+    """The executable of a graph; `kernels` and `packers` are those of the partition's tasks, in their order."""
+    return NetworkExecutable(_Assembly(partition, kernels, packers).network(name or partition.graph.name))
+
+
+class _Assembly:
+    def __init__(self, partition: Partition, kernels: Sequence[Kernel], packers: Sequence[Packers]) -> None:
+        self.partition, self.graph, self.packers = partition, partition.graph, packers
+        self.kernels = list({id(k): k for k in kernels}.values())
+        self.numbers = [next(n for n, k in enumerate(self.kernels) if k is kernel) for kernel in kernels]
+        self.inputs = {v.name: n for n, v in enumerate(self.graph.inputs)}
+        self.constants: list[Array] = []
+        self.known: dict[tuple[object, ...], int] = {}  # constants by their content
+        self.written = self._written_outputs()
+        self.plan = memory.plan(
+            [self._use(call) for call in partition.calls],
+            {name: value.bytes for name, value in self.graph.values.items()},
+            partition.views,
+            {*self.inputs, *self.graph.constants, *self.written},
+        )
+
+    def network(self, name: str) -> Network:
+        steps = [self._step(call) for call in self.partition.calls]
+        steps += [step for n, (_, value) in enumerate(self.graph.outputs) if (step := self._copy(n, value)) is not None]
+        return Network(
+            name,
+            tuple(Argument(v.name, v.shape, v.dtype) for v in self.graph.inputs),
+            tuple(Argument(o, self.graph.values[v].shape, self.graph.values[v].dtype) for o, v in self.graph.outputs),
+            tuple(self.kernels),
+            tuple(steps),
+            tuple(self.constants),
+            self.plan.bytes,
+        )
+
+    def _root(self, value: str) -> str:
+        return memory.root(value, self.partition.views)
+
+    def _written_outputs(self) -> dict[str, int]:
+        """The roots that kernels write straight into an output's memory, and which output's. The others are copied in the end."""
+        found: dict[str, int] = {}
+        for n, (_, value) in enumerate(self.graph.outputs):
+            base = self._root(value)
+            if base not in self.inputs and base not in self.graph.constants:
+                found.setdefault(base, n)
+        return found
+
+    def _use(self, call: Call) -> memory.Use:
+        workload = self.partition.tasks[call.task].workload
+        replaceable = replaceable_inputs(workload)
+        pairs = list(zip(call.inputs, workload.inputs))
+        kept = {value for value, buffer in pairs if buffer.name not in replaceable}
+        return memory.Use(call.inputs, call.outputs, frozenset(value for value, _ in pairs if value not in kept))
+
+    def _step(self, call: Call) -> Step:
+        workload = self.partition.tasks[call.task].workload
+        if len(call.inputs) != len(workload.inputs) or len(call.outputs) != len(workload.outputs):
+            raise InternalError(f"a call of {self.partition.tasks[call.task].name} has not the arguments of its workload")
+        places = [self._argument(call, value, buffer) for value, buffer in zip(call.inputs, workload.inputs)]
+        places += [self._place(value) for value in call.outputs]
+        return Step(self.numbers[call.task], tuple(places))
+
+    def _argument(self, call: Call, value: str, buffer: Buffer) -> Place:
+        base = self._root(value)
+        packer = self.packers[call.task].get(buffer.name)
+        if base in self.graph.constants:
+            array = self.graph.constants[base].reshape(buffer.shape)
+            return Place(CONSTANT, self._constant(array if packer is None else packer(array)))
+        if packer is not None:
+            raise InternalError(f"{value} goes to the constant {buffer.name} of {self.partition.tasks[call.task].name}, and is none")
+        return self._place(value)
+
+    def _place(self, value: str) -> Place:
+        """Where a value lies."""
+        base = self._root(value)
+        if base in self.inputs:
+            return Place(INPUT, self.inputs[base])
+        if base in self.graph.constants:
+            return Place(CONSTANT, self._constant(self.graph.constants[base]))
+        if base in self.written:
+            return Place(OUTPUT, self.written[base])
+        return Place(ARENA, self.plan.offsets[base])
+
+    def _constant(self, array: Array) -> int:
+        """The number of a constant; equal ones are kept once."""
+        array = np.ascontiguousarray(array)
+        key = (array.nbytes, hashlib.sha256(as_bytes(array)).digest())
+        if key not in self.known:
+            self.known[key] = len(self.constants)
+            self.constants.append(aligned_copy(array))
+        return self.known[key]
+
+    def _copy(self, output: int, value: str) -> Step | None:
+        """The step that fills an output which no kernel writes: it is an input, a constant, or another output once more."""
+        place, there = self._place(value), Place(OUTPUT, output)
+        return None if place == there else Step(None, (place, there), self.graph.values[value].bytes)

@@ -1,0 +1,1 @@
+"""Networks from elsewhere: tables from their operators to ours."""

@@ -1,0 +1,201 @@
+"""From an ONNX model to a graph, node by node, all shapes fixed.
+
+Names of the file are looked up in scopes: a branch of an If sees the values around it, a function only its arguments.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx import functions
+from tensorsmith.frontends.onnx.inputs import Bindings, bind
+from tensorsmith.frontends.onnx.read import UnsupportedType, held, malformed, read_attribute, read_model, read_tensor
+from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS, OnnxNode, Subgraph, find_handler
+from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.graph import Array, Graph, Value
+
+_DEEPEST = 32  # functions that call functions, and branches in branches
+
+
+class UnsupportedOperators(UserError):
+    """The model has operators that there is no handler for; `counts` has each with its version and how often it occurs."""
+
+    def __init__(self, model: str, counts: Mapping[str, int]) -> None:
+        self.counts = dict(counts)
+        listed = ", ".join(f"{kind} x{n}" for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        super().__init__(f"{model} uses operators that are not supported: {listed}")
+
+
+def load_onnx(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    shapes: Bindings | None = None,
+    constants: Mapping[str, Array] | None = None,
+) -> Graph:
+    """The graph of an ONNX model, given by its path, its bytes or as a `ModelProto`.
+
+    `shapes` gives inputs their shapes and symbolic dimensions their sizes: `{"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in
+    `constants` become constants of that value.
+    """
+    model, folder = read_model(source)
+    with malformed("the model is malformed"):
+        return _Importer(model, folder).run(shapes or {}, constants or {})
+
+
+@dataclass
+class _Scope:
+    """The names known in a graph or a function. A branch of an If has the scope around it as `outer`."""
+
+    versions: Mapping[str, int]  # of the operator sets, by domain
+    values: dict[str, Value] = field(default_factory=dict)
+    outer: _Scope | None = None
+    attributes: Mapping[str, AttributeProto] = field(default_factory=dict)  # of the function's call
+    depth: int = 0
+
+    def find(self, name: str, what: str) -> Value:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise UserError(f"{what} reads {name!r}, which neither an input nor a node before it gives")
+
+
+class _Importer:
+    def __init__(self, model: ModelProto, folder: Path | None) -> None:
+        self.model, self.folder = model, folder
+        self.name = model.graph.name or "model"
+        self.builder = Builder(self.name)
+        self.functions: dict[tuple[str, str], FunctionProto] = {(f.domain, f.name): f for f in model.functions}
+
+    def run(self, shapes: Bindings, constants: Mapping[str, Array]) -> Graph:
+        graph = self.model.graph
+        given = {t.name for t in graph.initializer}
+        inputs = [v for v in graph.input if v.name not in given]  # older files repeat the initializers there
+        unknown = [name for name in constants if name not in {v.name for v in inputs}]
+        if unknown:
+            raise UserError(f"{unknown[0]!r} is given as a constant, but the model has no such input")
+        arrays = {name: held(np.asarray(array), f"input {name}") for name, array in constants.items()}
+        types = bind(inputs, shapes, {name: array.shape for name, array in arrays.items()})
+        scope = _Scope(_versions(self.model.opset_import))
+        for v in inputs:
+            if v.name in scope.values or not v.name:
+                raise UserError(f"the model has two inputs called {v.name!r}" if v.name else "an input of the model has no name")
+            if v.name not in arrays:
+                scope.values[v.name] = self.builder.input(v.name, *types[v.name])
+        for name, array in arrays.items():
+            value = self.builder.constant(array, name)
+            if value.dtype != types[name][1]:
+                raise UserError(f"input {name} is {types[name][1]}; the constant given for it is {value.dtype}")
+            scope.values[name] = value
+        results = self.graph(graph, scope)
+        taken: Counter[str] = Counter()
+        for v, value in zip(graph.output, results):  # the same output may be listed twice
+            self.builder.output(f"{v.name}_{taken[v.name]}" if taken[v.name] else v.name, value)
+            taken[v.name] += 1
+        if not results:
+            raise UserError(f"{self.name} has no output")
+        return self.builder.graph()
+
+    def graph(self, graph: GraphProto, scope: _Scope) -> list[Value]:
+        """Adds a graph; its inputs are in the scope already. The values of its outputs."""
+        if graph.sparse_initializer:
+            raise UserError(f"{graph.name or self.name} has sparse initializers, which are not supported")
+        for tensor in graph.initializer:
+            scope.values[tensor.name] = self.builder.constant(read_tensor(tensor, self.folder, "initializer"), tensor.name)
+        self.nodes(graph.node, scope)
+        return [scope.find(v.name, f"output {v.name!r}") for v in graph.output]
+
+    def nodes(self, nodes: Sequence[NodeProto], scope: _Scope) -> None:
+        if scope.depth > _DEEPEST:
+            raise UserError(f"{self.name}: functions and branches are nested more than {_DEEPEST} deep; does one call itself?")
+        self.check_supported(nodes, scope)
+        for node in nodes:
+            self.node(node, scope)
+
+    def check_supported(self, nodes: Iterable[NodeProto], scope: _Scope) -> None:
+        """All operators without a handler, in one error."""
+        missing: Counter[str] = Counter()
+        for node in nodes:
+            version = self.version(node, scope)
+            if find_handler(node.op_type, version, node.domain) is None and not self.is_function(node, version):
+                domain = "" if node.domain in STANDARD_DOMAINS else f"{node.domain}."
+                missing[f"{domain}{node.op_type} (opset {version})"] += 1
+        if missing:
+            raise UnsupportedOperators(self.name, missing)
+
+    def is_function(self, node: NodeProto, version: int) -> bool:
+        return (node.domain, node.op_type) in self.functions or functions.has_body(node, version)
+
+    def version(self, node: NodeProto, scope: _Scope) -> int:
+        domain = "" if node.domain in STANDARD_DOMAINS else node.domain
+        if domain not in scope.versions and (node.domain, node.op_type) not in self.functions:
+            raise UserError(
+                f"the model uses {node.op_type} of the operator set {domain or 'ai.onnx'}, but does not import that set"
+            )
+        return scope.versions.get(domain, 1)
+
+    def node(self, node: NodeProto, scope: _Scope) -> None:
+        version = self.version(node, scope)
+        what = f"{node.op_type} {node.name}".rstrip() if node.name else f"{node.op_type} {', '.join(node.output)}".rstrip()
+        inputs = [scope.find(name, what) if name else None for name in node.input]
+        self.builder.origin = node.name or (node.output[0] if node.output else node.op_type)
+        handler = find_handler(node.op_type, version, node.domain)
+        if (node.domain, node.op_type) in self.functions:
+            results = self.call(self.functions[node.domain, node.op_type], node, inputs, scope)
+        elif handler is not None:
+            attributes = self.attributes(node, scope, what)
+            made = OnnxNode(node.op_type, self.builder.origin, version, inputs, len(node.output), attributes, self.builder)
+            with malformed(f"{what} is malformed"):
+                given = handler(made, self.builder)
+            results = [given] if isinstance(given, Value) else list(given)
+        else:
+            body = functions.body(node, version, [None if v is None else (v.dtype, v.shape) for v in inputs])
+            results = self.call(body, node, inputs, scope)
+        if len(results) < len([name for name in node.output if name]):
+            raise UserError(f"{what} has {len(node.output)} outputs; only {len(results)} are supported")
+        for name, value in zip(node.output, results):
+            if name:
+                scope.values[name] = value
+
+    def attributes(self, node: NodeProto, scope: _Scope, what: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for attribute in functions.bound(node, scope.attributes).attribute:
+            value = read_attribute(attribute, self.folder, what)
+            found[attribute.name] = self.subgraph(value, scope) if isinstance(value, GraphProto) else value
+        return found
+
+    def subgraph(self, graph: GraphProto, scope: _Scope) -> Subgraph:
+        """A branch, added only when it is taken."""
+        inner = _Scope(scope.versions, {}, scope, scope.attributes, scope.depth + 1)
+        return Subgraph(graph.name, lambda: self.graph(graph, inner))
+
+    def call(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None], scope: _Scope) -> list[Value]:
+        """Adds a function's nodes in place of its call."""
+        if len(inputs) > len(function.input):
+            raise UserError(f"{node.op_type} takes {len(function.input)} inputs; {self.builder.origin} gives {len(inputs)}")
+        given = {a.name: a for a in functions.bound(node, scope.attributes).attribute}
+        defaults = {a.name: a for a in function.attribute_proto}
+        versions = _versions(function.opset_import) or scope.versions
+        inner = _Scope(versions, attributes={**defaults, **given}, depth=scope.depth + 1)
+        inner.values = {name: value for name, value in zip(function.input, inputs) if value is not None}
+        left_out = set(function.input) - set(inner.values)
+        nodes = [functions.without_inputs(n, left_out) for n in function.node]
+        self.nodes(nodes, inner)
+        return [inner.find(name, f"function {function.name}") for name in function.output[: len(node.output)]]
+
+
+def _versions(imports: Iterable[Any]) -> dict[str, int]:
+    """The version of each operator set; sets that no node uses do no harm."""
+    return {"" if o.domain in STANDARD_DOMAINS else o.domain: o.version for o in imports}
+
+
+__all__ = ["UnsupportedOperators", "UnsupportedType", "load_onnx"]

@@ -1,0 +1,105 @@
+"""The shapes of a model's inputs: what the file says, with its symbolic dimensions bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnx import ValueInfoProto
+
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.read import UnsupportedType, type_of
+
+#: an input's shape by its name, or a symbolic dimension's size by its name
+Bindings = Mapping[str, Sequence[int] | int]
+
+Dimension = int | str | None  # fixed, named, or open without a name
+
+
+def bind(
+    inputs: Sequence[ValueInfoProto], given: Bindings, constants: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of each input. Raises `UserError` with every dimension that is left open."""
+    declared = {v.name: _declared(v) for v in inputs}
+    types = {v.name: type_of(v.type.tensor_type.elem_type, f"input {v.name}") for v in inputs}
+    names = {d for dims in declared.values() for d in dims or () if isinstance(d, str)}
+    sizes: dict[str, int] = {}
+    whole: dict[str, tuple[int, ...]] = dict(constants)
+    for name, value in given.items():
+        if name in declared and not isinstance(value, int):
+            whole[name] = tuple(int(n) for n in value)
+        elif name in names and isinstance(value, int):
+            sizes[name] = value
+        else:
+            known = [f"input {n}" for n in declared] + [f"dimension {n}" for n in sorted(names)]
+            kind = "a dimension" if isinstance(value, int) else "an input"
+            raise UserError(f"{name!r} is not {kind} of the model; it has {', '.join(known) or 'no inputs'}")
+    for name, shape in whole.items():
+        _fit(name, declared[name], shape, sizes)
+    for name, size in sizes.items():
+        if size < 0:
+            raise UserError(f"dimension {name} is given the size {size}")
+    shapes = {
+        name: whole[name] if name in whole else tuple(sizes.get(d, d) if isinstance(d, str) else d for d in dims or ())
+        for name, dims in declared.items()
+    }
+    left = [name for name in declared if name not in whole]
+    open_inputs = [name for name in left if declared[name] is None or any(not isinstance(d, int) for d in shapes[name])]
+    if open_inputs:
+        raise UserError(_open_message(open_inputs, declared, sizes))
+    return {name: (tuple(int(d) for d in shape if d is not None), types[name]) for name, shape in shapes.items()}
+
+
+def _declared(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
+    """What the file says of an input's shape; None where it says nothing. Negative sizes are written for open ones."""
+    kind = v.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = kind.removesuffix("_type") if kind else "value without a type"
+        raise UnsupportedType(f"input {v.name} is a {what}; only tensors are supported")
+    if not v.type.tensor_type.HasField("shape"):
+        return None
+    dims: list[Dimension] = []
+    for d in v.type.tensor_type.shape.dim:
+        field = d.WhichOneof("value")
+        if field == "dim_value":
+            dims.append(d.dim_value if d.dim_value >= 0 else None)
+        else:
+            dims.append(d.dim_param or None if field == "dim_param" else None)
+    return tuple(dims)
+
+
+def _fit(name: str, dims: tuple[Dimension, ...] | None, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+    """Checks a shape against what the file says, and learns the sizes of named dimensions from it."""
+    if any(n < 0 for n in shape):
+        raise UserError(f"input {name} is given the shape {list(shape)}; every size must be 0 or more")
+    if dims is None:
+        return
+    if len(dims) != len(shape):
+        raise UserError(f"input {name} has {len(dims)} dimensions {_text(dims)}; the shape given is {list(shape)}")
+    for d, n in zip(dims, shape):
+        if isinstance(d, int) and d != n:
+            raise UserError(f"input {name} has the shape {_text(dims)}; the shape given is {list(shape)}")
+        if isinstance(d, str) and sizes.setdefault(d, n) != n:
+            raise UserError(f"dimension {d} is {sizes[d]} and, in the shape {list(shape)} given for input {name}, {n}")
+
+
+def _text(dims: Sequence[Dimension]) -> str:
+    return "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
+
+
+def _open_message(names: Sequence[str], declared: Mapping[str, tuple[Dimension, ...] | None], sizes: Mapping[str, int]) -> str:
+    lines, options = [], []
+    for name in names:
+        dims = declared[name]
+        if dims is None:
+            lines.append(f"input {name}: the file gives no shape")
+            options.append(f"--shape {name}=N,...")
+            continue
+        unbound = [d for d in dims if isinstance(d, str) and d not in sizes]
+        unnamed = sum(d is None for d in dims)
+        what = [*dict.fromkeys(unbound), *([f"{unnamed} without a name"] if unnamed else [])]
+        lines.append(f"input {name} {_text(dims)}: {', '.join(what)}")
+        if unnamed:
+            options.append(f"--shape {name}={','.join('N' if not isinstance(d, int) else str(d) for d in dims)}")
+        else:
+            options += [f"--shape {d}=N" for d in dict.fromkeys(unbound)]
+    return "these dimensions are open: " + "; ".join(lines) + ". Bind them: " + " ".join(dict.fromkeys(options))

@@ -1,0 +1,64 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.elementwise import scalar
+from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
+from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.graph import Value
+from tensorsmith.lang.dtypes import is_float
+
+
+@onnx_operator("MatMul")
+def matmul(node: OnnxNode, b: Builder) -> Value:
+    return product(node, b, node.required(0), node.required(1))
+
+
+def product(node: OnnxNode, b: Builder, left: Value, right: Value) -> Value:
+    """As np.matmul. Times one matrix, the leading dimensions of `left` are taken as rows: one large product is the best kernel."""
+    if not left.shape or not right.shape:
+        raise UserError(f"{node}: the inputs have the shapes {list(left.shape)} and {list(right.shape)}; numbers are no matrices")
+    if left.shape[-1] != right.shape[-2 if len(right.shape) > 1 else 0]:
+        raise UserError(f"{node}: {list(left.shape)} and {list(right.shape)} do not fit: they must agree in the depth")
+    if len(left.shape) == 1:
+        whole = product(node, b, b.add("reshape", [left], shape=(1, *left.shape)), right)
+        without = whole.shape[:-2] + whole.shape[-1:] if len(right.shape) > 1 else whole.shape[:-1]
+        return b.add("reshape", [whole], shape=without)
+    if len(right.shape) == 1:
+        whole = product(node, b, left, b.add("reshape", [right], shape=(*right.shape, 1)))
+        return b.add("reshape", [whole], shape=whole.shape[:-1])
+    if len(left.shape) >= len(right.shape) > 2 and all(n == 1 for n in right.shape[:-2]):
+        right = b.add("reshape", [right], shape=right.shape[-2:])
+    if len(left.shape) > 2 and len(right.shape) == 2:
+        rows = b.add("reshape", [left], shape=(prod(left.shape[:-1]), left.shape[-1]))
+        return b.add("reshape", [b.add("matmul", [rows, right])], shape=(*left.shape[:-1], right.shape[-1]))
+    return b.add("matmul", [left, right])
+
+
+@onnx_operator("Gemm")
+def gemm(node: OnnxNode, b: Builder) -> Value:
+    """alpha * A B + beta * C. Transposes and factors of constants are done here and now."""
+    left, right, added = node.required(0), node.required(1), node.optional(2)
+    alpha, beta = float(node.attribute("alpha", 1.0)), float(node.attribute("beta", 1.0))
+    if len(left.shape) != 2 or len(right.shape) != 2:
+        raise UserError(f"{node}: the inputs have the shapes {list(left.shape)} and {list(right.shape)}; expected two matrices")
+    flip_left, flip_right = bool(node.attribute("transA", 0)), bool(node.attribute("transB", 0))
+    if flip_left and b.known(left) is not None:
+        left, flip_left = b.add("transpose", [left], order=(1, 0)), False
+    if flip_right and b.known(right) is not None:
+        right, flip_right = b.add("transpose", [right], order=(1, 0)), False
+    if alpha != 1 and b.known(right) is not None:
+        right, alpha = _times(node, b, right, alpha), 1.0
+    result = _times(node, b, b.add("matmul", [left, right], transpose_a=flip_left, transpose_b=flip_right), alpha)
+    return result if added is None or beta == 0 else b.add("add", [result, _times(node, b, added, beta)])
+
+
+def _times(node: OnnxNode, b: Builder, x: Value, factor: float) -> Value:
+    if factor == 1:
+        return x
+    if not is_float(x.dtype):
+        raise UserError(f"{node}: alpha and beta must be 1 for {x.dtype}, not {factor}")
+    return b.add("multiply", [x, scalar(b, factor, x)])

@@ -1,0 +1,95 @@
+"""ONNX's reductions, running sums and Einsum."""
+
+from __future__ import annotations
+
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.movement import axes_of
+from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
+from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.graph import Value
+from tensorsmith.ops.common import normal_axis
+
+#: operator of ours, and the version from which the axes are an input
+_REDUCTIONS = {
+    "ReduceL1": ("reduce_l1", 18), "ReduceL2": ("reduce_l2", 18), "ReduceLogSum": ("reduce_log_sum", 18),
+    "ReduceLogSumExp": ("reduce_log_sum_exp", 18), "ReduceMax": ("reduce_max", 18), "ReduceMean": ("reduce_mean", 18),
+    "ReduceMin": ("reduce_min", 18), "ReduceProd": ("reduce_prod", 18), "ReduceSum": ("reduce_sum", 13),
+    "ReduceSumSquare": ("reduce_sum_square", 18),
+}  # fmt: skip
+
+
+def _reduction(kind: str, operator: str, since: int) -> None:
+    @onnx_operator(kind)
+    def handler(node: OnnxNode, b: Builder) -> Value:
+        """No axes: all, or nothing if noop_with_empty_axes (only the function of each element is left then)."""
+        x, axes = node.required(0), axes_of(node, 1, since)
+        keepdims = bool(node.attribute("keepdims", 1))
+        if not axes:
+            none = bool(node.attribute("noop_with_empty_axes", 0))
+            axes = [] if none else list(range(len(x.shape)))
+        dims = tuple(sorted(normal_axis(d, len(x.shape), str(node)) for d in axes))
+        return b.add(operator, [x], axes=dims, keepdims=keepdims)
+
+
+for _kind, (_operator, _since) in _REDUCTIONS.items():
+    _reduction(_kind, _operator, _since)
+
+
+def _position(kind: str, operator: str) -> None:
+    @onnx_operator(kind)
+    def handler(node: OnnxNode, b: Builder) -> Value:
+        keepdims, last = bool(node.attribute("keepdims", 1)), bool(node.attribute("select_last_index", 0))
+        return b.add(operator, [node.required(0)], axis=node.attribute("axis", 0), keepdims=keepdims, last=last)
+
+
+_position("ArgMax", "argmax")
+_position("ArgMin", "argmin")
+
+
+@onnx_operator("CumSum")
+def cumulative_sum(node: OnnxNode, b: Builder) -> Value:
+    axis = int(node.constant(1, "the axis").reshape(()))
+    exclusive, reverse = bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0))
+    return b.add("cumulative_sum", [node.required(0)], axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@onnx_operator("Einsum")
+def einsum(node: OnnxNode, b: Builder) -> Value:
+    """Terms are contracted from the first to the last, two at a time."""
+    operands = [node.required(n) for n in range(len(node.inputs))]
+    terms, output = _letters(node, operands)
+    value, term = operands[0], terms[0]
+    for n in range(1, len(operands)):
+        later = set("".join(terms[n + 1 :])) | set(output)
+        kept = "".join(dict.fromkeys(c for c in term + terms[n] if c in later))
+        result = output if n == len(operands) - 1 else kept
+        value, term = b.add("einsum", [value, operands[n]], inputs=(term, terms[n]), output=result), result
+    if len(operands) == 1:
+        return b.add("einsum", [value], inputs=(term,), output=output)
+    return value
+
+
+def _letters(node: OnnxNode, operands: list[Value]) -> tuple[list[str], str]:
+    """The terms and the result with a letter for each dimension; an ellipsis gets letters of its own, aligned at its end."""
+    equation = node.needed("equation").replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise UserError(f"{node}: {equation!r} has {len(terms)} terms, the node {len(operands)} inputs")
+    hidden = 0  # dimensions that an ellipsis stands for
+    for term, x in zip(terms, operands):
+        named = len(term.replace("...", ""))
+        fits = named <= len(x.shape) if "..." in term else named == len(x.shape)
+        if not fits or (named and not term.replace("...", "").isalpha()):
+            raise UserError(f"{node}: the term {term!r} of {equation!r} does not fit {x}")
+        hidden = max(hidden, len(x.shape) - named)
+    free = [chr(code) for code in range(0x3B1, 0x3B1 + hidden)]  # Greek letters: ONNX has Latin ones only
+    full = [
+        term.replace("...", "".join(free[hidden - (len(x.shape) - len(term.replace("...", ""))) :]))
+        for term, x in zip(terms, operands)
+    ]
+    if arrow:
+        return full, right.replace("...", "".join(free))
+    letters = "".join(terms).replace(".", "")
+    once = sorted(c for c in set(letters) if letters.count(c) == 1)
+    return full, "".join(free) + "".join(once)

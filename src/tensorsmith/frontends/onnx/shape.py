@@ -1,0 +1,116 @@
+"""Constants and shapes: what is known when the model is compiled, computed with NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.movement import numbers
+from tensorsmith.frontends.onnx.read import LARGEST_CONSTANT, type_of
+from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
+from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.graph import Array, Value
+from tensorsmith.lang.dtypes import dtype
+
+
+@onnx_operator("Constant")
+def constant(node: OnnxNode, b: Builder) -> Value:
+    for name, kind in (
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
+        if name in node.attributes:
+            return b.constant(np.array(node.attributes[name], kind), node.name)
+    if "value" in node.attributes:
+        return b.constant(node.attributes["value"], node.name)
+    given = ", ".join(node.attributes) or "nothing"
+    raise UserError(f"{node}: a constant must be given as a tensor, floats or ints; it has {given}")
+
+
+def checked_size(node: OnnxNode, shape: list[int]) -> tuple[int, ...]:
+    """A shape that a constant may have."""
+    if any(n < 0 for n in shape) or math.prod(shape) > LARGEST_CONSTANT:
+        raise UserError(f"{node}: {shape} is no shape that a constant can have")
+    return tuple(shape)
+
+
+@onnx_operator("ConstantOfShape")
+def constant_of_shape(node: OnnxNode, b: Builder) -> Value:
+    shape = checked_size(node, numbers(node.constant(0, "the shape")))
+    value = node.attribute("value", np.zeros(1, np.float32))
+    if value.size != 1:
+        raise UserError(f"{node}: the value must be one number, not {list(value.shape)}")
+    if math.prod(shape) <= 1 << 20:
+        return b.constant(np.full(shape, value.reshape(())))
+    return b.add("broadcast", [b.constant(value.reshape(()))], shape=shape)
+
+
+@onnx_operator("Shape")
+def shape(node: OnnxNode, b: Builder) -> Value:
+    whole = node.required(0).shape
+    return b.constant(np.array(whole[slice(node.attribute("start", 0), node.attribute("end", len(whole)))], np.int64))
+
+
+@onnx_operator("Size")
+def size(node: OnnxNode, b: Builder) -> Value:
+    return b.constant(np.array(math.prod(node.required(0).shape), np.int64))
+
+
+@onnx_operator("Range")
+def range_(node: OnnxNode, b: Builder) -> Value:
+    first, limit, step = (node.constant(n, what).reshape(()) for n, what in enumerate(("the start", "the limit", "the step")))
+    if step == 0:
+        raise UserError(f"{node}: the step is 0")
+    count = max(0, math.ceil((limit.item() - first.item()) / step.item()))
+    checked_size(node, [count])
+    return b.constant((first + np.arange(count) * step).astype(first.dtype))
+
+
+@onnx_operator("NonZero")
+def non_zero(node: OnnxNode, b: Builder) -> Value:
+    """The size of the result depends on the data, so only what is known has one."""
+    return b.constant(np.array(np.nonzero(np.atleast_1d(node.constant(0, "the data"))), np.int64))
+
+
+@onnx_operator("EyeLike")
+def eye_like(node: OnnxNode, b: Builder) -> Value:
+    x = node.required(0)
+    kind = _kind(node, x.dtype)
+    rows, columns = checked_size(node, list(x.shape))
+    return b.constant(np.eye(rows, columns, node.attribute("k", 0), dtype=kind))
+
+
+def _kind(node: OnnxNode, default: str) -> np.dtype:
+    number = node.attribute("dtype")
+    return dtype(default if number is None else type_of(number, f"{node}: the result")).numpy
+
+
+def _random(node: OnnxNode, shape: list[int], default: str) -> Array:
+    """Drawn once, when the model is compiled; the same numbers for the same seed, and for none given."""
+    kind = _kind(node, default)
+    if kind.kind != "f":
+        raise UserError(f"{node}: random numbers are floats, not {kind}")
+    seed = np.array([node.attribute("seed", 0.0)], np.float32).view(np.uint32)
+    generator = np.random.default_rng(seed)
+    if "Normal" in node.kind:
+        return np.asarray(
+            generator.normal(node.attribute("mean", 0.0), node.attribute("scale", 1.0), checked_size(node, shape)), kind
+        )
+    return np.asarray(generator.uniform(node.attribute("low", 0.0), node.attribute("high", 1.0), checked_size(node, shape)), kind)
+
+
+@onnx_operator("RandomNormalLike")
+@onnx_operator("RandomUniformLike")
+def random_like(node: OnnxNode, b: Builder) -> Value:
+    x = node.required(0)
+    return b.constant(_random(node, list(x.shape), x.dtype))
+
+
+@onnx_operator("RandomNormal")
+@onnx_operator("RandomUniform")
+def random(node: OnnxNode, b: Builder) -> Value:
+    return b.constant(_random(node, list(node.needed("shape")), "f32"))

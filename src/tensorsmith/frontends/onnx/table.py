@@ -1,0 +1,145 @@
+"""The table from ONNX's operators to ours, keyed by operator and version.
+
+A handler takes a node of the file and the builder of our graph, and gives the values of the node's outputs:
+
+    @onnx_operator("Relu")
+    def relu(node: OnnxNode, b: Builder) -> Value:
+        return b.add("relu", [node.required(0)])
+
+ONNX changes an operator by giving it a new version of the operator set; `since=13` registers a handler for the versions from 13
+until the next one registered.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorsmith.errors import InternalError, UserError
+from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.graph import Array, Value
+
+#: each registers its handlers when it is imported
+_MODULES = (
+    "elementwise", "logic", "movement", "indexing", "shape", "reduction", "control",
+    "convolution", "pooling", "normalisation", "resize", "recurrent", "attention", "quantised", "matrix",
+)  # fmt: skip
+
+#: the names under which the standard operators go
+STANDARD_DOMAINS = ("", "ai.onnx")
+
+
+class NeedsConstant(UserError):
+    """An operator needs an input's value when the model is compiled, and that is only computed at run time.
+
+    `sources` are the graph inputs it is computed from: giving them as constants helps.
+    """
+
+    def __init__(self, value: str, node: str, what: str, sources: Sequence[str] = ()) -> None:
+        self.value, self.node, self.what, self.sources = value, node, what, tuple(sources)
+        hint = f"; it is computed from {', '.join(sources)}: give that as a constant" if sources else ""
+        super().__init__(f"{node}: {what} ({value}) must be known when the model is compiled{hint}")
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """A graph inside a node (a branch of an If); `build()` adds it to the graph being built and gives its outputs."""
+
+    name: str
+    build: Callable[[], Sequence[Value]]
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """A node of an ONNX file, its inputs already values of the graph being built.
+
+    Attributes are ints, floats, strings, tuples of those, NumPy arrays for tensors, and `Subgraph`s.
+    """
+
+    kind: str
+    name: str
+    version: int  # of the operator set
+    inputs: list[Value | None]  # None: left out
+    output_count: int
+    attributes: dict[str, Any] = field(default_factory=dict)
+    builder: Builder = field(default_factory=Builder, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" if self.name else self.kind
+
+    def optional(self, n: int) -> Value | None:
+        """Input n, or None where it is left out."""
+        return self.inputs[n] if n < len(self.inputs) else None
+
+    def required(self, n: int) -> Value:
+        """Input n."""
+        value = self.optional(n)
+        if value is None:
+            raise UserError(f"{self}: input {n} is missing")
+        return value
+
+    def constant(self, n: int, what: str) -> Array:
+        """The value of input n, which must be known when the model is compiled; `what` it is, for the error."""
+        return self.known(self.required(n), what)
+
+    def optional_constant(self, n: int, what: str) -> Array | None:
+        """As `constant`, None where the input is left out."""
+        value = self.optional(n)
+        return None if value is None else self.known(value, what)
+
+    def known(self, value: Value, what: str) -> Array:
+        """The array of a value that must be known when the model is compiled."""
+        array = self.builder.known(value)
+        if array is None:
+            raise NeedsConstant(value.name, str(self), what, self.builder.sources(value))
+        return array
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute, or its default."""
+        return self.attributes.get(name, default)
+
+    def needed(self, name: str) -> Any:
+        """An attribute that must be there."""
+        if name not in self.attributes:
+            raise UserError(f"{self}: the attribute {name!r} is missing")
+        return self.attributes[name]
+
+
+Handler = Callable[[OnnxNode, Builder], Value | Sequence[Value]]
+
+_TABLE: dict[tuple[str, str], dict[int, Handler]] = {}
+
+
+def onnx_operator(kind: str, since: int = 1, domain: str = "") -> Callable[[Handler], Handler]:
+    """Registers the decorated handler for an operator, from a version of the operator set on."""
+
+    def register(handler: Handler) -> Handler:
+        versions = _TABLE.setdefault((domain, kind), {})
+        if since in versions:
+            raise InternalError(f"two handlers for {kind} since {since}")
+        versions[since] = handler
+        return handler
+
+    return register
+
+
+@functools.cache
+def _loaded() -> dict[tuple[str, str], dict[int, Handler]]:
+    for module in _MODULES:
+        importlib.import_module(f"{__package__}.{module}")
+    return _TABLE
+
+
+def find_handler(kind: str, version: int, domain: str = "") -> Handler | None:
+    """The handler of an operator at a version of its operator set; None where there is none."""
+    versions = _loaded().get(("" if domain in STANDARD_DOMAINS else domain, kind), {})
+    fitting = [since for since in versions if since <= version]
+    return versions[max(fitting)] if fitting else None
+
+
+def supported() -> list[str]:
+    """The names of the standard operators that have a handler."""
+    return sorted(kind for domain, kind in _loaded() if domain == "")

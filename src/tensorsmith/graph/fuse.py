@@ -1,0 +1,395 @@
+"""Fusion: which nodes become one kernel, in the manner of Relay (kinds and post-dominators).
+
+    conv -> add -> relu -> conv            {conv add relu} {conv}
+    matmul -> reshape -> transpose -> matmul   {matmul} view {transpose matmul}
+    add -> layer_norm                      {add layer_norm}
+
+Every group has one *root*, whose value is all that leaves it, and every path from a member leads to the root: such groups can
+never wait for each other in a circle. In this order:
+
+1. A product (convolution, matmul) takes the elementwise nodes behind it that have its shape, through diamonds too, and at most one
+   transpose that leaves the last dimension last: the product is then written in that order at once.
+2. A reduction takes the elementwise nodes behind it, and then those before it that only it reads.
+3. Both take the transposes and slices before them, which cost nothing but another way to read. One that several groups
+   read is in each of them, if that leaves no other reader.
+4. What is left, elementwise or movement, is fused along post-dominators; where a value of such a group is read elsewhere as well, two
+   groups of one shape become one with two outputs.
+
+A `reshape` is a *view*: the same memory under another shape. It belongs to no group, unless it stands between movements of
+step 3. Work is never multiplied by much: an expensive function stays out of what would evaluate it for an element more than once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tensorsmith.errors import InternalError
+from tensorsmith.graph import operators
+from tensorsmith.graph.graph import Graph, Node, Value
+from tensorsmith.graph.operators import Kind
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.define import placeholder, workload
+from tensorsmith.lang.expr import EXPENSIVE, Binary, Load, Unary, walk
+from tensorsmith.lang.workload import Workload
+
+_LARGEST = 48  # nodes of a group: beyond it code grows, and compiling it, but nothing is saved
+_FEW_READS = 4  # of one element by a reduction: up to here an expensive producer is worth its repetition
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes of one kernel by their place in the graph. `copied` ones are movements that other groups contain as well."""
+
+    nodes: tuple[int, ...]
+    copied: frozenset[int]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Groups in an order in which each follows those it reads, and the views with the values whose memory they share."""
+
+    groups: tuple[Group, ...]
+    views: dict[str, str]
+
+
+def fuse(graph: Graph) -> Fusion:
+    """The groups of a graph."""
+    making = _Fuser(graph)
+    making.behind(Kind.COMPLEX)
+    making.behind(Kind.REDUCTION)
+    making.before_reductions()
+    making.movements()
+    making.rest()
+    making.together()
+    return making.fusion()
+
+
+class _Fuser:
+    """Groups in the making: `owner` is the group of each node that has one, a group being known by its first node."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes = graph.nodes
+        self.facts = [_facts(graph, node) for node in graph.nodes]
+        self.place = {v.name: n for n, node in enumerate(graph.nodes) for v in node.outputs}
+        self.readers: list[list[int]] = [[] for _ in graph.nodes]
+        for n, node in enumerate(graph.nodes):
+            for name in dict.fromkeys(node.inputs):
+                if name in self.place and n not in self.readers[self.place[name]]:
+                    self.readers[self.place[name]].append(n)
+        self.leaves = [any(v.name in graph.returned for v in node.outputs) for node in graph.nodes]
+        self.post = self._post_dominators()
+        self.owner: dict[int, int] = {}
+        self.members: dict[int, list[int]] = {}
+        self.copies: dict[int, set[int]] = {}  # of each group, the movements copied into it
+
+    def _post_dominators(self) -> list[int | None]:
+        """For each node the first one that all paths from it lead through; None where they only meet outside."""
+        found: list[int | None] = [None] * len(self.nodes)
+        depth = [0] * len(self.nodes)
+        for n in reversed(range(len(self.nodes))):
+            if self.leaves[n] or not self.readers[n]:
+                continue
+            common: int | None = self.readers[n][0]
+            for other in self.readers[n][1:]:
+                common = _meeting(common, other, found, depth)
+            found[n] = common
+            depth[n] = depth[common] + 1 if common is not None else 0
+        return found
+
+    # -- the steps -------------------------------------------------------------------------------------------------
+
+    def behind(self, kind: Kind) -> None:
+        """Products, or reductions, with what follows them."""
+        for n, facts in enumerate(self.facts):
+            if facts.kind is not kind:
+                continue
+            self._start(n)
+            last, turned = n, False
+            while (goal := self.post[last]) is not None:
+                path = self._path(last, goal)
+                if any(m in self.owner for m in path) or len(self.members[n]) + len(path) > _LARGEST:
+                    break
+                if all(self._maps(m, self._value(last)) for m in path):
+                    pass
+                elif kind is Kind.COMPLEX and path == [goal] and not turned and self._turns(goal):
+                    turned = True
+                else:
+                    break
+                for m in path:
+                    self._join(m, n)
+                last = goal
+
+    def before_reductions(self) -> None:
+        """Elementwise nodes that only one reduction reads."""
+        for group in [n for n in self.members if self.facts[n].kind is Kind.REDUCTION]:
+            todo = list(self.members[group])
+            while todo:
+                reader = todo.pop()
+                for name in self.nodes[reader].inputs:
+                    n = self.place.get(name)
+                    if n is None or n in self.owner or self.facts[n].kind is not Kind.ELEMENTWISE or self.leaves[n]:
+                        continue
+                    alone = all(self.owner.get(m) == group for m in self.readers[n])
+                    if alone and len(self.members[group]) < _LARGEST and self._worth_repeating(n, reader, name):
+                        self._join(n, group)
+                        todo.append(n)
+
+    def movements(self) -> None:
+        """Transposes and slices, which products and reductions read through."""
+        taken: dict[int, set[int]] = {}
+        for n in reversed(range(len(self.nodes))):
+            if n in self.owner or self.leaves[n] or not self.facts[n].moves or not self.readers[n]:
+                continue
+            groups = [{self.owner[m]} if m in self.owner else taken.get(m) for m in self.readers[n]]
+            known = [g for g in groups if g is not None]
+            if len(known) == len(groups):
+                taken[n] = set().union(*known)
+        for n, groups_of in taken.items():
+            for group in groups_of:
+                self.copies[group].add(n)
+        for group in self.members:
+            self._release_views(group)
+
+    def _release_views(self, group: int) -> None:
+        """A reshape of what comes from outside stays outside."""
+        for n in sorted(self.copies[group]):
+            source = self.place.get(self.nodes[n].inputs[0])
+            if self.nodes[n].operator == "reshape" and source not in self.copies[group]:
+                self.copies[group].discard(n)
+
+    def rest(self) -> None:
+        """Elementwise nodes and movements among themselves."""
+        copied = set().union(*self.copies.values()) if self.copies else set()
+        for n in range(len(self.nodes)):
+            if n not in self.owner and (n not in copied or self._needed_outside(n)) and self.nodes[n].operator != "reshape":
+                self._start(n)
+        for n in range(len(self.nodes)):
+            goal = self.post[n]
+            if goal is None or not self._light(n):
+                continue
+            path = self._path(n, goal)
+            groups = {self.owner[m] for m in path if m in self.owner} | {self.owner[n]}
+            if not all(self._light(m) for m in path) or sum(len(self.members[g]) for g in groups) > _LARGEST:
+                continue
+            inner = [n, *(m for m in path if m != goal)]
+            if any(not self._follows(m, r) for m in inner for r in self.readers[m]):
+                continue
+            self._unite(groups, self.owner[goal])
+
+    def together(self) -> None:
+        """Two elementwise groups of one shape, one of which reads the other: one kernel with two outputs."""
+        for n in sorted(self.members, key=self._root):
+            if n not in self.members or not self._all_light(n):
+                continue
+            for reader in sorted({self.owner[m] for m in self.readers[self._root(n)] if m in self.owner}):
+                if reader == n or not self._all_light(reader) or len(self.members[n]) + len(self.members[reader]) > _LARGEST:
+                    continue
+                if self._shape(self._root(n)) != self._shape(self._root(reader)) or not self._only_maps((n, reader)):
+                    continue
+                if not self._around(n, reader):
+                    self._unite({n, reader}, reader)
+                    break
+
+    # -- groups ----------------------------------------------------------------------------------------------------
+
+    def _start(self, n: int) -> None:
+        self.owner[n] = n
+        self.members[n] = [n]
+        self.copies[n] = set()
+
+    def _join(self, n: int, group: int) -> None:
+        self.owner[n] = group
+        self.members[group].append(n)
+
+    def _unite(self, groups: set[int], kept: int) -> None:
+        for g in groups - {kept}:
+            for m in self.members.pop(g):
+                self._join(m, kept)
+            self.copies[kept] |= self.copies.pop(g)
+
+    def _root(self, group: int) -> int:
+        return max(self.members[group])
+
+    def _needed_outside(self, n: int) -> bool:
+        """Whether some reader of a movement does not have a copy of it (it reads a view that was released, say)."""
+        for m in self.readers[n]:
+            groups = [self.owner[m]] if m in self.owner else [g for g, c in self.copies.items() if m in c]
+            if not groups or any(n not in self.copies[g] for g in groups):
+                return True
+        return self.leaves[n]
+
+    # -- conditions ------------------------------------------------------------------------------------------------
+
+    def _value(self, n: int) -> Value:
+        return self.nodes[n].outputs[0]
+
+    def _shape(self, n: int) -> tuple[int, ...]:
+        return self._value(n).shape
+
+    def _path(self, start: int, goal: int) -> list[int]:
+        """All nodes on the ways from `start` (not included) to `goal` (included)."""
+        found: set[int] = set()
+        todo = list(self.readers[start])
+        while todo:
+            n = todo.pop()
+            if n not in found:
+                found.add(n)
+                if n != goal:
+                    todo += self.readers[n]
+        return sorted(found)
+
+    def _maps(self, n: int, source: Value) -> bool:
+        return self.facts[n].kind is Kind.ELEMENTWISE and self._shape(n) == source.shape
+
+    def _turns(self, n: int) -> bool:
+        """A transpose that leaves the last dimension last."""
+        node = self.nodes[n]
+        return node.operator == "transpose" and bool(node.attributes["order"]) and node.attributes["order"][-1] == len(self._shape(n)) - 1
+
+    def _light(self, n: int) -> bool:
+        """A node of a group of elementwise nodes and movements."""
+        return n in self.owner and self._all_light(self.owner[n])
+
+    def _all_light(self, group: int) -> bool:
+        return all(self.facts[m].kind <= Kind.INJECTIVE and len(self.nodes[m].outputs) == 1 for m in self.members[group])
+
+    def _only_maps(self, groups: Sequence[int]) -> bool:
+        shape = self._shape(self._root(groups[0]))
+        maps = [m for g in groups for m in self.members[g] if self.facts[m].kind is Kind.ELEMENTWISE]
+        return all(self._shape(m) == shape for m in maps) and bool(maps) and self.facts[self._root(groups[0])].kind is Kind.ELEMENTWISE
+
+    def _follows(self, n: int, reader: int) -> bool:
+        """Whether evaluating a node where its reader needs it costs no more than evaluating it once."""
+        if not self.facts[n].expensive:
+            return True
+        once = self._value(reader).elements <= self._value(n).elements
+        return once and (self.facts[reader].kind is Kind.ELEMENTWISE or self.facts[reader].moves)
+
+    def _worth_repeating(self, n: int, reader: int, name: str) -> bool:
+        if not self.facts[n].expensive or self.facts[reader].kind is not Kind.REDUCTION:
+            return self._value(n).elements >= self._value(reader).elements or not self.facts[n].expensive
+        return _reads(self.graph, self.nodes[reader], name) <= _FEW_READS
+
+    def _around(self, first: int, second: int) -> bool:
+        """Whether a path leads from one group to another through a third."""
+        todo = [m for n in self.members[first] for m in self.readers[n] if self.owner.get(m) not in (first, second)]
+        seen: set[int] = set()
+        while todo:
+            n = todo.pop()
+            if self.owner.get(n) == second:
+                return True
+            if n not in seen:
+                seen.add(n)
+                whole = self.members[self.owner[n]] if n in self.owner else [n]
+                holders = [m for g, c in self.copies.items() if n in c for m in self.members[g]]
+                todo += [r for m in (*whole, *holders) for r in self.readers[m]] + holders
+        return False
+
+    # -- the result ------------------------------------------------------------------------------------------------
+
+    def fusion(self) -> Fusion:
+        inputs = {g: self._inputs(g) for g in self.members}
+        needed = set(self.graph.returned).union(*inputs.values()) if inputs else set(self.graph.returned)
+        views: dict[str, str] = {}
+        for n in reversed(range(len(self.nodes))):
+            node = self.nodes[n]
+            if n not in self.owner and node.outputs[0].name in needed:
+                if node.operator != "reshape":
+                    raise InternalError(f"fusion lost `{node}`")
+                views[node.outputs[0].name] = node.inputs[0]
+                needed.add(node.inputs[0])
+        resolved = {name: _origin(name, views) for name in reversed(views)}
+        groups = []
+        for g in self._ordered(inputs, resolved):
+            nodes = sorted({*self.members[g], *self.copies[g]})
+            outputs = [v.name for m in sorted(self.members[g]) for v in self.nodes[m].outputs if v.name in needed]
+            outputs = [name for name in outputs if self._read_outside(name, g)]
+            groups.append(Group(tuple(nodes), frozenset(self.copies[g]), tuple(outputs)))
+        return Fusion(tuple(groups), resolved)
+
+    def _inputs(self, group: int) -> list[str]:
+        inside = {v.name for m in (*self.members[group], *self.copies[group]) for v in self.nodes[m].outputs}
+        return [name for m in (*self.members[group], *self.copies[group]) for name in self.nodes[m].inputs if name not in inside]
+
+    def _read_outside(self, name: str, group: int) -> bool:
+        inside = {*self.members[group], *self.copies[group]}
+        return name in self.graph.returned or any(m not in inside for m in self.readers[self.place[name]])
+
+    def _ordered(self, inputs: dict[int, list[str]], views: dict[str, str]) -> Iterator[int]:
+        """Groups so that each follows those it reads."""
+        before = {g: {self.owner[self.place[v]] for v in (views.get(x, x) for x in names) if v in self.place} for g, names in inputs.items()}
+        done: set[int] = set()
+        waiting = sorted(self.members, key=self._root)
+        while waiting:
+            ready = next((g for g in waiting if before[g] <= done), None)
+            if ready is None:
+                raise InternalError(f"fusion: groups of {self.graph.name} wait for each other")
+            yield ready
+            done.add(ready)
+            waiting.remove(ready)
+
+
+def _meeting(a: int | None, b: int | None, parent: list[int | None], depth: list[int]) -> int | None:
+    """The lowest common ancestor in the tree of post-dominators."""
+    while a is not None and b is not None and a != b:
+        if depth[a] < depth[b]:
+            b = parent[b]
+        elif depth[b] < depth[a]:
+            a = parent[a]
+        else:
+            a, b = parent[a], parent[b]
+    return a if a == b else None
+
+
+def _origin(name: str, views: dict[str, str]) -> str:
+    while name in views:
+        name = views[name]
+    return name
+
+
+# -- what a node's definition says -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Facts:
+    kind: Kind
+    expensive: bool  # calls a function of many instructions
+    moves: bool  # every element is an element of the input, found without a division
+
+
+def _facts(graph: Graph, node: Node) -> _Facts:
+    kind = operators.kind(node)
+    if len(node.outputs) > 1:
+        return _Facts(Kind.OPAQUE, True, False)
+    if kind > Kind.INJECTIVE:
+        return _Facts(kind, False, False)
+    bodies = [s.body for s in _definition(graph, node).stages]
+    expensive = any(isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE for body in bodies for e in walk(body))
+    plain = [isinstance(body, Load) and all(affine(i) is not None for i in body.indices) for body in bodies]
+    return _Facts(kind, expensive, kind is Kind.INJECTIVE and len(node.inputs) == 1 and all(plain))
+
+
+def _definition(graph: Graph, node: Node) -> Workload:
+    tensors = [placeholder(graph.values[x].shape, graph.values[x].dtype, name=f"in{n}") for n, x in enumerate(node.inputs)]
+    made = operators.define(node.operator, tensors, node.attributes)
+    stages = {t.name: t for t in made if t.stage is not None}
+    return workload([*tensors, *stages.values()]) if stages else Workload((), (), ())
+
+
+def _reads(graph: Graph, node: Node, name: str) -> float:
+    """How often a node reads each element of an input, on average."""
+    defined = _definition(graph, node)
+    names = {f"in{n}" for n, x in enumerate(node.inputs) if x == name}
+    reached = set(names)
+    for stage in defined.stages:  # padding and the like hand it on
+        if not stage.reduction and any(x.tensor in reached for x in stage.reads):
+            reached.add(stage.name)
+    points = 0
+    for stage in defined.stages:
+        times = sum(x.tensor in reached for x in stage.reads)
+        points += times * math.prod(a.extent for a in stage.all_axes)
+    return points / max(1, graph.values[name].elements)

@@ -1,0 +1,31 @@
+"""Resizing by tables, repeating, and sampling at computed places."""
+
+from __future__ import annotations
+
+from tensorsmith.graph.operators import Kind, operator
+from tensorsmith.lang.define import Tensor
+from tensorsmith.ops import resample as resampling
+
+
+@operator("repeat", Kind.INJECTIVE)
+def repeat(x: Tensor, *, times: tuple[int, ...], name: str) -> Tensor:
+    """Every element times[d] times along dimension d."""
+    return resampling.repeat(x, times, name)
+
+
+@operator("spread", Kind.INJECTIVE)
+def spread(x: Tensor, *, steps: tuple[int, ...], name: str) -> Tensor:
+    """The elements steps[d] apart along dimension d, zeros between them."""
+    return resampling.spread(x, steps, name)
+
+
+@operator("resample", Kind.INJECTIVE)
+def resample(x: Tensor, places: Tensor, weights: Tensor, *outside: Tensor, axis: int, dtype: str, name: str) -> Tensor:
+    """Along a dimension: the sum over t of weights[h, t] * x[places[h, t]], plus outside[h] where that is given."""
+    return resampling.resample(x, places, weights, *outside, axis=axis, dtype=dtype, name=name)
+
+
+@operator("grid_sample", Kind.INJECTIVE)
+def grid_sample(x: Tensor, grid: Tensor, *, mode: str, border: str, align_corners: bool = False, name: str) -> Tensor:
+    """x (N, spatial.., C) at the places of grid (N, spatial'.., D) -> (N, spatial'.., C)."""
+    return resampling.grid_sample(x, grid, mode, border, align_corners, name)

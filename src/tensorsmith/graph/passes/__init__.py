@@ -1,0 +1,31 @@
+"""Passes: each takes a graph and gives one that computes the same with less work.
+
+Constants are folded, doubles removed and dead nodes dropped whenever a graph is built anew (`graph.builder`), so every pass does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorsmith.graph.graph import Graph
+from tensorsmith.graph.passes import algebra, layout, normalisation, reshape, scale
+
+#: in order; each round gives the others something to do
+PASSES: tuple[Callable[[Graph], Graph], ...] = (algebra.run, normalisation.run, layout.run, reshape.run, scale.run)
+_ROUNDS = 6  # most networks are done after two or three
+
+
+def optimise(graph: Graph) -> Graph:
+    """The graph after all passes, repeated until they find nothing more."""
+    for _ in range(_ROUNDS):
+        before = _outline(graph)
+        for run in PASSES:
+            graph = run(graph)
+        if _outline(graph) == before:
+            break
+    return graph
+
+
+def _outline(graph: Graph) -> list[tuple[str, tuple[tuple[int, ...], ...]]]:
+    """What tells whether a round changed anything."""
+    return [(n.operator, tuple(graph.values[name].shape for name in n.inputs)) for n in graph.nodes]

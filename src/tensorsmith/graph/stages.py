@@ -1,0 +1,139 @@
+"""Stages of a fused group, made fewer: the form in which equal work looks equal and schedules find something to hold on to.
+
+    t[i] = c[i] + b[i]; s[i] = sigmoid(t[i]); y[i] = t[i] * s[i]     ->  y[i] = (c[i] + b[i]) * sigmoid(c[i] + b[i])
+    p[b, h, i, j] = sum(...); y[b, i, h, j] = p[b, h, i, j]          ->  y[b, i, h, j] = sum(...)
+
+What stands behind a product becomes one stage that reads the product element by element, in its order.
+"""
+
+from __future__ import annotations
+
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.expr import EXPENSIVE, Binary, Const, Expr, Load, Unary, Var, substitute, transform, walk
+from tensorsmith.lang.workload import Stage, Workload, topological
+
+_LARGEST_BODY = 1000  # nodes of an expression: a value read twice at every step of a long chain would double each time
+
+
+def simplified(workload: Workload) -> Workload:
+    """The workload with numbers, chains of movements, transposes of results and elementwise stages put where they are read."""
+    for wanted in (_is_number, _moves_for_movement):
+        workload = _inlined_where(workload, wanted)
+    workload = _permuted(workload)
+    return _inlined_where(workload, _maps_for_maps)
+
+
+def _inlined_where(workload: Workload, wanted: object) -> Workload:
+    for stage in workload.stages:
+        if stage.name not in workload.outputs and not stage.reduction and wanted(workload, workload.stage(stage.name)):  # type: ignore[operator]
+            workload = _inlined(workload, stage.name)
+    return workload
+
+
+def _inlined(workload: Workload, name: str) -> Workload:
+    """The workload with a stage's body in place of every read of it."""
+    stage = workload.stage(name)
+
+    def replace(e: Expr) -> Expr | None:
+        if isinstance(e, Load) and e.tensor == name:
+            indices = [transform(i, replace) for i in e.indices]
+            return substitute(stage.body, {a.name: i for a, i in zip(stage.axes, indices)})
+        return None
+
+    stages = [
+        Stage(s.name, s.axes, transform(s.body, replace), s.reduction, s.reduce_axes) for s in workload.stages if s.name != name
+    ]
+    return Workload(workload.inputs, topological(stages), workload.outputs)
+
+
+def _readers(workload: Workload, stage: Stage) -> list[Stage]:
+    return [workload.stage(name) for name in workload.consumers[stage.name]]
+
+
+def _is_number(workload: Workload, stage: Stage) -> bool:
+    return isinstance(stage.body, Const)
+
+
+def _moves_for_movement(workload: Workload, stage: Stage) -> bool:
+    """A movement that only movements read."""
+    return _is_movement(stage) and all(_is_movement(r) for r in _readers(workload, stage))
+
+
+def _is_movement(stage: Stage) -> bool:
+    """Whether the stage lists elements of another tensor at places found without a division."""
+    body = stage.body
+    return not stage.reduction and isinstance(body, Load) and all(affine(i) is not None for i in body.indices)
+
+
+def _maps_for_maps(workload: Workload, stage: Stage) -> bool:
+    """A stage that is cheap, or read once for each of its elements, by stages that reduce nothing."""
+    readers = _readers(workload, stage)
+    size = sum(1 for _ in walk(stage.body))
+    expensive = any(isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE for e in walk(stage.body))
+    for reader in readers:
+        if reader.reduction or not all(affine(i) is not None for x in reader.reads if x.tensor == stage.name for i in x.indices):
+            return False
+        if expensive and (len(readers) > 1 or _extent(reader) > _extent(stage) or len(_places(reader, stage)) > 1):
+            return False
+        times = sum(isinstance(e, Load) and e.tensor == stage.name for e in walk(reader.body))
+        if sum(1 for _ in walk(reader.body)) + times * size > _LARGEST_BODY:
+            return False
+    return bool(readers)
+
+
+def _places(reader: Stage, stage: Stage) -> set[Load]:
+    return {x for x in reader.reads if x.tensor == stage.name}
+
+
+def _extent(stage: Stage) -> int:
+    total = 1
+    for n in stage.shape:
+        total *= n
+    return total
+
+
+def _permuted(workload: Workload) -> Workload:
+    """Stages whose only reader reads them in another order of axes, the last one last, computed in that order themselves."""
+    for stage in reversed(workload.stages):
+        if stage.name in workload.outputs or not workload.is_stage(stage.name):
+            continue
+        stage = workload.stage(stage.name)
+        readers = _readers(workload, stage)
+        if len(readers) != 1 or readers[0].reduction:
+            continue
+        order = _order(stage, readers[0])
+        if order is None:
+            continue
+        if isinstance(readers[0].body, Load):  # nothing but the transpose: the stage itself takes its place
+            turned = Stage(readers[0].name, tuple(stage.axes[d] for d in order), stage.body, stage.reduction, stage.reduce_axes)
+            kept = [turned if s.name == turned.name else s for s in workload.stages if s.name != stage.name]
+        elif order != sorted(order):
+            turned = Stage(stage.name, tuple(stage.axes[d] for d in order), stage.body, stage.reduction, stage.reduce_axes)
+            reader = _reading_in_order(readers[0], stage.name, order)
+            kept = [turned if s.name == turned.name else reader if s.name == reader.name else s for s in workload.stages]
+        else:
+            continue
+        workload = Workload(workload.inputs, topological(kept), workload.outputs)
+    return workload
+
+
+def _order(stage: Stage, reader: Stage) -> list[int] | None:
+    """order[d]: the axis of the stage that the reader's axis d runs along, where each runs along one and the last along the last."""
+    places = _places(reader, stage)
+    if len(places) != 1 or len(stage.axes) != len(reader.axes) or not stage.axes:
+        return None
+    (place,) = places
+    names = [i.name if isinstance(i, Var) else None for i in place.indices]
+    axes = [a.name for a in reader.axes]
+    if sorted(map(str, names)) != sorted(axes) or names[-1] != axes[-1]:
+        return None
+    return [names.index(a) for a in axes]
+
+
+def _reading_in_order(reader: Stage, name: str, order: list[int]) -> Stage:
+    def replace(e: Expr) -> Expr | None:
+        if isinstance(e, Load) and e.tensor == name:
+            return Load(name, tuple(e.indices[d] for d in order), e.dtype)
+        return None
+
+    return Stage(reader.name, reader.axes, transform(reader.body, replace), reader.reduction, reader.reduce_axes)

@@ -1,0 +1,100 @@
+"""Tasks: what a network asks of the tuner, and how its kernels are called one after the other.
+
+    partition(graph).tasks    conv+add+relu  x 16,  conv+add+add+relu  x 16,  matmul+add  x 1,  ...
+
+A task is a workload with the number of its calls as weight. Calls of one task differ in the values they read and write alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tensorsmith.errors import UserError
+from tensorsmith.graph import operators
+from tensorsmith.graph.fuse import Group, fuse
+from tensorsmith.graph.graph import Array, Graph
+from tensorsmith.graph.operators import Kind
+from tensorsmith.graph.workloads import workload_of
+from tensorsmith.lang import evaluate as reference
+from tensorsmith.lang.workload import Workload
+
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True)
+class Task:
+    """A workload of a network. What only moves or maps elements is not `tunable`: the default schedule is as good as any."""
+
+    workload: Workload
+    name: str
+    weight: int  # how many calls
+    tunable: bool
+    origins: tuple[str, ...]  # the nodes of the model it stands for
+
+
+@dataclass(frozen=True)
+class Call:
+    """One execution of a task: values of the graph in the order of the workload's inputs and outputs."""
+
+    task: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A graph as calls in execution order. A view is the memory of another value (never itself a view) under another shape."""
+
+    graph: Graph
+    tasks: tuple[Task, ...]
+    calls: tuple[Call, ...]
+    views: Mapping[str, str]
+
+    def __str__(self) -> str:
+        lines = [f"{t.weight:4d} x {t.name}{'' if t.tunable else '  (not tuned)'}" for t in self.tasks]
+        return "\n".join(lines)
+
+
+def partition(graph: Graph) -> Partition:
+    """The tasks and calls of a graph, as it is: `passes.optimise` comes before."""
+    fusion = fuse(graph)
+    tasks: list[Task] = []
+    known: dict[Workload, int] = {}
+    calls: list[Call] = []
+    for group in fusion.groups:
+        workload, inputs = workload_of(graph, group)
+        origins = tuple(dict.fromkeys(graph.nodes[n].origin for n in group.nodes if graph.nodes[n].origin))
+        if workload not in known:
+            known[workload] = len(tasks)
+            tunable = any(operators.kind(graph.nodes[n]) in (Kind.REDUCTION, Kind.COMPLEX) for n in group.nodes)
+            tasks.append(Task(workload, _name(graph, group), 0, tunable, ()))
+        number = known[workload]
+        tasks[number] = replace(tasks[number], weight=tasks[number].weight + 1, origins=tasks[number].origins + origins)
+        calls.append(Call(number, inputs, group.outputs))
+    return Partition(graph, tuple(tasks), tuple(calls), fusion.views)
+
+
+def evaluate(partition: Partition, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a partitioned graph by name, call by call with the reference evaluator: the oracle of executables."""
+    graph = partition.graph
+    missing = [v.name for v in graph.inputs if v.name not in inputs]
+    if missing:
+        raise UserError(f"input {missing[0]} is missing; {graph.name} takes {', '.join(v.name for v in graph.inputs)}")
+    arrays: dict[str, Array] = {v.name: inputs[v.name] for v in graph.inputs} | dict(graph.constants)
+
+    def value(name: str) -> Array:
+        return arrays[partition.views.get(name, name)].reshape(graph.values[name].shape)
+
+    for call in partition.calls:
+        workload = partition.tasks[call.task].workload
+        results = reference.evaluate(workload, {b.name: value(v) for b, v in zip(workload.inputs, call.inputs)})
+        arrays |= {v: results[name] for v, name in zip(call.outputs, workload.outputs)}
+    return {outside: value(name) for outside, name in graph.outputs}
+
+
+def _name(graph: Graph, group: Group) -> str:
+    """Operators in order, movements that are only read through left out."""
+    names = [graph.nodes[n].operator for n in group.nodes if n not in group.copied]
+    whole = "+".join(names)
+    return whole if len(whole) <= _LONGEST_NAME else f"{whole[:_LONGEST_NAME]}+..({len(names)} nodes)"

@@ -1,0 +1,84 @@
+"""The workload of a fused group.
+
+Names come from places and operators, never from the graph, so that equal groups have equal workloads: the residual blocks of a network
+are one task. A constant with one element is a number in the definition.
+"""
+
+from __future__ import annotations
+
+from tensorsmith.graph import operators
+from tensorsmith.graph.fuse import Group
+from tensorsmith.graph.graph import Array, Graph, Value
+from tensorsmith.graph.stages import simplified
+from tensorsmith.lang.define import Tensor, compute, placeholder, workload
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Const
+from tensorsmith.lang.workload import Workload
+from tensorsmith.ops.common import compute_named
+
+_COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
+
+
+def workload_of(graph: Graph, group: Group) -> tuple[Workload, tuple[str, ...]]:
+    """The workload of a group, and the values of the graph that are its inputs, in its order."""
+    return _Definer(graph, group).workload()
+
+
+class _Definer:
+    """Defines values from the outputs back, operands in order: the order of nodes in the graph does not matter."""
+
+    def __init__(self, graph: Graph, group: Group) -> None:
+        self.graph, self.group = graph, group
+        self.inside = {v.name: graph.nodes[n] for n in group.nodes for v in graph.nodes[n].outputs}
+        self.tensors: dict[str, Tensor] = {}
+        self.inputs: dict[str, Tensor] = {}
+        self.used: dict[str, int] = {}
+
+    def workload(self) -> tuple[Workload, tuple[str, ...]]:
+        outputs: list[Tensor] = []
+        for name in self.group.outputs:
+            tensor = self._tensor(name)
+            if tensor.stage is None or tensor in outputs:  # an operator that gave back what it got
+                tensor = _copy(tensor, self._name("copy"))
+            outputs.append(tensor)
+        made = simplified(workload([*self.inputs.values(), *outputs])).check()
+        read = {x.tensor for s in made.stages for x in s.reads}
+        kept = tuple(b for b in made.inputs if b.name in read)
+        by_name = {t.name: value for value, t in self.inputs.items()}
+        return Workload(kept, made.stages, made.outputs), tuple(by_name[b.name] for b in kept)
+
+    def _tensor(self, name: str) -> Tensor:
+        if name not in self.tensors:
+            if name in self.inside:
+                self._define(name)
+            else:
+                self.tensors[name] = self._input(self.graph.values[name], self.graph.constants.get(name))
+        return self.tensors[name]
+
+    def _define(self, name: str) -> None:
+        node = self.inside[name]
+        operands = list(node.inputs)
+        if node.operator in _COMMUTATIVE and operands[0] not in self.inside and operands[1] in self.inside:
+            operands.reverse()
+        tensors = [self._tensor(x) for x in operands]
+        made = operators.define(node.operator, tensors, node.attributes, self._name(node.operator))
+        self.tensors |= {v.name: t for v, t in zip(node.outputs, made)}
+
+    def _input(self, value: Value, array: Array | None) -> Tensor:
+        if array is not None and array.size == 1:
+            kinds = {"f": float, "b": bool}
+            number = Const(kinds.get(dtype(value.dtype).kind, int)(array.item()), value.dtype)
+            return compute_named(value.shape, [f"i{d}" for d in range(len(value.shape))], lambda i: number, self._name("number"))
+        name = self._name("x" if array is None else "w")
+        self.inputs[value.name] = placeholder(value.shape, value.dtype, name=name, constant=array is not None)
+        return self.inputs[value.name]
+
+    def _name(self, wanted: str) -> str:
+        count = self.used[wanted] = self.used.get(wanted, 0) + 1
+        if wanted in ("x", "w"):
+            return f"{wanted}{count}"
+        return wanted if count == 1 else f"{wanted}{count}"
+
+
+def _copy(tensor: Tensor, name: str) -> Tensor:
+    return compute(tensor.shape, lambda *i: tensor[i], name=name)

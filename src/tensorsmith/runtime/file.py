@@ -1,0 +1,301 @@
+"""Executables in files: machine code and packed weights, loaded without the compiler.
+
+    magic, version, sizes, SHA-256 of header and body        96 bytes
+    header                                                   JSON, filled up with spaces
+    body                                                     object code of the driver and the kernels, constants; each 64-byte aligned
+
+Everything is checked before it is used: the hashes, then every name, number and reference of the header. That guards against damage and
+mistakes. It cannot guard against malice, because the file is code: load only files that you trust.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+import mmap
+import os
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.errors import InternalError, UserError
+from tensorsmith.runtime import driver, jit
+from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
+from tensorsmith.runtime.executable import DTYPES, Argument, round_up
+from tensorsmith.runtime.network import KINDS, Kernel, Network, NetworkExecutable, Place, Step
+from tensorsmith.target import Target, native
+
+MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
+VERSION = 1
+_PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
+_LARGEST = 1 << 48  # of any size or number in a header
+_MOST_DIMENSIONS = 32
+_counter = itertools.count()
+
+
+class _Damaged(Exception):
+    """What a header says cannot be."""
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def save(executable: NetworkExecutable, path: str | Path) -> None:
+    """Writes an executable to a file, which is there complete or not at all."""
+    network = executable.network
+    body = _Body()
+    header = {
+        "name": network.name,
+        "target": dataclasses.asdict(executable.driver.target),
+        "inputs": [_argument_form(a) for a in network.inputs],
+        "outputs": [_argument_form(a) for a in network.outputs],
+        "driver": _module_form(executable.driver, body),
+        "kernels": [_kernel_form(k, body) for k in network.kernels],
+        "constants": [body.add(as_bytes(a)) for a in network.constants],
+        "arena_bytes": network.arena_bytes,
+        "steps": [
+            {"kernel": s.kernel, "places": [[p.kind, p.at] for p in s.places], "copied_bytes": s.copied_bytes} for s in network.steps
+        ],
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-(_PROLOGUE.size + len(text)) % ALIGNMENT)
+    prologue = _PROLOGUE.pack(MAGIC, VERSION, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
+    with _replacing(Path(path)) as temporary, open(temporary, "xb") as stream:
+        for part in (prologue, text, *body.parts):
+            stream.write(part)
+
+
+class _Body:
+    """The sections behind the header."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes | memoryview] = []
+        self.size = 0
+
+    def add(self, part: bytes | memoryview) -> list[int]:
+        """A new section; gives its offset and size."""
+        place = [self.size, len(part)]
+        padding = -len(part) % ALIGNMENT
+        self.parts += [part, bytes(padding)]
+        self.size += len(part) + padding
+        return place
+
+    def digest(self) -> bytes:
+        found = hashlib.sha256()
+        for part in self.parts:
+            found.update(part)
+        return found.digest()
+
+
+def _argument_form(a: Argument) -> list[Any]:
+    return [a.name, list(a.shape), a.dtype]
+
+
+def _module_form(module: jit.Module, body: _Body) -> dict[str, Any]:
+    return {"symbols": sorted(module.symbols), "needed": sorted(module.needed), "code": body.add(module.object_code)}
+
+
+def _kernel_form(kernel: Kernel, body: _Body) -> dict[str, Any]:
+    own = ("name", "argument_bytes", "reads", "scratch_bytes", "scratch_bytes_per_thread", "flops", "result", "schedule")
+    return {**{name: getattr(kernel, name) for name in own}, "module": _module_form(kernel.module, body)}
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A name beside `path` that takes its place in the end, unless something goes wrong."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{next(_counter)}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as problem:
+        raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def load(path: str | Path) -> NetworkExecutable:
+    """The executable of a file that `save` wrote. Its machine code runs in this process: load only files that you trust.
+
+    Raises `UserError` if the file is damaged, of another version, or needs CPU features that this machine lacks.
+    """
+    whole, header, start = _open(Path(path))
+    try:
+        target = _target(_field(header, "target", dict))
+        _check_machine(Path(path), target)
+        return _Reader(whole, start, target).executable(header)
+    except (_Damaged, InternalError) as problem:
+        raise UserError(f"{path} is damaged: {problem}; make it again with `tensorsmith compile`") from problem
+
+
+def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
+    """The file's memory, its header, and where its body starts; all hashes are right."""
+    try:
+        with open(path, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            beginning = stream.read(_PROLOGUE.size)
+            if beginning[:8] != MAGIC[: len(beginning)] or not beginning:
+                raise UserError(f"{path} is no executable of Tensorsmith; `exe.save(path)` and `tensorsmith compile` write them")
+            if len(beginning) < _PROLOGUE.size:
+                raise UserError(f"{path} is cut short: it has {size} bytes")
+            whole = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
+    if version != VERSION:
+        raise UserError(f"{path} has format {version}, this version reads format {VERSION}; make it again with `tensorsmith compile`")
+    start = _PROLOGUE.size + header_bytes
+    if zero or start + body_bytes != size or start % ALIGNMENT:
+        raise UserError(f"{path} is damaged or cut short: it has {size} bytes, {start + body_bytes} expected")
+    text = whole[_PROLOGUE.size : start]
+    with memoryview(whole) as view, view[start:] as body:
+        if hashlib.sha256(text).digest() != header_hash or hashlib.sha256(body).digest() != body_hash:
+            raise UserError(f"{path} is damaged: its checksum is wrong; copy it again, or make it again with `tensorsmith compile`")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"{path} is damaged: its header is not JSON: {problem}") from problem
+    if not isinstance(header, dict):
+        raise UserError(f"{path} is damaged: its header is no JSON object")
+    return whole, header, start
+
+
+def _check_machine(path: Path, target: Target) -> None:
+    here = native()
+    wanted, given = (t.triple.split("-") for t in (target, here))
+    if wanted[0] != given[0] or wanted[2:3] != given[2:3]:
+        raise UserError(f"{path} was compiled for {target.triple}, this is {here.triple}; compile the model here: `tensorsmith compile`")
+    missing = [f[1:] for f in target.features.split(",") if f.startswith("+") and not here.has(f[1:])]
+    if missing:
+        raise UserError(
+            f"{path} was compiled for {target.cpu} and needs the CPU features {', '.join(missing)}, which this machine ({here.cpu}) "
+            "lacks; compile the model here: `tensorsmith compile`"
+        )
+
+
+class _Reader:
+    """The parts of an executable from their JSON forms, each checked."""
+
+    def __init__(self, whole: mmap.mmap, start: int, target: Target) -> None:
+        self.whole, self.start, self.target = whole, start, target
+
+    def executable(self, header: dict[str, Any]) -> NetworkExecutable:
+        network = Network(
+            _field(header, "name", str),
+            self._arguments(header, "inputs"),
+            self._arguments(header, "outputs"),
+            tuple(self._kernel(k) for k in _forms(header, "kernels")),
+            tuple(self._step(s) for s in _forms(header, "steps")),
+            tuple(self._section(c) for c in _field(header, "constants", list)),
+            _size(header, "arena_bytes"),
+        )
+        code = self._module(_field(header, "driver", dict))
+        if code.symbols != driver.SYMBOLS:
+            raise _Damaged(f"the driver has {', '.join(sorted(code.symbols))}")
+        return NetworkExecutable(network, code)
+
+    def _arguments(self, header: dict[str, Any], key: str) -> tuple[Argument, ...]:
+        found = tuple(_argument(form) for form in _field(header, key, list))
+        if len({a.name for a in found}) != len(found):
+            raise _Damaged(f"two {key} have the same name")
+        return found
+
+    def _kernel(self, form: dict[str, Any]) -> Kernel:
+        sizes = tuple(_whole(n, "argument_bytes") for n in _field(form, "argument_bytes", list))
+        kernel = Kernel(
+            name=_field(form, "name", str),
+            module=self._module(_field(form, "module", dict)),
+            argument_bytes=sizes,
+            reads=_size(form, "reads"),
+            scratch_bytes=_size(form, "scratch_bytes"),
+            scratch_bytes_per_thread=_size(form, "scratch_bytes_per_thread"),
+            flops=_size(form, "flops"),
+            result=_field(form, "result", str),
+            schedule=_field(form, "schedule", str),
+        )
+        if len(kernel.module.symbols) != 1 or kernel.reads > len(sizes):
+            raise _Damaged(f"kernel {kernel.name} has {len(kernel.module.symbols)} entries, {len(sizes)} arguments, {kernel.reads} of them read")
+        return kernel
+
+    def _module(self, form: dict[str, Any]) -> jit.Module:
+        symbols, needed = (frozenset(_symbol(s) for s in _field(form, key, list)) for key in ("symbols", "needed"))
+        return jit.link(self._section(_field(form, "code", list)).tobytes(), symbols, needed, self.target)
+
+    def _step(self, form: dict[str, Any]) -> Step:
+        kernel = form.get("kernel")
+        places = tuple(_place(p) for p in _field(form, "places", list))
+        return Step(None if kernel is None else _whole(kernel, "kernel"), places, _size(form, "copied_bytes"))
+
+    def _section(self, form: Any) -> np.ndarray:
+        if not isinstance(form, list) or len(form) != 2:
+            raise _Damaged(f"a section is {form!r}")
+        offset, size = (_whole(n, "section") for n in form)
+        if offset % ALIGNMENT or self.start + offset + size > len(self.whole):
+            raise _Damaged(f"the section of {size} bytes at {offset} is not inside the file")
+        return np.frombuffer(self.whole, np.uint8, size, self.start + offset)
+
+
+def _target(form: dict[str, Any]) -> Target:
+    kinds = {f.name: str if f.type == "str" else int for f in dataclasses.fields(Target)}
+    return Target(**{name: _field(form, name, kind) for name, kind in kinds.items()})
+
+
+def _argument(form: Any) -> Argument:
+    if not isinstance(form, list) or len(form) != 3 or not isinstance(form[0], str) or not isinstance(form[1], list):
+        raise _Damaged(f"an argument is {form!r}")
+    name, shape, dtype = form
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise _Damaged(f"the type of {name} is {dtype!r}")
+    if len(shape) > _MOST_DIMENSIONS:
+        raise _Damaged(f"{name} has {len(shape)} dimensions")
+    argument = Argument(name, tuple(_whole(n, f"shape of {name}") for n in shape), dtype)
+    if math.prod(argument.shape) > _LARGEST:
+        raise _Damaged(f"the shape of {name} is {list(argument.shape)}")
+    return argument
+
+
+def _place(form: Any) -> Place:
+    if not isinstance(form, list) or len(form) != 2 or form[0] not in KINDS:
+        raise _Damaged(f"a place is {form!r}")
+    return Place(form[0], _whole(form[1], "place"))
+
+
+def _symbol(form: Any) -> str:
+    if not isinstance(form, str) or not re.fullmatch(r"[A-Za-z_.$][A-Za-z0-9_.$]*", form):
+        raise _Damaged(f"a function is called {form!r}")
+    return form
+
+
+def _forms(form: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = _field(form, key, list)
+    if not all(isinstance(f, dict) for f in found):
+        raise _Damaged(f"{key} are not all objects")
+    return found
+
+
+def _size(form: dict[str, Any], key: str) -> int:
+    return _whole(form.get(key), key)
+
+
+def _whole(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise _Damaged(f"{what} is {value!r}")
+    return value
+
+
+def _field(form: dict[str, Any], key: str, kind: type) -> Any:
+    value = form.get(key)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _Damaged(f"{key} is {value!r:.80}")
+    return value

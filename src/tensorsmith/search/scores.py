@@ -1,0 +1,52 @@
+"""Scores of rows: features of a whole population at once, the prior, the cost model; each row once until the model learns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.learn.batch import FeatureRows, extract_rows
+from tensorsmith.learn.cost import CostModel
+from tensorsmith.learn.features import FeatureMatrix
+from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.space.population import Population, Space
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Scorer:
+    """Remembers the scores it gave: rows that survive a generation are not scored again."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._known: dict[tuple[int, bytes], float] = {}
+
+    def forget(self) -> None:
+        """To be called when the model has changed."""
+        self._known.clear()
+
+    def __call__(self, model: CostModel, populations: Sequence[Population]) -> list[Array]:
+        """The scores of each population's rows."""
+        keys = [[(p.plan, row.tobytes()) for row in np.ascontiguousarray(p.matrix, np.int32)] for p in populations]
+        fresh = [np.array([n for n, key in enumerate(ks) if key not in self._known], np.int64) for ks in keys]
+        if any(len(f) for f in fresh):
+            rows, prior, places = describe(self.space, [p.take(f) for p, f in zip(populations, fresh)])
+            scores = model.predict(rows, prior)
+            for (number, row), score in zip(places, scores.tolist()):
+                self._known[keys[number][int(fresh[number][row])]] = score
+        return [np.array([self._known[key] for key in ks], float) for ks in keys]
+
+
+def describe(space: Space, populations: Sequence[Population]) -> tuple[FeatureRows, Array, list[tuple[int, int]]]:
+    """Features and prior scores (log2 of the speed) of all rows, and which row of which population each candidate is."""
+    batches, places = [], []
+    for number, p in enumerate(populations):
+        for group in space.plans[p.plan].groups(p.matrix):
+            batches.append((group.sketch, group.decisions))
+            places += [(number, row) for row in group.rows.tolist()]
+    rows = extract_rows(batches, space.target)
+    statements = FeatureMatrix(rows.values[:, None], ("any",))  # the prior adds statements up, so one at a time will do
+    seconds = rows.total(estimate_seconds(statements, space.target))
+    return rows, -np.log2(np.maximum(seconds, 1e-12)), places

@@ -1,0 +1,86 @@
+"""How long a run may go on: trials, seconds, patience; and the presets of `effort`."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+
+from tensorsmith.errors import UserError
+
+#: trials, and patience, of each effort
+EFFORTS: dict[str, tuple[int, int | None]] = {"quick": (64, None), "normal": (256, 128), "thorough": (1000, 300)}
+
+_SETTLING = 0.1  # share of the seconds that is kept for timing the finalists again,
+_MOST_SETTLING = 1.5  # seconds at most
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`trials` of the run, None: as many as the `seconds` allow. `patience`: trials without an improvement by more than 1 %."""
+
+    trials: int | None
+    seconds: float | None = None
+    patience: int | None = None
+
+    @staticmethod
+    def of(effort: str | None, trials: int | None, seconds: float | None, patience: int | None) -> Budget:
+        """The preset of an effort, and whatever is given besides in place of its part. Nothing at all is the effort "quick"."""
+        if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 0):
+            raise UserError(f"trials is {trials!r}; give a whole number, 0 or more")
+        if seconds is not None and not seconds >= 0:
+            raise UserError(f"seconds is {seconds!r}; give a number, 0 or more")
+        if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 0):
+            raise UserError(f"patience is {patience!r}; give a number of trials, or 0 for none")
+        if effort is not None and effort not in EFFORTS:
+            raise UserError(f"there is no effort {effort!r}; it is one of {', '.join(EFFORTS)}")
+        if effort is None and trials is None and seconds is None:
+            effort = "quick"
+        if effort is not None:
+            preset_trials, preset_patience = EFFORTS[effort]
+            trials = preset_trials if trials is None else trials
+            patience = preset_patience if patience is None else patience
+        return Budget(trials, seconds, patience or None)
+
+    def left(self, trials: int) -> int | None:
+        """Trials still to do after so many; None: no limit."""
+        return None if self.trials is None else max(0, self.trials - trials)
+
+
+class Clock:
+    """The time of a run that has begun: when to stop searching, and when to stop at all."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.begun = time.monotonic()
+        self._end = None if seconds is None else self.begun + seconds
+        self._settling = 0.0 if seconds is None else min(_MOST_SETTLING, _SETTLING * seconds)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.begun
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left for the search; None: no limit."""
+        return None if self._end is None else self._end - self._settling - time.monotonic()
+
+    @property
+    def searched(self) -> bool:
+        """The search has had its time."""
+        return self.left is not None and self.left <= 0
+
+    @property
+    def over(self) -> bool:
+        return self._end is not None and time.monotonic() >= self._end
+
+
+def duration(text: str) -> float:
+    """Seconds of "90", "90s", "10m", "1h30m"."""
+    text = text.strip().lower()
+    if re.fullmatch(r"\d+(\.\d*)?", text):
+        return float(text)
+    parts = re.findall(r"(\d+(?:\.\d*)?)([hms])", text)
+    if not parts or "".join(n + unit for n, unit in parts) != text:
+        raise UserError(f"{text!r} is no time; write it as 90s, 10m, 1h or 1h30m")
+    return sum(float(n) * _UNITS[unit] for n, unit in parts)

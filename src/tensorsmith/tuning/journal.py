@@ -1,0 +1,124 @@
+"""The store as a run sees it: a file that cannot be written for a while costs no trial.
+
+Everything the run measures is in memory too. What the file did not take is offered again with the next trials, and at the end;
+what it still does not take then goes to a file of JSON lines, which the store imports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tensorsmith.lang.workload import Workload
+from tensorsmith.records.faults import StoreError
+from tensorsmith.records.keys import Timing
+from tensorsmith.records.record import Record
+from tensorsmith.records.store import Store
+from tensorsmith.search.trial import Trial
+from tensorsmith.target import Target
+
+_LOCK_SECONDS = 5.0  # waited for other processes' locks: a run goes on meanwhile only in memory
+_PAUSE = 10.0  # seconds until a file that failed is tried again
+_LAST_ATTEMPTS, _LAST_PAUSE = 3, 0.5  # at the end
+
+
+@dataclass(frozen=True)
+class _Unsaved:
+    workload: Workload
+    target: Target
+    timing: Timing
+    trials: Sequence[Trial]
+    run: str
+
+
+class Journal:
+    """Trials of a run, in memory and in a record file, if there is one. Raises `StoreError` only when it is opened."""
+
+    def __init__(self, database: str | Path | None) -> None:
+        self.memory = Store.in_memory()
+        self.file = None if database is None else Store.open(database, patience=_LOCK_SECONDS)
+        self.problem: StoreError | None = None  # why the file did not take the last trials
+        self._unsaved: list[_Unsaved] = []
+        self._try_again = 0.0
+
+    def add(self, workload: Workload, target: Target, timing: Timing, trials: Sequence[Trial], *, run: str = "") -> None:
+        self.memory.add(workload, target, timing, trials, run=run)
+        if self.file is not None and trials:
+            self._unsaved.append(_Unsaved(workload, target, timing, trials, run))
+            if time.monotonic() >= self._try_again:
+                self._save()
+
+    def history(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
+        """What the file has of a workload."""
+        return self.file.history(workload, target, timing) if self.file is not None else []
+
+    def similar(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
+        return (self.file or self.memory).similar(workload, target, timing)
+
+    def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]:
+        """The records of the k fastest candidates, of the file and of this run."""
+        found: dict[str, Record] = {}
+        if self.file is not None:
+            with contextlib.suppress(StoreError):  # those of this run remain
+                found = {r.key: r for r in self.file.top(workload, target, timing, k)}
+        if self._unsaved or self.file is None:
+            found |= {r.key: r for r in self.memory.top(workload, target, timing, k)}
+        return sorted(found.values(), key=lambda r: r.seconds or 0.0)[:k]
+
+    @property
+    def unsaved(self) -> int:
+        return sum(len(u.trials) for u in self._unsaved)
+
+    def finish(self) -> str | None:
+        """Saves what is not saved yet. What to tell the user if the file does not take it."""
+        for attempt in range(_LAST_ATTEMPTS):
+            if not self._unsaved:
+                return None
+            time.sleep(_LAST_PAUSE if attempt else 0.0)
+            self._save()
+        return self._rescue() if self._unsaved else None
+
+    def close(self) -> None:
+        self.memory.close()
+        if self.file is not None:
+            with contextlib.suppress(StoreError):
+                self.file.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _save(self) -> None:
+        try:
+            while self._unsaved and self.file is not None:
+                u = self._unsaved[0]
+                self.file.add(u.workload, u.target, u.timing, u.trials, run=u.run)
+                self._unsaved.pop(0)
+            self.problem = None
+        except StoreError as problem:
+            self.problem, self._try_again = problem, time.monotonic() + _PAUSE
+
+    def _rescue(self) -> str:
+        """Writes the unsaved trials to a file of their own, beside the record file or where temporary files go."""
+        with Store.in_memory() as unsaved:
+            for u in self._unsaved:
+                unsaved.add(u.workload, u.target, u.timing, u.trials, run=u.run)
+            database = self.file.path if self.file is not None else Path("tune.db")
+            name = f"{database.name}.unsaved-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+            for folder in (database.parent, Path(tempfile.gettempdir())):
+                try:
+                    unsaved.export(folder / name)
+                except StoreError:
+                    continue
+                return (
+                    f"{self.unsaved} trials could not be added to {database}: {self.problem}. They are in {folder / name}; add "
+                    f'them later by tensorsmith.records.Store.open("{database}").import_("{folder / name}")'
+                )
+        return f"{self.unsaved} trials could not be added to {database}, nor be written anywhere else: {self.problem}"

@@ -1,0 +1,72 @@
+"""Where a run stands, as data and as a line of text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tensorsmith.lang.flops import flops
+from tensorsmith.lang.workload import Workload
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands; handed to `on_progress` whenever some trials are done."""
+
+    workload: Workload
+    trials: int  # of this run
+    wanted: int | None  # trials; None: as many as the time allows
+    best_seconds: float | None  # also of earlier runs
+    elapsed: float  # seconds of this run
+    failures: Counter[str] = field(default_factory=Counter)  # by status
+    times: dict[str, float] = field(default_factory=dict)  # seconds by activity; "build" is summed over the workers
+    seconds: float | None = None  # the run may take
+    peak: float | None = None  # FMA operations per second of this machine
+
+    @property
+    def gflops(self) -> float:
+        return flops(self.workload) / self.best_seconds / 1e9 if self.best_seconds else 0.0
+
+    @property
+    def share_of_peak(self) -> float | None:
+        """Of the f32 multiply-add peak; None for other types, and where nothing is multiplied."""
+        floats = all(b.dtype == "f32" for b in self.workload.buffers.values())
+        return self.gflops * 1e9 / self.peak if self.peak and self.gflops and floats else None
+
+    @property
+    def trials_per_second(self) -> float:
+        return self.trials / self.elapsed if self.elapsed > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate, for trials at the present pace and for the time limit, the nearer of the two."""
+        ends = []
+        if self.wanted is not None and self.trials_per_second:
+            ends.append((self.wanted - self.trials) / self.trials_per_second)
+        if self.seconds is not None:
+            ends.append(self.seconds - self.elapsed)
+        return max(0.0, min(ends)) if ends else None
+
+    def __str__(self) -> str:
+        failed = f", {self.failures.total()} failed" if self.failures else ""
+        left = f", {_time(self.seconds_left)} left" if self.seconds_left and self.trials != self.wanted else ""
+        wanted = "" if self.wanted is None else f"/{self.wanted}"
+        return f"{self.trials}{wanted} trials{failed}, {self._best()}, {self.trials_per_second:.1f} trials/s{left}"
+
+    def _best(self) -> str:
+        if not self.best_seconds:
+            return "nothing measured yet"
+        speed = f", {self.gflops:.1f} GFLOP/s" if self.gflops else ""
+        share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
+        return f"best {self.best_seconds * 1e6:,.1f} us{speed}{share}"
+
+    @property
+    def time_split(self) -> str:
+        """Where the time went, in a line."""
+        parts = ", ".join(f"{activity} {seconds:.1f} s" for activity, seconds in self.times.items())
+        return f"{parts}; {self.elapsed:.1f} s in all"
+
+
+def _time(seconds: float | None) -> str:
+    minutes, rest = divmod(round(seconds or 0.0), 60)
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"

@@ -1,0 +1,112 @@
+"""What a run says while it goes on: one live line on a terminal, now and then a line elsewhere, or a callback and no text."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Protocol
+
+from tensorsmith.runtime.peak import peak_kernel
+from tensorsmith.tuning.progress import Progress
+
+_EVERY = 5.0  # seconds between two lines of text
+_PEAK_ROUNDS = 10  # of some milliseconds; the best one counts, as others may be disturbed
+
+
+class Reporter(Protocol):
+    """`update` while the run goes on, `say` for people, `warn` for what no program must miss, `close` at the end."""
+
+    def update(self, progress: Progress) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def make_reporter(on_progress: Callable[[Progress], None] | None) -> Reporter:
+    if on_progress is not None:
+        return Callback(on_progress)
+    return LiveLine() if sys.stdout.isatty() else PlainLines()
+
+
+class Callback:
+    """Calls a function, and prints nothing."""
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        self.update = on_progress
+
+    def say(self, text: str) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+    def close(self) -> None:
+        pass
+
+
+class PlainLines:
+    """A line every few seconds, and the last one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._printed = clock()
+        self._unprinted: Progress | None = None
+
+    def update(self, progress: Progress) -> None:
+        self._unprinted = progress
+        if self._clock() - self._printed >= _EVERY:
+            self._print()
+
+    def say(self, text: str) -> None:
+        self._print()
+        print(text, flush=True)
+
+    warn = say
+
+    def close(self) -> None:
+        self._print()
+
+    def _print(self) -> None:
+        if self._unprinted is not None:
+            print(self._unprinted, flush=True)
+            self._unprinted, self._printed = None, self._clock()
+
+
+class LiveLine:
+    """One line that is written over. It has no thread of its own: nothing is drawn while a kernel is timed."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(console=Console(highlight=False), auto_refresh=False)
+        self._live.start()
+
+    def update(self, progress: Progress) -> None:
+        from rich.text import Text
+
+        self._live.update(Text(str(progress), overflow="ellipsis", no_wrap=True), refresh=True)
+
+    def say(self, text: str) -> None:
+        self._live.console.print(text, markup=False)
+
+    warn = say
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+@functools.cache
+def quick_peak(cores: int) -> float:
+    """An estimate of the FMA peak in operations per second: that of one core times their number, in a tenth of a second, once.
+
+    One core is found undisturbed now and then even on a busy machine, all of them at once are not.
+    """
+    kernel = peak_kernel()
+    return cores * max(kernel.run_once(1) for _ in range(_PEAK_ROUNDS))

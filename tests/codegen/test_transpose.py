@@ -1,0 +1,46 @@
+"""Strided reads are turned over in registers: transposes and packed copies of transposed operands."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tensorsmith.compile import build, compile
+from tensorsmith.lang.define import compute, maximum, placeholder, workload
+from tensorsmith.ops.common import at, compute_named
+from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.target import native
+
+
+def transposing(shape, order, dtype="f32", f=lambda e: e):
+    x = placeholder(shape, dtype, name="x")
+    place = [order.index(d) for d in range(len(order))]
+    axes = [f"i{d}" for d in range(len(order))]
+    return workload([x, compute_named([shape[d] for d in order], axes, lambda i: f(at(x, *(i[p] for p in place))), "t")])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i8"])
+@pytest.mark.parametrize("shape", [(8, 8), (16, 24), (17, 13), (3, 40), (40, 3), (64, 1), (9, 65)])
+def test_transposes_of_all_sizes(shape, dtype):
+    x = np.arange(np.prod(shape)).reshape(shape).astype(compile(transposing(shape, (1, 0), dtype)).inputs[0].numpy_dtype)
+    assert np.array_equal(compile(transposing(shape, (1, 0), dtype))(x), x.T)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_all_orders(order):
+    x = np.random.default_rng(0).random((9, 16, 19), np.float32)
+    assert np.array_equal(compile(transposing(x.shape, order, f=lambda e: maximum(e, 0.5)))(x), np.maximum(x, 0.5).transpose(order))
+
+
+@pytest.mark.skipif(native().lanes() < 4, reason="needs vectors")
+def test_a_loop_around_the_lanes_goes_in_squares():
+    """Lanes along i while the loop around them runs through neighbours: loads are whole vectors."""
+    x = placeholder((35, 64), name="x")
+    w = workload([x, compute((64, 35), lambda i, j: x[j, i], name="t")])
+    sketch = Sketch(w, (Nest("t", "j.0 i.0 | j.1", vector="j.1"),)).check()
+    kernel = build(Candidate(sketch, {"t.j.1": native().lanes(), "t.parallel": 1, **{h: 1 for h in sketch.holes if "unroll" in h}}))
+    assert "shufflevector" in kernel.llvm_ir
+    a = np.random.default_rng(0).random((35, 64), np.float32)
+    assert np.array_equal(kernel(a), a.T)

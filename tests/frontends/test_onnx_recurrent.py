@@ -1,0 +1,115 @@
+"""LSTM, GRU and RNN against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.importer import load_onnx
+from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 3, 4
+
+
+def layer(kind, direction="forward", bias=True, initial=False, peephole=False, lengths=None, compiled=False, peer=None, **attributes):
+    count = 2 if direction == "bidirectional" else 1
+    gates = GATES[kind]
+    arrays = [
+        random(STEPS, BATCH, INPUTS),
+        random(count, gates * HIDDEN, INPUTS, seed=1),
+        random(count, gates * HIDDEN, HIDDEN, seed=2),
+        random(count, 2 * gates * HIDDEN, seed=3) if bias else None,
+        lengths,
+        random(count, BATCH, HIDDEN, seed=4) if initial else None,
+    ]
+    if kind == "LSTM":
+        arrays += [random(count, BATCH, HIDDEN, seed=5) if initial else None]
+        arrays += [random(count, 3 * HIDDEN, seed=6)] if peephole else []
+    if attributes.get("layout"):
+        arrays = [a.swapaxes(0, 1).copy() if a is not None and n in (0, 5, 6) else a for n, a in enumerate(arrays)]
+    while arrays[-1] is None:
+        arrays.pop()
+    options = {"outputs": 3 if kind == "LSTM" else 2, "constants": (1, 2, 3, 4, 7), "hidden_size": HIDDEN, "opset": 14}
+    return check(kind, arrays, direction=direction, compiled=compiled, **({"peer": peer} if peer else {}), **options, **attributes)
+
+
+@pytest.mark.parametrize("initial", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_directions(kind, direction, bias, initial):
+    layer(kind, direction, bias, initial)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_reset_after_the_product(direction, bias):
+    layer("GRU", direction, bias, initial=True, linear_before_reset=1)
+
+
+def test_peephole_and_coupled_gates():
+    layer("LSTM", peephole=True, initial=True)
+    layer("LSTM", "bidirectional", peephole=True)
+    layer("LSTM", initial=True, input_forget=1)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_batch_first(kind):  # ONNX Runtime has no such layout
+    layer(kind, initial=True, layout=1, peer=by_reference)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_clip(kind):
+    layer(kind, initial=True, clip=0.3)
+
+
+@pytest.mark.parametrize("name", ["Relu", "Sigmoid", "Affine", "LeakyRelu", "ScaledTanh", "HardSigmoid", "Softsign", "Softplus"])
+def test_activations(name):
+    given = {"activation_alpha": [0.3], "activation_beta": [0.6]} if name in ("Affine", "ScaledTanh", "HardSigmoid") else {}
+    given = {"activation_alpha": [0.3]} if name == "LeakyRelu" else given
+    layer("RNN", activations=[name], **given)
+
+
+def test_activations_of_each_gate_and_direction():
+    layer("GRU", activations=["HardSigmoid", "Relu"], activation_alpha=[0.3], activation_beta=[0.4])
+    layer("LSTM", "bidirectional", activations=["Sigmoid", "Relu", "Tanh", "HardSigmoid", "Tanh", "Softsign"], activation_alpha=[0.4])
+
+
+def test_full_lengths_change_nothing():
+    layer("LSTM", lengths=np.full(BATCH, STEPS, np.int32))
+    with pytest.raises(UserError, match=r"sequence_lens is \[5, 3\]"):
+        layer("LSTM", lengths=np.array([5, 3], np.int32))
+
+
+def test_one_step_takes_two_nodes():
+    """The inputs' product is one for the whole sequence."""
+    graph = layer("LSTM", initial=True)
+    names = kinds(graph)
+    assert names.count("lstm_cell") == STEPS
+    assert names.count("matmul") == STEPS + 1
+
+
+def test_a_long_sequence():
+    arrays = [random(64, 1, 8), random(1, 64, 8, seed=1), random(1, 64, 16, seed=2), random(1, 128, seed=3)]
+    graph = check("LSTM", arrays, outputs=3, constants=(1, 2, 3), hidden_size=16)
+    assert len(graph.nodes) < 64 * 3 + 20
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_generated_code(kind):
+    layer(kind, initial=True, compiled=True)
+
+
+def test_refusals():
+    x, w, r = random(5, 2, 3), random(1, 16, 3), random(1, 16, 4)
+    for arrays, attributes, message in [
+        ([x, w, r], {"direction": "up"}, "direction is 'up'"),
+        ([x, w, r], {"direction": "bidirectional"}, "W and R have the shapes"),
+        ([x, w, r], {"activations": ["Tanh"]}, "expected 3 for each of 1"),
+        ([x, w, r], {"activations": ["Cube", "Tanh", "Tanh"]}, "'Cube' is not known"),
+    ]:
+        model, _ = model_of("LSTM", arrays, hidden_size=4, **attributes)
+        with pytest.raises(UserError, match=message):
+            load_onnx(model)

@@ -1,0 +1,105 @@
+"""The memory plan: what lives at the same time never overlaps, and memory is not wasted."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorsmith.errors import InternalError
+from tensorsmith.graph.memory import ALIGNMENT, Use, plan, root
+
+
+def program(random: Random) -> tuple[list[Use], dict[str, int], dict[str, str], set[str]]:
+    """Calls in order, each reading what is there; some results are views of others, some lie elsewhere."""
+    sizes, views, elsewhere, there = {"input": 100}, {}, {"input"}, ["input"]
+    uses: list[Use] = []
+    for n in range(random.randint(1, 20)):
+        reads = tuple(random.choices(there[-6:], k=random.randint(1, 3)))
+        writes = tuple(f"v{n}.{k}" for k in range(random.choice([1, 1, 1, 2])))
+        for name in writes:
+            sizes[name] = random.choice([0, 4, 64, 100, 128, 128, 1000])
+            there.append(name)
+            if random.random() < 0.15:
+                elsewhere.add(name)
+            if random.random() < 0.3:
+                views[f"{name}.view"] = name
+                there.append(f"{name}.view")
+        uses.append(Use(reads, writes, frozenset(r for r in reads if random.random() < 0.6)))
+    return uses, sizes, views, elsewhere
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_running_the_plan_never_destroys_a_value_that_is_still_needed(seed) -> None:
+    """The plan is run on a real arena in which every byte says whose it is."""
+    uses, sizes, views, elsewhere = program(Random(seed))
+    found = plan(uses, sizes, views, elsewhere)
+    numbers = {name: n for n, name in enumerate(sizes)}
+    owner = np.full(found.bytes, -1)
+    for use in uses:
+        for name in use.reads:
+            base = root(name, views)
+            if base not in elsewhere:
+                at = found.offsets[name]
+                assert at % ALIGNMENT == 0 and at == found.offsets[base]
+                assert (owner[at : at + sizes[base]] == numbers[base]).all(), f"{name} was overwritten before {use}"
+        kept = {root(r, views) for r in use.reads if r not in use.replaceable}
+        for name in use.writes:
+            if name in elsewhere:
+                assert name not in found.offsets
+                continue
+            at = found.offsets[name]
+            assert at + sizes[name] <= found.bytes
+            for read in {root(r, views) for r in use.reads} - elsewhere:
+                start = found.offsets[read]
+                if max(start, at) < min(start + sizes[read], at + sizes[name]):
+                    # only in place: all of it, at the same address, where the call said so
+                    assert start == at and read not in kept and len(use.writes) == 1
+            owner[at : at + sizes[name]] = numbers[name]
+        for name in use.writes:  # several results do not overlap each other
+            if name not in elsewhere:
+                assert (owner[found.offsets[name] : found.offsets[name] + sizes[name]] == numbers[name]).all()
+
+
+def chain(length: int, size: int, in_place: bool) -> tuple[list[Use], dict[str, int]]:
+    names = [f"v{n}" for n in range(length)]
+    uses = [Use(("x",), ("v0",))]
+    uses += [Use((a,), (b,), frozenset({a} if in_place else ())) for a, b in zip(names, names[1:])]
+    return uses, {"x": size, **dict.fromkeys(names, size)}
+
+
+def test_a_chain_takes_two_places_and_in_place_one() -> None:
+    assert plan(*chain(9, 1024, False), {}, {"x"}).bytes == 2048
+    assert plan(*chain(9, 1024, True), {}, {"x"}).bytes == 1024
+
+
+def test_small_values_fit_into_the_tightest_gap() -> None:
+    # big and mid live together; when mid is gone, small ones take its place instead of growing the arena
+    uses = [Use(("x",), ("big",)), Use(("x",), ("mid",)), Use(("mid",), ("a",)), Use(("a", "big"), ("b",)), Use(("b", "big"), ("c",))]
+    sizes = {"x": 64, "big": 4096, "mid": 1024, "a": 512, "b": 512, "c": 512}
+    assert plan(uses, sizes, {}, {"x"}).bytes == 4096 + 1024 + 512
+
+
+def test_not_in_place_while_another_reader_comes_later() -> None:
+    uses = [Use(("x",), ("a",)), Use(("a",), ("b",), frozenset({"a"})), Use(("a", "b"), ("c",))]
+    found = plan(uses, dict.fromkeys("xabc", 64), {}, {"x"})
+    assert len({found.offsets[n] for n in "abc"}) == 3
+
+
+def test_not_in_place_where_a_view_of_the_operand_is_read_differently() -> None:
+    uses = [Use(("x",), ("a",)), Use(("a", "a.t"), ("b",), frozenset({"a"}))]
+    found = plan(uses, dict.fromkeys("xab", 64), {"a.t": "a"}, {"x"})
+    assert found.offsets["a"] != found.offsets["b"]
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(InternalError, match="call 0 reads 'a', which no call before it writes"):
+        plan([Use(("a",), ("b",))], {"a": 4, "b": 4}, {}, ())
+    with pytest.raises(InternalError, match="writes 'a', which has its value already"):
+        plan([Use((), ("a",)), Use((), ("a",))], {"a": 4}, {}, ())
+    with pytest.raises(InternalError, match="a view of itself"):
+        root("a", {"a": "b", "b": "a"})

@@ -1,0 +1,166 @@
+"""Cost models of every kind behind one interface; files of models; what was loaded is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorsmith.errors import UserError
+from tensorsmith.learn.batch import FeatureRows
+from tensorsmith.learn.cost import KINDS, load_model, make_model
+from tensorsmith.learn.model import ModelSettings, Samples, TreeModel, pairwise_accuracy
+from tensorsmith.learn.schema import FEATURES, SCHEMA_VERSION
+
+
+def programs(count: int, seed: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Random features of one statement, and a throughput that depends on two of them; `shift` moves the whole workload."""
+    values = np.random.default_rng(seed).random((count, 1, len(FEATURES)), np.float32)
+    values[:, :, 40] = shift
+    cost = (1 + shift) * (0.2 + 2 * values[:, 0, 3] + values[:, 0, 17] ** 2)
+    return values, cost.min() / cost
+
+
+def samples_of(values: np.ndarray, throughput: np.ndarray, group: str = "w", base: np.ndarray | None = None) -> Samples:
+    samples = Samples()
+    for n, (rows, y) in enumerate(zip(values, throughput)):
+        samples.add(rows, float(y), group, 0.0 if base is None else float(base[n]))
+    return samples
+
+
+def as_rows(values: np.ndarray) -> FeatureRows:
+    return FeatureRows(values[:, 0], np.arange(len(values)), len(values), ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_learns_predicts_and_comes_back(kind: str, tmp_path: Path) -> None:
+    values, throughput = programs(120, 0)
+    base = np.log2(throughput) + np.random.default_rng(1).normal(0, 0.3, 120)
+    model = make_model(kind, ModelSettings(), seed=5)
+    model.update(samples_of(values, throughput, base=base))
+    scores = model.predict(as_rows(values), base)
+    assert scores.shape == (120,) and np.isfinite(scores).all()
+    if kind != "random":
+        assert pairwise_accuracy(scores, throughput) > 0.75
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.kind == kind
+    np.testing.assert_array_equal(again.predict(as_rows(values), base), scores)
+
+
+def test_rows_of_a_population_and_programs_get_the_same_scores() -> None:
+    values, throughput = programs(60, 0)
+    model = TreeModel()
+    model.update(samples_of(values, throughput))
+    np.testing.assert_array_equal(model.predict(as_rows(values)), model.predict(values))
+
+
+def test_what_was_loaded_survives_updates(tmp_path: Path) -> None:
+    values, throughput = programs(400, 0)
+    first = TreeModel()
+    first.update(samples_of(values, throughput, "one"))
+    first.save(tmp_path / "model")
+    few, few_throughput = programs(12, 1, shift=0.5)
+    test, test_throughput = programs(200, 2, shift=0.5)
+    fresh, kept = TreeModel(), TreeModel.load(tmp_path / "model")
+    for model in (fresh, kept):
+        for _ in range(2):  # an update replaces the last one, and what was loaded stays below
+            model.update(samples_of(few, few_throughput, "two"))
+    alone = pairwise_accuracy(fresh.predict(test), test_throughput)
+    together = pairwise_accuracy(kept.predict(test), test_throughput)
+    assert together > 0.85 and together > alone + 0.05
+    assert kept.booster is not None and kept.booster.num_trees() == 2 * kept.settings.trees
+
+
+def test_an_update_corrects_what_was_loaded(tmp_path: Path) -> None:
+    values, throughput = programs(200, 0)
+    wrong = TreeModel()
+    wrong.update(samples_of(values, throughput.min() / throughput))
+    wrong.save(tmp_path / "model")
+    model = TreeModel.load(tmp_path / "model")
+    assert pairwise_accuracy(model.predict(values), throughput) < 0.3
+    model.update(samples_of(values, throughput))
+    assert pairwise_accuracy(model.predict(values), throughput) > 0.8
+
+
+def test_a_loaded_and_updated_model_can_be_saved_again(tmp_path: Path) -> None:
+    values, throughput = programs(80, 0)
+    model = TreeModel(ModelSettings(loss="log"))
+    model.update(samples_of(values, throughput))
+    model.save(tmp_path / "one")
+    second = TreeModel.load(tmp_path / "one")
+    second.update(samples_of(*programs(40, 1)))
+    second.save(tmp_path / "two")
+    third = load_model(tmp_path / "two")
+    assert isinstance(third, TreeModel) and third.settings.loss == "log"
+    np.testing.assert_allclose(third.predict(values), second.predict(values), rtol=1e-6, atol=1e-9)
+
+
+def _saved(folder: Path) -> Path:
+    model = TreeModel(ModelSettings(trees=5))
+    model.update(samples_of(*programs(40, 0)))
+    model.save(folder / "model")
+    return folder / "model"
+
+
+def _with_head(path: Path, **changes: object) -> None:
+    line, _, text = path.read_text().partition("\n")
+    path.write_text(json.dumps({**json.loads(line), **changes}) + "\n" + text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"features": SCHEMA_VERSION + 1}, f"version {SCHEMA_VERSION + 1} of the features.*computes version {SCHEMA_VERSION}"),
+        ({"names": "x"}, "learn it anew"),
+        ({"version": 99}, "model file of version 99"),
+        ({"format": "other"}, "is no model of tensorsmith"),
+        ({"kind": "prior"}, "of kind 'prior', not 'trees'"),
+        ({"loss": "mse"}, "the loss 'mse'"),
+        ({"digest": "0"}, "is damaged"),
+    ],
+)
+def test_headers_are_checked(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    _with_head(path, **changes)
+    with pytest.raises(UserError, match=message):
+        TreeModel.load(path)
+
+
+def test_damage_and_strangers_are_refused(tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="is damaged"):
+        TreeModel.load(path)
+    for text in ("", "something else\n", "[1]\n", "\x00" * 20):
+        path.write_text(text)
+        with pytest.raises(UserError, match="is no model of tensorsmith"):
+            load_model(path)
+    path.write_bytes(b"\xff\xfe\x80")
+    with pytest.raises(UserError, match="cannot read"):
+        load_model(path)
+    with pytest.raises(UserError, match="cannot write"):
+        make_model("prior", ModelSettings()).save(tmp_path / "missing" / "model")
+
+
+def test_losses_are_not_mixed(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="learned with the loss 'rank', and 'paper' is wanted"):
+        TreeModel.load(_saved(tmp_path), ModelSettings(loss="paper"))
+
+
+def test_unknown_kinds(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="unknown cost model 'oracle'; known are trees, prior, random"):
+        make_model("oracle", ModelSettings())
+    path = _saved(tmp_path)
+    _with_head(path, kind="oracle")
+    with pytest.raises(UserError, match="unknown cost model 'oracle'"):
+        load_model(path)
+
+
+def test_files_hold_text_only(tmp_path: Path) -> None:
+    text = _saved(tmp_path).read_text(encoding="ascii")
+    assert text.splitlines()[1] == "tree" and "end of trees" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]

@@ -1,0 +1,72 @@
+"""Other formulations of a workload compute the same outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorsmith.compile import compile
+from tensorsmith.lang.compare import random_inputs
+from tensorsmith.lang.define import placeholder, workload
+from tensorsmith.lang.evaluate import evaluate
+from tensorsmith.ops import catalogue, conv, elementwise
+from tensorsmith.ops.formulations import DIRECT, formulations
+
+
+def conv_layer(shape, weight_shape, padding=1, stride=1, dilation=1, groups=1, epilogue=True, constant=True):
+    x = placeholder(shape, name="x")
+    weight = placeholder(weight_shape, name="weight", constant=constant)
+    y = conv.conv(x, weight, stride, padding, dilation, groups, name="conv")
+    if not epilogue:
+        return workload([x, weight, y])
+    bias = placeholder(y.shape[-1:], name="bias", constant=True)
+    other = placeholder(y.shape, name="other")
+    total = elementwise.add(elementwise.bias_add(y, bias), other)
+    return workload([x, weight, bias, other, elementwise.relu(total)])
+
+
+SAME = {
+    "square": conv_layer((1, 8, 8, 16), (3, 3, 16, 12)),
+    "hanging over": conv_layer((2, 7, 9, 17), (3, 3, 17, 8)),
+    "not padded": conv_layer((1, 10, 11, 16), (3, 3, 16, 4), padding=0),
+    "uneven padding": conv_layer((1, 9, 9, 16), (3, 3, 16, 4), padding=((0, 2), (1, 0))),
+    "output": conv_layer((1, 8, 12, 16), (3, 3, 16, 8), epilogue=False),
+    "three dimensions": conv_layer((1, 4, 8, 9, 16), (3, 3, 3, 16, 8)),
+    "deep kernel": conv_layer((1, 6, 8, 8, 16), (5, 3, 3, 16, 8), padding=((2, 2), (1, 1), (1, 1))),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_all_give_the_same(name):
+    original = SAME[name]
+    found = formulations(original)
+    assert [f.name for f in found] == [DIRECT, "winograd-4", "winograd-2"]
+    assert found[0].workload is original
+    inputs = random_inputs(original, 1)
+    (output,) = original.outputs
+    want = evaluate(original, inputs, precise=True)[output]
+    for f in found[1:]:
+        changed = {n: f.transforms[n](a) if n in f.transforms else a for n, a in inputs.items()}
+        assert [(b.name, b.shape) for b in f.workload.inputs] == [(n, a.shape) for n, a in changed.items()]
+        got = evaluate(f.workload, changed, precise=True)[output]
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
+        run = compile(f.workload)(*changed.values())
+        np.testing.assert_allclose(run, want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(
+    "original",
+    [
+        conv_layer((1, 8, 8, 16), (3, 3, 16, 12), stride=2),
+        conv_layer((1, 8, 8, 16), (3, 3, 16, 12), dilation=2),
+        conv_layer((1, 8, 8, 32), (3, 3, 16, 12), groups=2),
+        conv_layer((1, 8, 8, 16), (5, 5, 16, 12)),
+        conv_layer((1, 8, 8, 4), (3, 3, 4, 12)),
+        conv_layer((1, 8, 8, 16), (3, 3, 16, 12), constant=False),
+        conv_layer((1, 2, 2, 16), (3, 3, 16, 12)),
+        catalogue.small()["GMM-small"].workload(),
+    ],
+    ids=["stride", "dilation", "groups", "5x5", "few channels", "weight not constant", "one tile", "matmul"],
+)
+def test_what_has_none(original):
+    assert [f.name for f in formulations(original)] == [DIRECT]

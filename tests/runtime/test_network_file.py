@@ -1,0 +1,235 @@
+"""Executables in files: what was saved runs again, elsewhere, and whatever is wrong with a file is said."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tensorsmith as ts
+from tensorsmith.errors import UserError
+from tensorsmith.runtime.file import _PROLOGUE, MAGIC
+from tests.runtime.networks import compiled, perceptron, random
+
+NETWORK = compiled(perceptron())
+X = random(4, 24)
+WANTED = NETWORK(X)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("executables") / "perceptron.tsm"
+    NETWORK.save(path)
+    return path
+
+
+def test_round_trip(saved):
+    loaded = ts.load_executable(saved)
+    assert all(np.array_equal(a, b) for a, b in zip(loaded(X), WANTED))
+    assert repr(loaded) == repr(NETWORK) and loaded.memory == NETWORK.memory
+    assert [k.name for k in loaded.network.kernels] == [k.name for k in NETWORK.network.kernels]
+    assert loaded.network.steps == NETWORK.network.steps
+    assert {row.name for row in loaded.profile(rounds=1).kernels} == {row.name for row in NETWORK.profile(rounds=1).kernels}
+    with pytest.raises(UserError, match="loaded as machine code"):
+        _ = loaded.assembly
+
+
+def test_a_loaded_executable_can_be_saved_again(saved, tmp_path):
+    ts.load_executable(saved).save(tmp_path / "again.tsm")
+    assert (tmp_path / "again.tsm").read_bytes() == saved.read_bytes()
+    ts.load_executable(tmp_path / "again.tsm").save(tmp_path / "again.tsm")  # over the file that it runs from
+    assert np.array_equal(ts.load_executable(tmp_path / "again.tsm")(X)[0], WANTED[0])
+    assert [p.name for p in tmp_path.iterdir()] == ["again.tsm"]
+
+
+def test_constants_are_aligned(saved):
+    assert all(array.ctypes.data % 64 == 0 for array in ts.load_executable(saved).network.constants)
+
+
+def test_a_single_kernel(tmp_path):
+    a, b = ts.placeholder((20, 30), name="A"), ts.placeholder((30, 40), name="B", constant=True)
+    k = ts.reduce_axis(30, name="k")
+    kernel = ts.compile([a, b, ts.compute((20, 40), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
+    with pytest.raises(UserError, match=r"B of C must be bound before it can be saved: kernel.bind\(B=...\)"):
+        kernel.save(tmp_path / "kernel.tsm")
+    x, y = random(20, 30), random(30, 40)
+    bound = kernel.bind(B=y)
+    bound.save(tmp_path / "kernel.tsm")
+    assert np.array_equal(ts.load_executable(tmp_path / "kernel.tsm")(A=x), bound(x))
+
+
+def test_loading_compiles_no_kernel_and_imports_no_compiler(saved, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", WANTED[0])
+    script = f"""
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("lightgbm", "onnx", "torch", "sklearn", "pandas"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Blocker())
+import numpy as np
+import tensorsmith as ts
+from tensorsmith.runtime import jit
+compiled = []
+build = jit.build
+jit.build = lambda text, target, **more: (compiled.append(text), build(text, target, **more))[1]
+executable = ts.load_executable({str(saved)!r})
+assert np.array_equal(executable(np.load({str(tmp_path / "x.npy")!r}))[0], np.load({str(tmp_path / "y.npy")!r}))
+assert len(compiled) == 1 and "@parallel_for" in compiled[0], compiled  # the thread pool
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+# What is wrong with a file.
+
+
+def test_what_cannot_be_read_or_written(tmp_path, saved):
+    with pytest.raises(UserError, match="missing.tsm cannot be read: No such file"):
+        ts.load_executable(tmp_path / "missing.tsm")
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        ts.load_executable(tmp_path)
+    with pytest.raises(UserError, match=r"cannot be written: No such file"):
+        NETWORK.save(tmp_path / "nowhere" / "x.tsm")
+    for content in (b"", b"hello", b"\x7fELF" + bytes(200), MAGIC.replace(b"\r\n", b"\n") + bytes(200)):
+        (tmp_path / "other").write_bytes(content)
+        with pytest.raises(UserError, match="other is no executable of Tensorsmith"):
+            ts.load_executable(tmp_path / "other")
+
+
+def test_a_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
+    path = tmp_path / "kept.tsm"
+    path.write_bytes(saved.read_bytes())
+
+    def full(self: object, part: bytes) -> list[int]:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tensorsmith.runtime.file.os.replace", full)
+    with pytest.raises(UserError, match="No space left"):
+        NETWORK.save(path)
+    assert path.read_bytes() == saved.read_bytes() and [p.name for p in tmp_path.iterdir()] == ["kept.tsm"]
+
+
+def load_bytes(content: bytes, folder: Path) -> Any:
+    path = folder / "changed.tsm"
+    path.unlink(missing_ok=True)  # a file that is mapped must not shrink
+    path.write_bytes(content)
+    return ts.load_executable(path)
+
+
+def test_another_version(saved, tmp_path):
+    content = bytearray(saved.read_bytes())
+    content[8] = 9
+    with pytest.raises(UserError, match="has format 9, this version reads format 1"):
+        load_bytes(bytes(content), tmp_path)
+
+
+FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_flipped_byte_is_noticed(saved, tmp_path, data):
+    content = bytearray(saved.read_bytes())
+    at = data.draw(st.integers(0, 200) | st.integers(0, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(UserError):
+        load_bytes(bytes(content), tmp_path)
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_missing_or_added_byte_is_noticed(saved, tmp_path, data):
+    content = saved.read_bytes()
+    end = data.draw(st.integers(0, 200) | st.integers(0, len(content) - 1))
+    changed = content[:end] if data.draw(st.booleans()) else content[:end] + b"x" + content[end:]
+    with pytest.raises(UserError):
+        load_bytes(changed, tmp_path)
+
+
+def with_header(saved: Path, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """The file with another header, its checksum made right."""
+    content = saved.read_bytes()
+    magic, version, zero, size, body, _, body_hash = _PROLOGUE.unpack_from(content)
+    header = json.loads(content[_PROLOGUE.size : _PROLOGUE.size + size])
+    change(header)
+    text = json.dumps(header).encode()
+    text += b" " * (-(_PROLOGUE.size + len(text)) % 64)
+    prologue = _PROLOGUE.pack(magic, version, zero, len(text), body, hashlib.sha256(text).digest(), body_hash)
+    return prologue + text + content[_PROLOGUE.size + size :]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h["target"].update(features="+sse2,+quantum"), "needs the CPU features quantum, which this machine"),
+        (lambda h: h["target"].update(triple="riscv64-unknown-linux-gnu"), "was compiled for riscv64"),
+        (lambda h: h["target"].update(cores="two"), "cores is 'two'"),
+        (lambda h: h.pop("name"), "name is None"),
+        (lambda h: h["inputs"].append(h["inputs"][0]), "two inputs have the same name"),
+        (lambda h: h["inputs"][0].__setitem__(2, "f33"), "the type of x is 'f33'"),
+        (lambda h: h["inputs"][0].__setitem__(1, [4, -24]), "shape of x is -24"),
+        (lambda h: h["inputs"][0].__setitem__(1, [4, 23]), "needs 384 bytes, input 0 has not"),
+        (lambda h: h["inputs"][0].__setitem__(1, [2**40, 2**40]), "the shape of x is"),
+        (lambda h: h["outputs"][0].__setitem__(1, [1] * 100), "y has 100 dimensions"),
+        (lambda h: h["constants"][0].__setitem__(0, 2**40), "is not inside the file"),
+        (lambda h: h["constants"][0].__setitem__(0, 3), "is not inside the file"),
+        (lambda h: h["constants"][0].__setitem__(1, 3), "constant 0 has not"),
+        (lambda h: h.update(arena_bytes=0), "arena 0 has not"),
+        (lambda h: h.update(arena_bytes=1.5), "arena_bytes is 1.5"),
+        (lambda h: h["steps"][0].update(kernel=99), "runs kernel 99"),
+        (lambda h: h["steps"][0].update(kernel=True), "kernel is True"),
+        (lambda h: h["steps"][0]["places"].pop(), "has 2 arguments, its kernel takes 3"),
+        (lambda h: h["steps"][0]["places"][0].__setitem__(0, "moon"), "a place is"),
+        (lambda h: h["steps"][0]["places"][2].__setitem__(1, 2**40), "arena 1099511627776 has not"),
+        (lambda h: h["steps"].append(3), "steps are not all objects"),
+        (lambda h: h["kernels"][0]["module"].update(symbols=["a b"]), "a function is called 'a b'"),
+        (lambda h: h["kernels"][0]["module"].update(symbols=["nothing"]), "linking generated code failed|is damaged"),
+        (lambda h: h["kernels"][0]["module"].update(needed=["no_such_function"]), "lacks: no_such_function"),
+        (lambda h: h["kernels"][0].update(reads=9), "9 of them read"),
+        (lambda h: h["driver"].update(code=h["kernels"][0]["module"]["code"]), "is damaged"),
+        (lambda h: h["driver"].update(code=h["constants"][0]), "is damaged"),
+    ],
+)
+def test_every_part_of_the_header_is_checked(saved, tmp_path, change, message):
+    with pytest.raises(UserError, match=message):
+        load_bytes(with_header(saved, change), tmp_path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_header_loads_or_is_refused(saved, tmp_path, data):
+    """Something else at any place of the header: a clear error, or an executable whose steps stay inside their memory."""
+
+    def change(header: dict[str, Any]) -> None:
+        part: Any = header
+        while True:
+            keys = list(part) if isinstance(part, dict) else list(range(len(part)))
+            key = data.draw(st.sampled_from(keys))
+            if not isinstance(part[key], (dict, list)) or not part[key] or data.draw(st.integers(0, 3)) == 0:
+                part[key] = data.draw(JSON)
+                return
+            part = part[key]
+
+    try:
+        loaded = load_bytes(with_header(saved, change), tmp_path)
+    except UserError as problem:
+        assert len(str(problem)) > 20
+    else:
+        loaded.network.check()

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from tensorsmith.errors import UserError
+from tensorsmith.tuning.budget import EFFORTS, Budget, Clock, duration
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((None, None, None, None), Budget(64)),
+        (("normal", None, None, None), Budget(256, None, 128)),
+        (("thorough", None, 60.0, None), Budget(1000, 60.0, 300)),
+        (("normal", 10, None, None), Budget(10, None, 128)),
+        (("normal", None, None, 5), Budget(256, None, 5)),
+        (("normal", None, None, 0), Budget(256, None, None)),
+        ((None, 10, None, None), Budget(10)),
+        ((None, 10, None, 3), Budget(10, None, 3)),
+        ((None, None, 60.0, None), Budget(None, 60.0)),
+    ],
+)
+def test_what_is_given_wins_over_the_preset(given: tuple, expected: Budget) -> None:
+    assert Budget.of(*given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("hard", None, None, None), f"no effort 'hard'; it is one of {', '.join(EFFORTS)}"),
+        ((None, -1, None, None), "trials is -1"),
+        ((None, 2.5, None, None), "trials is 2.5"),
+        ((None, None, -1.0, None), "seconds is -1.0"),
+        ((None, None, float("nan"), None), "seconds is nan"),
+        ((None, None, None, -2), "patience is -2"),
+    ],
+)
+def test_mistakes(given: tuple, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Budget.of(*given)
+
+
+def test_what_is_left() -> None:
+    assert Budget(10).left(4) == 6
+    assert Budget(10).left(14) == 0
+    assert Budget(None, 5.0).left(100) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5", 1.5), ("90s", 90), ("10m", 600), ("1h", 3600), (" 1h30m ", 5400), ("1.5M", 90)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "10x", "ten", "-5s", "5m later"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(UserError, match="write it as 90s, 10m, 1h or 1h30m"):
+        duration(text)
+
+
+def test_a_clock_keeps_time_for_the_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    clock = Clock(10.0)
+    assert not clock.searched and not clock.over and clock.elapsed == 0
+    now[0] = 109.5
+    assert clock.searched and not clock.over
+    now[0] = 110.0
+    assert clock.over
+    endless = Clock(None)
+    now[0] = 1e9
+    assert endless.left is None and not endless.searched and not endless.over
