@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MINUTES ?= 5
 
-.PHONY: demo test test-long bench lint clean
+.PHONY: demo test test-long bench soak lint clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -25,6 +26,9 @@ test-long: $(VENV)/.dev     ## thousands of random programs
 
 bench: $(VENV)/.bench       ## side by side with PyTorch, against the FMA peak
 	$(BIN)/python benchmarks/codegen.py
+
+soak: $(VENV)/.dev          ## five minutes of tuning: memory must not grow (an hour: make soak MINUTES=60)
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 lint: $(VENV)/.dev          ## ruff and mypy
 	$(BIN)/ruff check src tests benchmarks

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from tests.runtime.networks import graphs
 
 import tensorsmith as ts
 from tensorsmith.errors import InternalError, Refusal, UserError
@@ -107,16 +109,27 @@ def test_what_cannot_be_built_gives_way_to_the_next_best(tmp_path, monkeypatch, 
     database = with_records(tmp_path / "tune.db", (1e-3,))
     build = compiling.build_kernel
 
-    def failing(candidate: Any, target: Any, name: Any, schedule: str) -> Any:
+    def failing(candidate: Any, target: Any, name: Any, schedule: str, *more: Any) -> Any:
         if schedule in ("record", "default"):
             raise error
-        return build(candidate, target, name, schedule)
+        return build(candidate, target, name, schedule, *more)
 
     monkeypatch.setattr(compiling, "build_kernel", failing)
     with pytest.warns(UserWarning, match="record 1 of .* cannot be built"):
         executable = ts.compile(MODEL, database=database)
     assert {k.schedule for k in executable.network.kernels} == {"plain"}
     check(executable)
+
+
+@settings(max_examples=15, deadline=None)
+@given(graph=graphs())
+def test_random_models(graph):
+    """Through passes, fusion and memory plan."""
+    model = ts.Model.from_graph(graph)
+    inputs = {"x": random(6, 6), "y": random(6, 6)}
+    wanted = model.evaluate(inputs)
+    for name, array in ts.compile(model).run(inputs).items():
+        np.testing.assert_allclose(array, wanted[name], rtol=1e-4, atol=1e-4)
 
 
 def test_without_the_onnx_package(monkeypatch):

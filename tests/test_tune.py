@@ -55,6 +55,29 @@ def test_a_time_limit_ends_it() -> None:
     assert not seen
 
 
-def test_wrong_budget() -> None:
-    with pytest.raises(ts.UserError, match="trials is -1"):
-        ts.tune(matmul(), trials=-1)
+def test_a_time_limit_in_the_middle_keeps_what_is_done() -> None:
+    seen: list[Progress] = []
+    kernel = ts.tune(matmul(), seconds=4.0, on_progress=seen.append)
+    assert callable(kernel)
+    assert all(p.wanted is None and p.seconds == 4.0 for p in seen)
+
+
+def test_cold_times_are_kept_apart(tmp_path: Path) -> None:
+    ts.tune(matmul(), trials=2, database=tmp_path / "tune.db", cache="cold", on_progress=lambda p: None)
+    with Store.open(tmp_path / "tune.db") as store:
+        (summary,) = store.workloads()
+    assert summary.timing == Timing("cold", native().cores) and summary.trials >= 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trials": -1}, "trials is -1"),
+        ({"effort": "hard"}, "no effort 'hard'"),
+        ({"seconds": -2}, "seconds is -2"),
+        ({"cache": "hot"}, 'cache is "warm" or "cold"'),
+    ],
+)
+def test_wrong_arguments(options: dict, message: str) -> None:
+    with pytest.raises(ts.UserError, match=message):
+        ts.tune(matmul(), **options)

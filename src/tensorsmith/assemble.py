@@ -93,7 +93,9 @@ class _Assembly:
             array = self.graph.constants[base].reshape(buffer.shape)
             return Place(CONSTANT, self._constant(array if packer is None else packer(array)))
         if packer is not None:
-            raise InternalError(f"{value} goes to the constant {buffer.name} of {self.partition.tasks[call.task].name}, and is none")
+            raise InternalError(
+                f"{value} goes to the constant {buffer.name} of {self.partition.tasks[call.task].name}, and is none"
+            )
         return self._place(value)
 
     def _place(self, value: str) -> Place:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.model import Model
+from tensorsmith.ops.formulations import Formulation, formulations, likely
 from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
@@ -36,7 +36,10 @@ from tensorsmith.target import Target, native
 
 _SLACK = 64  # elements behind a packed constant: vectors may be read past its end
 _RECORDS = 3  # how many records of a task are tried before the default schedule
-_BUILDERS = 2  # threads: llvmlite lets one call into LLVM at a time, and the rest is Python, so a third has nothing to do
+
+
+Packer = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+Found = tuple[Candidate, Formulation]  # a candidate, and the formulation of the workload in question that it is of
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Built:
 
     workload: Workload
     kernel: Kernel
-    packers: dict[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]]
+    packers: dict[str, Packer]
 
     def executable(self) -> Executable:
         """The kernel as a callable of its own."""
@@ -72,8 +75,13 @@ def build(candidate: Candidate, target: Target | None = None, name: str | None =
     return build_kernel(candidate, target or native(), name).executable()
 
 
-def build_kernel(candidate: Candidate, target: Target, name: str | None = None, schedule: str = "") -> Built:
-    """The compiled code of one candidate; `schedule` says where it came from."""
+def build_kernel(
+    candidate: Candidate, target: Target, name: str | None = None, schedule: str = "", formulation: Formulation | None = None
+) -> Built:
+    """The compiled code of one candidate; `schedule` says where it came from.
+
+    With a `formulation`, whose workload the candidate is of, the kernel takes the original's inputs, and constants are transformed.
+    """
     workload = candidate.sketch.workload
     program = lower(candidate)
     generated = generate(program, target)
@@ -91,33 +99,27 @@ def build_kernel(candidate: Candidate, target: Target, name: str | None = None, 
         schedule=schedule,
         program=partial(_text, program),
     )
-    return Built(workload, kernel, {n: partial(_pack, p) for n, p in packed.items()})
+    packers: dict[str, Packer] = {n: partial(_pack, p) for n, p in packed.items()}
+    if formulation is None:
+        return Built(workload, kernel, packers)
+    for n, transform in formulation.transforms.items():
+        packers[n] = partial(_transform_and_pack, transform, packers.get(n))
+    return Built(formulation.original, kernel, packers)
 
 
-def build_best(workload: Workload, records: Sequence[Candidate], target: Target, name: str | None = None) -> Built:
+def build_best(workload: Workload, records: Sequence[Found], target: Target, name: str | None = None) -> Built:
     """The first of the `records` that can be built, else the default schedule, else the plain one."""
-    for n, candidate in enumerate(records, 1):
+    for n, (candidate, formulation) in enumerate(records, 1):
         try:
-            return build_kernel(candidate, target, name, "record")
+            return build_kernel(candidate, target, name, "record", formulation)
         except Exception as problem:  # whatever it is, it must not end the whole
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)
     try:
-        return build_kernel(default_candidate(workload, target), target, name, "default")
+        formulation = likely(workload)
+        return build_kernel(default_candidate(formulation.workload, target), target, name, "default", formulation)
     except Exception:
         return build_kernel(plain_candidate(workload), target, name, "plain")
-
-
-def build_all(
-    workloads: Mapping[str, Workload], records: Mapping[str, Sequence[Candidate]], target: Target, names: Mapping[str, str]
-) -> dict[str, Built]:
-    """`build_best` of each workload, all by their keys. LLVM works on one while our code generator works on another."""
-
-    def one(key: str) -> Built:
-        return build_best(workloads[key], records[key], target, names[key])
-
-    with ThreadPoolExecutor(_BUILDERS) as builders:
-        return dict(zip(workloads, builders.map(one, workloads)))
 
 
 def _packed_bytes(packed: PackedRead, name: str) -> int:
@@ -129,6 +131,11 @@ def _pack(packed: PackedRead, array: np.ndarray[Any, Any]) -> np.ndarray[Any, An
     result = np.zeros(ordered.size + _SLACK, ordered.dtype)
     result[: ordered.size] = ordered.ravel()
     return result
+
+
+def _transform_and_pack(transform: Packer, packer: Packer | None, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    transformed = transform(array)
+    return transformed if packer is None else packer(transformed)
 
 
 def _text(program: Program) -> str:
@@ -161,8 +168,8 @@ def compile(
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, a `Workload`, or a `Model`, whose tasks are each compiled so.
-    Bind the constants of a workload with `kernel.bind(B=b)`, so that they are packed once instead of on every call; those of a model
-    are bound here.
+    Bind the constants of a workload with `kernel.bind(B=b)`, so that they are packed once instead of on every call; those of a
+    model are bound here.
     """
     target = target or native()
     if not isinstance(computation, Model):
@@ -170,20 +177,23 @@ def compile(
         (records,) = _best_records([workload], database, target).values()
         return build_best(workload, records, target, name).executable()
     partition = computation.partition
-    workloads = {task.workload.key: task.workload for task in partition.tasks}
-    names = {task.workload.key: task.name for task in partition.tasks}
-    found = build_all(workloads, _best_records(workloads.values(), database, target), target, names)
-    built = [found[task.workload.key] for task in partition.tasks]
+    best = _best_records([task.workload for task in partition.tasks], database, target)
+    built = [build_best(task.workload, best[task.workload.key], target, task.name) for task in partition.tasks]
     return assemble(partition, [b.kernel for b in built], [b.packers for b in built], name)
 
 
-def _best_records(workloads: Iterable[Workload], database: str | Path | None, target: Target) -> dict[str, list[Candidate]]:
-    """The best few candidates of each workload that the database has, by the workload's key."""
+def _best_records(workloads: Iterable[Workload], database: str | Path | None, target: Target) -> dict[str, list[Found]]:
+    """The best few candidates of each workload, in any formulation, that the database has, by the workload's key."""
     if database is None or not Path(database).exists():
         return {workload.key: [] for workload in workloads}
     timing = Timing("warm", target.cores)
+    found: dict[str, list[Found]] = {}
     with Store.open(database, read_only=True) as store:
-        return {w.key: [record.candidate for record in store.top(w, target, timing, _RECORDS)] for w in workloads}
+        for workload in workloads:
+            records = [(r, f) for f in formulations(workload) for r in store.top(f.workload, target, timing, _RECORDS)]
+            records.sort(key=lambda x: x[0].seconds or math.inf)
+            found[workload.key] = [(r.candidate, f) for r, f in records[:_RECORDS]]
+    return found
 
 
 def as_workload(computation: Workload | Sequence[Tensor]) -> Workload:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
-from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
+from tensorsmith.graph.evaluate import evaluate
 
 BATCH, QUERIES, KEYS, SIZE, VALUES = 2, 3, 5, 8, 6
 
@@ -36,7 +37,14 @@ def test_attention(options, heads, flat, opset):
 
 def masks():
     generator = np.random.default_rng(0)
-    for shape in [(QUERIES, KEYS), (1, KEYS), (4, QUERIES, KEYS), (BATCH, 1, QUERIES, KEYS), (BATCH, 4, QUERIES, KEYS), (QUERIES, KEYS - 2)]:
+    for shape in [
+        (QUERIES, KEYS),
+        (1, KEYS),
+        (4, QUERIES, KEYS),
+        (BATCH, 1, QUERIES, KEYS),
+        (BATCH, 4, QUERIES, KEYS),
+        (QUERIES, KEYS - 2),
+    ]:
         yield generator.uniform(-2, 2, shape).astype("f4")
         seen = generator.uniform(0, 1, shape) < 0.6
         seen[..., 0] = True
@@ -46,7 +54,24 @@ def masks():
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("mask", list(masks()), ids=lambda m: f"{m.dtype}{m.shape}")
 def test_masks(mask, causal):
+    if causal and mask.shape == (1, KEYS):
+        mask = np.repeat(mask, QUERIES, axis=0)  # the reference would take the causal mask of one query for all
     attention((4, 2), mask=mask, is_causal=causal, softcap=1.5)
+
+
+def test_one_mask_for_all_queries_of_causal_attention():
+    mask = random(1, KEYS)
+    results = []
+    for m in (mask, np.repeat(mask, QUERIES, axis=0)):
+        arrays = [random(1, 2, QUERIES, SIZE), random(1, 2, KEYS, SIZE, seed=1), random(1, 2, KEYS, SIZE, seed=2), m]
+        model, inputs = model_of("Attention", arrays, opset=23, is_causal=1)
+        results += evaluate(load_onnx(model), inputs).values()
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_half_precision():
+    arrays = [random(2, 3, 4, 8, seed=n).astype(np.float16) for n in range(3)]
+    check("Attention", arrays, peer=by_reference, opset=23, rtol=2e-3, atol=1e-3)
 
 
 def test_queries_that_see_nothing_give_zeros():

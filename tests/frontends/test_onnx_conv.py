@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.frontends.onnx_nodes import check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
-from tests.frontends.onnx_nodes import check, kinds, model_of, random
 
 SPATIAL = {1: (13,), 2: (9, 11), 3: (5, 6, 7)}
 
@@ -65,7 +65,8 @@ def test_weights_that_are_computed():
 
 
 @pytest.mark.parametrize(
-    ("rank", "channels", "outputs", "group"), [(1, 7, 19, 1), (2, 17, 9, 1), (2, 6, 8, 2), (2, 18, 18, 18), (2, 9, 18, 9), (3, 3, 5, 1)]
+    ("rank", "channels", "outputs", "group"),
+    [(1, 7, 19, 1), (2, 17, 9, 1), (2, 6, 8, 2), (2, 18, 18, 18), (2, 9, 18, 9), (3, 3, 5, 1)],
 )
 def test_generated_code(rank, channels, outputs, group):
     conv(rank, channels, outputs, (3,) * rank, group, compiled=True, strides=[2] * rank, pads=[1] * 2 * rank)
@@ -137,7 +138,7 @@ def test_refusals(arrays, attributes, message):
 
 def test_half_precision_keeps_its_type():
     x, w = random(1, 3, 5, 5).astype(np.float16), random(2, 3, 3, 3).astype(np.float16)
-    model, inputs = model_of("Conv", [x, w], constants=(1,))
+    model, _ = model_of("Conv", [x, w], constants=(1,))
     graph = load_onnx(model)
     assert {v.dtype for node in graph.nodes for v in node.outputs} == {"f16"}
 

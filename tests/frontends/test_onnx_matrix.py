@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.frontends.onnx_nodes import check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
-from tests.frontends.onnx_nodes import check, kinds, model_of, random
 
 
 @pytest.mark.parametrize("constants", [(), (1,)])

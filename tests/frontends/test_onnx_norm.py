@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.frontends.onnx_nodes import by_onnxruntime, by_reference, check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
-from tests.frontends.onnx_nodes import by_onnxruntime, by_reference, check, kinds, model_of, random
 
 
 @pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.frontends.onnx_nodes import check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
-from tests.frontends.onnx_nodes import check, kinds, model_of, random
 
 SPATIAL = {1: (13,), 2: (9, 10), 3: (5, 6, 7)}
 WINDOWS = [

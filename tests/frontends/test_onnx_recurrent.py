@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
-from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 3, 4
 
 
-def layer(kind, direction="forward", bias=True, initial=False, peephole=False, lengths=None, compiled=False, peer=None, **attributes):
+def layer(
+    kind, direction="forward", bias=True, initial=False, peephole=False, lengths=None, compiled=False, peer=None, **attributes
+):
     count = 2 if direction == "bidirectional" else 1
     gates = GATES[kind]
     arrays = [
@@ -74,7 +76,9 @@ def test_activations(name):
 
 def test_activations_of_each_gate_and_direction():
     layer("GRU", activations=["HardSigmoid", "Relu"], activation_alpha=[0.3], activation_beta=[0.4])
-    layer("LSTM", "bidirectional", activations=["Sigmoid", "Relu", "Tanh", "HardSigmoid", "Tanh", "Softsign"], activation_alpha=[0.4])
+    layer(
+        "LSTM", "bidirectional", activations=["Sigmoid", "Relu", "Tanh", "HardSigmoid", "Tanh", "Softsign"], activation_alpha=[0.4]
+    )
 
 
 def test_full_lengths_change_nothing():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.frontends.onnx_nodes import by_onnxruntime, by_reference, check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
-from tests.frontends.onnx_nodes import by_onnxruntime, by_reference, check, kinds, model_of, random
 
 COORDINATES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"]
 SCALES = [[1, 1, 2, 2], [1, 1, 0.6, 0.5], [1, 1, 1.7, 0.4]]

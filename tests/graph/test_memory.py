@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_running_the_plan_never_destroys_a_value_that_is_still_needed(seed) -> N
 def chain(length: int, size: int, in_place: bool) -> tuple[list[Use], dict[str, int]]:
     names = [f"v{n}" for n in range(length)]
     uses = [Use(("x",), ("v0",))]
-    uses += [Use((a,), (b,), frozenset({a} if in_place else ())) for a, b in zip(names, names[1:])]
+    uses += [Use((a,), (b,), frozenset({a} if in_place else ())) for a, b in pairwise(names)]
     return uses, {"x": size, **dict.fromkeys(names, size)}
 
 
@@ -79,7 +80,13 @@ def test_a_chain_takes_two_places_and_in_place_one() -> None:
 
 def test_small_values_fit_into_the_tightest_gap() -> None:
     # big and mid live together; when mid is gone, small ones take its place instead of growing the arena
-    uses = [Use(("x",), ("big",)), Use(("x",), ("mid",)), Use(("mid",), ("a",)), Use(("a", "big"), ("b",)), Use(("b", "big"), ("c",))]
+    uses = [
+        Use(("x",), ("big",)),
+        Use(("x",), ("mid",)),
+        Use(("mid",), ("a",)),
+        Use(("a", "big"), ("b",)),
+        Use(("b", "big"), ("c",)),
+    ]
     sizes = {"x": 64, "big": 4096, "mid": 1024, "a": 512, "b": 512, "c": 512}
     assert plan(uses, sizes, {}, {"x"}).bytes == 4096 + 1024 + 512
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorsmith.compile import compile
+from tensorsmith.compile import build, build_kernel, compile
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, conv, elementwise
-from tensorsmith.ops.formulations import DIRECT, formulations
+from tensorsmith.ops.formulations import DIRECT, formulations, likely
+from tensorsmith.space.default import default_candidate
+from tensorsmith.target import native
 
 
 def conv_layer(shape, weight_shape, padding=1, stride=1, dilation=1, groups=1, epilogue=True, constant=True):
@@ -50,8 +52,27 @@ def test_all_give_the_same(name):
         assert [(b.name, b.shape) for b in f.workload.inputs] == [(n, a.shape) for n, a in changed.items()]
         got = evaluate(f.workload, changed, precise=True)[output]
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
-        run = compile(f.workload)(*changed.values())
+        run = build(default_candidate(f.workload, native()))(*changed.values())
         np.testing.assert_allclose(run, want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
+
+
+def test_a_kernel_of_another_formulation_takes_the_original_inputs():
+    original = SAME["square"]
+    inputs = random_inputs(original, 1)
+    want = evaluate(original, inputs, precise=True)[original.outputs[0]]
+    for f in formulations(original):
+        kernel = build_kernel(default_candidate(f.workload, native()), native(), formulation=f).executable()
+        assert [(a.name, a.shape) for a in kernel.inputs] == [(b.name, b.shape) for b in original.inputs]
+        for run in (kernel, kernel.bind(weight=inputs["weight"])):
+            got = run(**{a.name: inputs[a.name] for a in run.inputs})
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
+
+
+def test_without_records_many_tiles_are_transformed():
+    assert likely(conv_layer((1, 16, 16, 16), (3, 3, 16, 12))).name == "winograd-4"
+    assert likely(conv_layer((1, 8, 8, 16), (3, 3, 16, 12))).name == "winograd-2"
+    assert likely(conv_layer((1, 4, 4, 16), (3, 3, 16, 12))).name == DIRECT
+    assert "conv_gemm" in compile(conv_layer((1, 16, 16, 16), (3, 3, 16, 12))).program
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import strategies as st
 
 from tensorsmith.assemble import assemble
 from tensorsmith.compile import build_best
@@ -62,4 +63,32 @@ def perceptron() -> Graph:
     b.output("flat", flat)
     b.output("x itself", x)
     b.output("weights", b.add("reshape", [w2], shape=(576,)))
+    return b.graph()
+
+
+OPERATORS = ["relu", "tanh", "sigmoid", "add", "multiply", "subtract", "transpose", "reshape", "matmul"]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Random networks on 6x6 matrices: chains, branches, views, dead ends, outputs anywhere."""
+    b = Builder("random")
+    weights = np.random.default_rng(0).uniform(-0.3, 0.3, (6, 6)).astype(np.float32)
+    values = [b.input("x", (6, 6), "f32"), b.input("y", (6, 6), "f32"), b.constant(weights, "w")]
+    for _ in range(draw(st.integers(1, 10))):
+        operator = draw(st.sampled_from(OPERATORS))
+        pick = st.sampled_from(values[-4:] if draw(st.booleans()) else values)
+        if operator in ("relu", "tanh", "sigmoid"):
+            value = b.add(operator, [draw(pick)])
+        elif operator == "transpose":
+            value = b.add(operator, [draw(pick)], order=(1, 0))
+        elif operator == "reshape":
+            flat = b.add("reshape", [draw(pick)], shape=(36,))
+            value = b.add("reshape", [b.add("tanh", [flat]) if draw(st.booleans()) else flat], shape=(6, 6))
+        else:
+            value = b.add(operator, [draw(pick), draw(pick)])
+            value = b.add("tanh", [value])
+        values.append(value)
+    for n in range(draw(st.integers(1, 3))):
+        b.output(f"out{n}", draw(st.sampled_from(values)))
     return b.graph()

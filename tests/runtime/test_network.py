@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from tests.runtime.networks import compiled, graphs, perceptron, random
 
 from tensorsmith.compile import build_best
 from tensorsmith.errors import InternalError, UserError
@@ -22,7 +22,6 @@ from tensorsmith.runtime.executable import Argument
 from tensorsmith.runtime.network import ARENA, CONSTANT, INPUT, OUTPUT, Network, NetworkExecutable, Place, Step
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.target import native
-from tests.runtime.networks import compiled, perceptron, random
 
 GRAPH = perceptron()
 NETWORK = compiled(GRAPH)
@@ -169,34 +168,6 @@ def test_a_graph_that_only_hands_on():
     executable = compiled(graph)
     check(executable, graph, {"x": np.arange(3), "unused": random(2)})
     assert executable.memory.arena == 0 and unused.name in repr(executable)
-
-
-OPERATORS = ["relu", "tanh", "sigmoid", "add", "multiply", "subtract", "transpose", "reshape", "matmul"]
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> Graph:
-    """Random networks on 6x6 matrices: chains, branches, views, dead ends, outputs anywhere."""
-    b = Builder("random")
-    weights = np.random.default_rng(0).uniform(-0.3, 0.3, (6, 6)).astype(np.float32)
-    values = [b.input("x", (6, 6), "f32"), b.input("y", (6, 6), "f32"), b.constant(weights, "w")]
-    for _ in range(draw(st.integers(1, 10))):
-        operator = draw(st.sampled_from(OPERATORS))
-        pick = st.sampled_from(values[-4:] if draw(st.booleans()) else values)
-        if operator in ("relu", "tanh", "sigmoid"):
-            value = b.add(operator, [draw(pick)])
-        elif operator == "transpose":
-            value = b.add(operator, [draw(pick)], order=(1, 0))
-        elif operator == "reshape":
-            flat = b.add("reshape", [draw(pick)], shape=(36,))
-            value = b.add("reshape", [b.add("tanh", [flat]) if draw(st.booleans()) else flat], shape=(6, 6))
-        else:
-            value = b.add(operator, [draw(pick), draw(pick)])
-            value = b.add("tanh", [value])
-        values.append(value)
-    for n in range(draw(st.integers(1, 3))):
-        b.output(f"out{n}", draw(st.sampled_from(values)))
-    return b.graph()
 
 
 @settings(max_examples=25, deadline=None)

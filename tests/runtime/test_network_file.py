@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.runtime.networks import compiled, perceptron, random
 
 import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.file import _PROLOGUE, MAGIC
-from tests.runtime.networks import compiled, perceptron, random
 
 NETWORK = compiled(perceptron())
 X = random(4, 24)
@@ -94,7 +94,7 @@ assert len(compiled) == 1 and "@parallel_for" in compiled[0], compiled  # the th
 
 
 def test_what_cannot_be_read_or_written(tmp_path, saved):
-    with pytest.raises(UserError, match="missing.tsm cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"missing\.tsm cannot be read: No such file"):
         ts.load_executable(tmp_path / "missing.tsm")
     with pytest.raises(UserError, match="cannot be read: Is a directory"):
         ts.load_executable(tmp_path)

@@ -207,7 +207,17 @@ def test_it_finds_what_it_is_told_to_look_for() -> None:
         sizes = [(candidate.decisions.get("matmul.i.2", 1), 5), (candidate.decisions.get("matmul.i.1", 1), 8)]
         return 1e-3 * (1 + sum(abs(np.log2(have / want)) for have, want in sizes))
 
-    small = replace(SMALL, population=256, generations=2)
+    small = replace(SMALL, population=128, generations=2)
     ours = sorted(best(small, seed) for seed in range(3))[1]
-    random = sorted(best(replace(RANDOM, population=256), seed) for seed in range(3))[1]
+    random = sorted(best(replace(RANDOM, population=128), seed) for seed in range(3))[1]
     assert ours < random
+
+
+def test_samples_are_relative_to_the_best_and_failures_count_as_nothing() -> None:
+    policy = AnsorPolicy(space(), seed=1, settings=SMALL)
+    asked = policy.ask(3)
+    policy.tell([Trial(c, Status.OK, seconds=s) for c, s in zip(asked, (2e-3, 1e-3))])
+    policy.tell([Trial(asked[2], Status.WRONG_ANSWER, cause="nan")])
+    samples = policy.samples()
+    assert samples.throughput == [0.5, 1.0, 0.0] and set(samples.group) == {policy.space.workload.key}
+    assert all(np.isfinite(rows).all() and rows.ndim == 2 for rows in samples.rows)

@@ -13,7 +13,7 @@ never wait for each other in a circle. In this order:
 3. Both take the transposes and slices before them, which cost nothing but another way to read. One that several groups
    read is in each of them, if that leaves no other reader.
 4. What is left, elementwise or movement, is fused along post-dominators; where a value of such a group is read elsewhere as well, two
-   groups of one shape become one with two outputs.
+   small groups of one shape become one with two outputs (the cell and the state of a recurrent layer).
 
 A `reshape` is a *view*: the same memory under another shape. It belongs to no group, unless it stands between movements of
 step 3. Work is never multiplied by much: an expensive function stays out of what would evaluate it for an element more than once.
@@ -29,12 +29,14 @@ from tensorsmith.errors import InternalError
 from tensorsmith.graph import operators
 from tensorsmith.graph.graph import Graph, Node, Value
 from tensorsmith.graph.operators import Kind
+from tensorsmith.graph.stages import tidied
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.expr import EXPENSIVE, Binary, Load, Unary, walk
 from tensorsmith.lang.workload import Workload
 
 _LARGEST = 48  # nodes of a group: beyond it code grows, and compiling it, but nothing is saved
+_SMALL = 1 << 14  # elements up to which starting another kernel costs more than what it does
 _FEW_READS = 4  # of one element by a reduction: up to here an expensive producer is worth its repetition
 
 
@@ -181,9 +183,9 @@ class _Fuser:
             self._unite(groups, self.owner[goal])
 
     def together(self) -> None:
-        """Two elementwise groups of one shape, one of which reads the other: one kernel with two outputs."""
+        """Two small elementwise groups of one shape, one of which reads the other: one kernel with two outputs."""
         for n in sorted(self.members, key=self._root):
-            if n not in self.members or not self._all_light(n):
+            if n not in self.members or not self._all_light(n) or self._value(self._root(n)).elements > _SMALL:
                 continue
             for reader in sorted({self.owner[m] for m in self.readers[self._root(n)] if m in self.owner}):
                 if reader == n or not self._all_light(reader) or len(self.members[n]) + len(self.members[reader]) > _LARGEST:
@@ -367,7 +369,7 @@ def _facts(graph: Graph, node: Node) -> _Facts:
         return _Facts(Kind.OPAQUE, True, False)
     if kind > Kind.INJECTIVE:
         return _Facts(kind, False, False)
-    bodies = [s.body for s in _definition(graph, node).stages]
+    bodies = [tidied(s).body for s in _definition(graph, node).stages]
     expensive = any(isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE for body in bodies for e in walk(body))
     plain = [isinstance(body, Load) and all(affine(i) is not None for i in body.indices) for body in bodies]
     return _Facts(kind, expensive, kind is Kind.INJECTIVE and len(node.inputs) == 1 and all(plain))

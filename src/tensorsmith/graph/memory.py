@@ -1,16 +1,16 @@
 """Where the values between kernels lie: one arena, planned before anything runs.
 
-A value lives from the call that writes it to the last call that reads it. Values that never live at the same time may lie at the same
-place. The plan goes by size: the largest value is placed first, and each goes into the tightest gap that those placed before it and
-alive at the same time leave. A view has no memory of its own, and the result of a call takes the place of an operand that dies
-there where the call allows it.
+A value lives from the call that writes it to the last call that reads it. Values that never live at the same time may lie at the
+same place. Values are placed one by one, each into the tightest gap that those placed before it and alive at the same time leave;
+this is done by size and by time, and the smaller plan is taken. A view has no memory of its own, and the result of a call takes the
+place of an operand that dies there where the call allows it.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from tensorsmith.errors import InternalError
 
@@ -46,11 +46,11 @@ def root(name: str, views: Mapping[str, str]) -> str:
 
 
 def plan(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, str], elsewhere: Collection[str]) -> MemoryPlan:
-    """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots whose memory is not the arena's (inputs, ...)."""
+    """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...)."""
     blocks = _blocks(uses, sizes, views, elsewhere)
     distinct = list({id(b): b for b in blocks.values()}.values())
-    total = _place(distinct)
-    offsets = {name: block.offset for name, block in blocks.items()}
+    total, places = min((_place(sorted(distinct, key=order)) for order in _ORDERS), key=lambda found: found[0])
+    offsets = {name: places[id(block)] for name, block in blocks.items()}
     offsets |= {view: offsets[base] for view in views if (base := root(view, views)) in offsets}
     return MemoryPlan(offsets, total)
 
@@ -62,8 +62,13 @@ class _Block:
     size: int
     first: int
     last: int
-    values: list[str] = field(default_factory=list)
-    offset: int = 0
+
+
+#: in which blocks are placed: the largest first, or the earliest first
+_ORDERS: tuple[Callable[[_Block], tuple[int, int]], ...] = (
+    lambda b: (-b.size, b.first),
+    lambda b: (b.first, -b.size),
+)
 
 
 def _blocks(
@@ -84,7 +89,6 @@ def _blocks(
             size = -(-sizes[name] // ALIGNMENT) * ALIGNMENT
             block = _dying(n, use, size, blocks, views) or _Block(size, n, n)
             block.last = last[name]
-            block.values.append(name)
             blocks[name] = block
     return blocks
 
@@ -103,22 +107,20 @@ def _dying(n: int, use: Use, size: int, blocks: Mapping[str, _Block], views: Map
     return None
 
 
-def _place(blocks: Sequence[_Block]) -> int:
-    """Gives every block its offset; the bytes they take together."""
-    placed: list[_Block] = []  # by offset
+def _place(blocks: Sequence[_Block]) -> tuple[int, dict[int, int]]:
+    """The bytes that the blocks take together, and the offset of each by its identity; placed in this order."""
+    placed: list[tuple[int, _Block]] = []  # by offset
     total = 0
-    for block in sorted(blocks, key=lambda b: (-b.size, b.first)):
-        if block.size == 0:
-            continue
+    for block in blocks:
         best, best_gap, end = None, None, 0
-        for other in placed:
+        for offset, other in placed:
             if other.last < block.first or block.last < other.first:
                 continue
-            gap = other.offset - end
+            gap = offset - end
             if gap >= block.size and (best_gap is None or gap < best_gap):
                 best, best_gap = end, gap
-            end = max(end, other.offset + other.size)
-        block.offset = end if best is None else best
-        total = max(total, block.offset + block.size)
-        bisect.insort(placed, block, key=lambda b: b.offset)
-    return total
+            end = max(end, offset + other.size)
+        at = end if best is None else best
+        total = max(total, at + block.size)
+        bisect.insort(placed, (at, block), key=lambda x: x[0])
+    return total, {id(block): at for at, block in placed}

@@ -8,8 +8,22 @@ What stands behind a product becomes one stage that reads the product element by
 
 from __future__ import annotations
 
-from tensorsmith.lang.affine import affine
-from tensorsmith.lang.expr import EXPENSIVE, Binary, Const, Expr, Load, Unary, Var, substitute, transform, walk
+from tensorsmith.lang.affine import Bounds, affine, conjuncts, refuted
+from tensorsmith.lang.expr import (
+    EXPENSIVE,
+    Binary,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    Var,
+    children,
+    rebuild,
+    substitute,
+    transform,
+    walk,
+)
 from tensorsmith.lang.workload import Stage, Workload, topological
 
 _LARGEST_BODY = 1000  # nodes of an expression: a value read twice at every step of a long chain would double each time
@@ -17,6 +31,7 @@ _LARGEST_BODY = 1000  # nodes of an expression: a value read twice at every step
 
 def simplified(workload: Workload) -> Workload:
     """The workload with numbers, chains of movements, transposes of results and elementwise stages put where they are read."""
+    workload = Workload(workload.inputs, tuple(tidied(s) for s in workload.stages), workload.outputs)
     for wanted in (_is_number, _moves_for_movement):
         workload = _inlined_where(workload, wanted)
     workload = _permuted(workload)
@@ -40,10 +55,38 @@ def _inlined(workload: Workload, name: str) -> Workload:
             return substitute(stage.body, {a.name: i for a, i in zip(stage.axes, indices)})
         return None
 
-    stages = [
-        Stage(s.name, s.axes, transform(s.body, replace), s.reduction, s.reduce_axes) for s in workload.stages if s.name != name
-    ]
+    stages = []
+    for s in workload.stages:
+        if s.name == name:
+            continue
+        body = transform(s.body, replace)
+        stages.append(s if body is s.body else tidied(Stage(s.name, s.axes, body, s.reduction, s.reduce_axes)))
     return Workload(workload.inputs, topological(stages), workload.outputs)
+
+
+def tidied(stage: Stage) -> Stage:
+    """The stage without branches that are never taken, and divisions that do nothing.
+
+    A slice of padding reads nothing but padding; i // 8 is 0 for i < 8.
+    """
+    if any(a.extent == 0 for a in stage.all_axes):
+        return stage
+    return Stage(stage.name, stage.axes, _tidied(stage.body, stage.bounds()), stage.reduction, stage.reduce_axes)
+
+
+def _tidied(e: Expr, bounds: Bounds) -> Expr:
+    if isinstance(e, Select):
+        if any(bounds.affine_range(fact)[1] < 0 for fact in conjuncts(e.cond)):
+            return _tidied(e.b, bounds)
+        if any(bounds.affine_range(fact)[1] < 0 for fact in refuted(e.cond)):
+            return _tidied(e.a, bounds)
+        return Select(_tidied(e.cond, bounds), _tidied(e.a, bounds.given(e.cond)), _tidied(e.b, bounds.otherwise(e.cond)))
+    e = rebuild(e, tuple(_tidied(c, bounds) for c in children(e)))
+    if isinstance(e, Binary) and e.op in ("floordiv", "mod") and e.dtype == "i64" and isinstance(e.b, Const):
+        found = bounds.range(e.a)
+        if found is not None and 0 <= found[0] and found[1] < e.b.value:
+            return Const(0, "i64") if e.op == "floordiv" else e.a
+    return e
 
 
 def _readers(workload: Workload, stage: Stage) -> list[Stage]:

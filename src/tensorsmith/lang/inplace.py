@@ -10,8 +10,8 @@ from tensorsmith.lang.workload import Stage, Workload
 def replaceable_inputs(workload: Workload) -> frozenset[str]:
     """The inputs whose memory the output may take, because element i of the output needs element i of them and no other.
 
-    Only a workload of one stage without a reduction has any. Every element is computed once (tails are masked, not computed twice), so
-    nothing reads an element after it was overwritten.
+    Only a workload of one stage without a reduction has any. Every element is computed once (tails are masked, not computed
+    twice), so nothing reads an element after it was overwritten.
     """
     if len(workload.stages) != 1 or workload.stages[0].reduction:
         return frozenset()

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,14 +147,18 @@ def analyse(
     return statements
 
 
-def structure(program: Program, decisions: Mapping[str, Integer] | None = None) -> list[Statement]:
-    """Every block with its loops and accesses, before anything is worked out."""
+def structure(
+    program: Program, decisions: Mapping[str, Integer] | None = None, only: Collection[str] | None = None
+) -> list[Statement]:
+    """Every block, or those of the stages given, with its loops and accesses, before anything is worked out."""
     nests = nested_blocks(program, decisions)
     held = frozenset(n.stage for n in nests if n.held)
     by_stage = {n.stage: n for n in nests}
     found = []
     for n in nests:
         assert n.block is not None
+        if only is not None and n.stage not in only:
+            continue
         statement = Statement(n, accesses(program, n, n.block, held))
         for access in statement.accesses:
             users = program.workload.consumers[access.name] if access.write else (access.name,)

@@ -21,6 +21,7 @@ import numpy as np
 
 from tensorsmith.lang.workload import Stage
 from tensorsmith.learn.access import Access, Dimension
+from tensorsmith.learn.context import Contexts
 from tensorsmith.learn.features import Statement, structure
 from tensorsmith.learn.nest import Array, Flag, Level, Nested, Num, flag
 from tensorsmith.learn.operations import operations
@@ -113,14 +114,25 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Outlined:
-    """A statement of a structure: its outline, the nodes of its slots, and where it is in the program."""
+class _Traced:
+    """A statement in any structure that has it."""
 
     outline: Outline
     nodes: Array  # by column
     holes: frozenset[str]  # that the nodes depend on
+    loops: tuple[str, ...]  # around it
+    buffers: tuple[str, ...]  # that it touches in memory
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """A statement of a structure: its outline, the nodes of its slots, and where it is in the program."""
+
+    outline: Outline
+    nodes: Array
+    holes: frozenset[str]
     path: tuple[int, ...]  # numbers of the loops around it in the structure, after 0 for the whole program
-    buffers: tuple[int, ...]  # numbers of the buffers that it touches in memory
+    buffers: tuple[int, ...]  # numbers of the buffers
 
 
 @dataclass(frozen=True)
@@ -133,7 +145,7 @@ class Structure:
 
 
 class Outlines:
-    """Remembers structures; finding the outline of a new one costs a lowering."""
+    """Remembers structures and their statements; a structure with a statement never seen costs a lowering."""
 
     def __init__(self) -> None:
         self.forget()
@@ -142,6 +154,8 @@ class Outlines:
         self.graph = Graph()
         self._structures: dict[int, Structure] = {}  # by identity: a population's sketches are shared, and slow to compare
         self._outlines: dict[Any, Outline] = {}
+        self._contexts = Contexts()
+        self._traced: dict[int, _Traced] = {}  # by context
 
     def make_room(self, count: int) -> None:
         if len(self._structures) + count > _MOST:
@@ -154,14 +168,23 @@ class Outlines:
         return found
 
     def _trace(self, sketch: Sketch) -> Structure:
-        holes: dict[str, Any] = {h: self.graph.hole(h) for h in sketch.holes}
-        statements = structure(lower_decisions(sketch, holes), holes)
+        contexts = self._contexts.of(sketch)
+        new = [stage for stage, context in contexts.items() if context not in self._traced]
+        if new:
+            holes: dict[str, Any] = {h: self.graph.hole(h) for h in sketch.holes}
+            for s in structure(lower_decisions(sketch, holes), holes, new):
+                self._traced[contexts[s.nested.stage]] = self._outline(s)
         loops: dict[str, int] = {}
         buffers: dict[str, int] = {}
-        outlined = tuple(self._outline(s, loops, buffers) for s in statements)
-        return Structure(sketch, tuple(s.nested.stage for s in statements), outlined)
+        found = []
+        for context in contexts.values():
+            t = self._traced[context]
+            path = (0, *(loops.setdefault(name, len(loops) + 1) for name in t.loops))
+            touched = tuple(buffers.setdefault(name, len(buffers)) for name in t.buffers)
+            found.append(Outlined(t.outline, t.nodes, t.holes, path, touched))
+        return Structure(sketch, tuple(contexts), tuple(found))
 
-    def _outline(self, s: Statement, loops: dict[str, int], buffers: dict[str, int]) -> Outlined:
+    def _outline(self, s: Statement) -> _Traced:
         nested = s.nested
         slots: dict[Slot, Any] = {
             ("outside",): nested.outside - nested.outer,
@@ -201,11 +224,11 @@ class Outlines:
         nodes = list(outline.absent)
         for slot, value in slots.items():
             nodes[outline.columns[slot]] = self._node(value)
-        path = (0, *(loops.setdefault(level.name, len(loops) + 1) for level in nested.around))
-        live = tuple(buffers.setdefault(x.name, len(buffers)) for x in s.accesses if not x.held)
+        loops = tuple(level.name for level in nested.around)
+        live = tuple(x.name for x in s.accesses if not x.held)
         depends = functools.reduce(operator.or_, (self.graph.depends[n] for n in nodes))
         holes = frozenset(hole for hole, bit in self.graph.holes.items() if depends >> bit & 1)
-        return Outlined(outline, np.array(nodes), holes, path, live)
+        return _Traced(outline, np.array(nodes), holes, loops, live)
 
     def _node(self, value: Any) -> int:
         return value.node if isinstance(value, Symbol) else self.graph.constant(float(value))

@@ -173,7 +173,7 @@ def depthwise_conv(
 ) -> Tensor:
     """x (N, spatial.., C), weight (K.., C * M) -> (N, spatial.., C * M): each channel with M kernels of its own, 1-3 dimensions.
 
-    With M above 1 the channels are repeated first, so that the hot stage still has one channel of the input per channel of the result.
+    With M above 1 the channels are repeated first: the hot stage then has one channel of the input per channel of the result.
     """
     rank = len(x.shape) - 2
     check_rank(weight, rank + 1, name, "K.., C")

@@ -22,6 +22,7 @@ from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.expr import Binary, Load, Select
 from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
 from tensorsmith.ops.conv import pad
+from tensorsmith.ops.epilogue import on_tiles
 from tensorsmith.ops.winograd import KERNEL, Array, transform_weight
 from tensorsmith.ops.winograd_tiles import winograd_conv
 
@@ -29,20 +30,23 @@ DIRECT = "direct"
 _TILES = (4, 2)  # the likelier first
 _LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
 _LEAST_TILES = 4  # with fewer, the larger weight is read too seldom to pay
+_TILES_TO_TRUST = 12  # from here on it was faster on every shape measured, by a factor of two and more
 
 
 @dataclass(frozen=True)
 class Formulation:
-    """A workload with the same outputs as another one. `transforms` makes its constants of those of the other, by input name."""
+    """A workload with the same outputs as the `original`. `transforms` makes its constants of the original's, by input name."""
 
     name: str
+    original: Workload
     workload: Workload
     transforms: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
 
 
-def formulations(original: Workload) -> list[Formulation]:
+@functools.lru_cache(maxsize=256)
+def formulations(original: Workload) -> tuple[Formulation, ...]:
     """The workload itself, first, then other formulations of it."""
-    found = [Formulation(DIRECT, original)]
+    found = [Formulation(DIRECT, original, original)]
     for stage in original.stages:
         convolution = _match(original, stage)
         if convolution is not None:
@@ -50,7 +54,17 @@ def formulations(original: Workload) -> list[Formulation]:
                 if convolution.tiles(tile) >= _LEAST_TILES:
                     found.append(_winograd(original, convolution, tile))
             break  # one per workload: a group of fused operators has one convolution
-    return found
+    return tuple(found)
+
+
+def likely(original: Workload) -> Formulation:
+    """The formulation to use where none was measured: Winograd's where the image has tiles enough to pay for its larger weight."""
+    found = formulations(original)
+    for f in found[1:]:
+        gemm = next(s for s in f.workload.stages if s.name.endswith("_gemm"))
+        if math.prod(gemm.shape[2:-1]) >= _TILES_TO_TRUST:
+            return f
+    return found[0]
 
 
 @dataclass(frozen=True)
@@ -129,4 +143,5 @@ def _winograd(original: Workload, c: _Convolution, tile: int) -> Formulation:
     stages = [s for s in original.stages if s.name not in (c.stage.name, c.padded)]
     inputs = tuple(u if b.name == u.name else b for b in original.inputs)
     changed = Workload(inputs, topological([*stages, *inner.stages]), original.outputs).check()
-    return Formulation(f"winograd-{tile}", changed, {u.name: functools.partial(transform_weight, tile=tile)})
+    changed = on_tiles(changed, c.stage.name, f"{c.stage.name}_blocks", tile)
+    return Formulation(f"winograd-{tile}", original, changed, {u.name: functools.partial(transform_weight, tile=tile)})

@@ -57,7 +57,9 @@ def max_pool_positions(
     area = math.prod(extents)
 
     def first(i: tuple[Expr, ...]) -> Expr:
-        window = [scaled(h, s, -b) + scaled(t, d) for h, s, t, d, (b, _) in zip(i[1:-1], plan.stride, taps, plan.dilation, plan.pairs)]
+        window = [
+            scaled(h, s, -b) + scaled(t, d) for h, s, t, d, (b, _) in zip(i[1:-1], plan.stride, taps, plan.dilation, plan.pairs)
+        ]
         place: Expr = window[0]
         for index, extent in zip(window[1:], extents[1:]):
             place = place * extent + index

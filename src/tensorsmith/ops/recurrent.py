@@ -57,7 +57,7 @@ def _check(gates_x: Tensor, gates_h: Tensor, state: Tensor, gates: int, step: in
     batch, hidden = state.shape
     if gates_x.shape[1:] != (batch, gates * hidden) or gates_h.shape[0] != batch or not 0 <= step < gates_x.shape[0]:
         raise UserError(
-            f"{name}: step {step} of gates {list(gates_x.shape)} and {list(gates_h.shape)} do not fit a state of {list(state.shape)}"
+            f"{name}: step {step} of gates {list(gates_x.shape)} and {list(gates_h.shape)} do not fit a state {list(state.shape)}"
         )
 
 
@@ -86,7 +86,7 @@ def lstm_cell(
 
     With `input_forget` the forget gate is 1 - i.
     """
-    f, g, h = _functions(activations, 3, clip, name)
+    f, g, _ = _functions(activations, 3, clip, name)
     _, _, last = _functions(activations, 3, None, name)  # the cell itself is never clipped
     _check(gates_x, gates_h, cell, 4, step, name)
     hidden = cell.shape[1]
@@ -114,9 +114,7 @@ def gru_reset(
     f, _ = _functions(activations, 2, clip, name)
     _check(gates_x, gates_h, state, 3, step, name)
     hidden = state.shape[1]
-    return compute(
-        state.shape, lambda n, j: f(gates_x[step, n, j + hidden] + gates_h[n, j + hidden]) * state[n, j], name=name
-    )
+    return compute(state.shape, lambda n, j: f(gates_x[step, n, j + hidden] + gates_h[n, j + hidden]) * state[n, j], name=name)
 
 
 def gru_cell(

@@ -93,7 +93,9 @@ def grid_sample(
     """
     rank = len(x.shape) - 2
     if rank not in SPATIAL or len(grid.shape) != rank + 2 or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
-        raise UserError(f"{name}: {x.name} {list(x.shape)} needs a grid of [{x.shape[0]}, {rank} dimensions, {rank}], not {list(grid.shape)}")
+        raise UserError(
+            f"{name}: {x.name} {list(x.shape)} needs a grid of [{x.shape[0]}, {rank} dimensions, {rank}], not {list(grid.shape)}"
+        )
     if mode not in MODES or border not in BORDERS:
         raise UserError(f"{name}: mode {mode!r} and border {border!r}; known are {', '.join(MODES)} and {', '.join(BORDERS)}")
     extents = x.shape[1:-1]

@@ -5,8 +5,8 @@
     void copy(ptr arguments, ptr scratch, ptr pool, ptr parallel_for)
 
 `table` holds the number of steps, then for each the address of its code and of its arguments. `run` has the signature of a
-kernel, so a network is run, repeated and timed as one. `profile` writes libc's `timespec` of that clock before the first step and after
-each. `copy` is a kernel: from where, to where, how many bytes.
+kernel, so a network is run, repeated and timed as one. `profile` writes libc's `timespec` of that clock before the first step and
+after each. `copy` is a kernel: from where, to where, how many bytes.
 """
 
 from __future__ import annotations

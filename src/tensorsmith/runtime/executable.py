@@ -269,7 +269,9 @@ class Executable:
         names = ", ".join(argument.name for argument in self.outputs)
         if isinstance(out, Mapping):
             if {argument.name for argument in self.outputs} != set(out):
-                raise UserError(f"out has arrays for {', '.join(map(str, out)) or 'nothing'}, the outputs of {self.name} are {names}")
+                raise UserError(
+                    f"out has arrays for {', '.join(map(str, out)) or 'nothing'}, the outputs of {self.name} are {names}"
+                )
             out = [out[argument.name] for argument in self.outputs]
         given = out if isinstance(out, (tuple, list)) else (out,)
         if len(given) != len(self.outputs):

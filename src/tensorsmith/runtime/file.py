@@ -2,10 +2,10 @@
 
     magic, version, sizes, SHA-256 of header and body        96 bytes
     header                                                   JSON, filled up with spaces
-    body                                                     object code of the driver and the kernels, constants; each 64-byte aligned
+    body                                                     object code of driver and kernels, constants; each 64-byte aligned
 
-Everything is checked before it is used: the hashes, then every name, number and reference of the header. That guards against damage and
-mistakes. It cannot guard against malice, because the file is code: load only files that you trust.
+Everything is checked before it is used: the hashes, then every name, number and reference of the header. That guards against damage
+and mistakes. It cannot guard against malice, because the file is code: load only files that you trust.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime import driver, jit
 from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
-from tensorsmith.runtime.executable import DTYPES, Argument, round_up
+from tensorsmith.runtime.executable import DTYPES, Argument
 from tensorsmith.runtime.network import KINDS, Kernel, Network, NetworkExecutable, Place, Step
 from tensorsmith.target import Target, native
 
@@ -62,7 +62,8 @@ def save(executable: NetworkExecutable, path: str | Path) -> None:
         "constants": [body.add(as_bytes(a)) for a in network.constants],
         "arena_bytes": network.arena_bytes,
         "steps": [
-            {"kernel": s.kernel, "places": [[p.kind, p.at] for p in s.places], "copied_bytes": s.copied_bytes} for s in network.steps
+            {"kernel": s.kernel, "places": [[p.kind, p.at] for p in s.places], "copied_bytes": s.copied_bytes}
+            for s in network.steps
         ],
     }
     text = json.dumps(header).encode()
@@ -154,7 +155,9 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
         raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
     if version != VERSION:
-        raise UserError(f"{path} has format {version}, this version reads format {VERSION}; make it again with `tensorsmith compile`")
+        raise UserError(
+            f"{path} has format {version}, this version reads format {VERSION}; make it again with `tensorsmith compile`"
+        )
     start = _PROLOGUE.size + header_bytes
     if zero or start + body_bytes != size or start % ALIGNMENT:
         raise UserError(f"{path} is damaged or cut short: it has {size} bytes, {start + body_bytes} expected")
@@ -175,12 +178,14 @@ def _check_machine(path: Path, target: Target) -> None:
     here = native()
     wanted, given = (t.triple.split("-") for t in (target, here))
     if wanted[0] != given[0] or wanted[2:3] != given[2:3]:
-        raise UserError(f"{path} was compiled for {target.triple}, this is {here.triple}; compile the model here: `tensorsmith compile`")
+        raise UserError(
+            f"{path} was compiled for {target.triple}, this is {here.triple}; compile the model here: `tensorsmith compile`"
+        )
     missing = [f[1:] for f in target.features.split(",") if f.startswith("+") and not here.has(f[1:])]
     if missing:
         raise UserError(
-            f"{path} was compiled for {target.cpu} and needs the CPU features {', '.join(missing)}, which this machine ({here.cpu}) "
-            "lacks; compile the model here: `tensorsmith compile`"
+            f"{path} was compiled for {target.cpu} and needs the CPU features {', '.join(missing)}, which this machine "
+            f"({here.cpu}) lacks; compile the model here: `tensorsmith compile`"
         )
 
 
@@ -225,7 +230,8 @@ class _Reader:
             schedule=_field(form, "schedule", str),
         )
         if len(kernel.module.symbols) != 1 or kernel.reads > len(sizes):
-            raise _Damaged(f"kernel {kernel.name} has {len(kernel.module.symbols)} entries, {len(sizes)} arguments, {kernel.reads} of them read")
+            counts = f"{len(kernel.module.symbols)} entries, {len(sizes)} arguments, {kernel.reads} of them read"
+            raise _Damaged(f"kernel {kernel.name} has {counts}")
         return kernel
 
     def _module(self, form: dict[str, Any]) -> jit.Module:

@@ -3,9 +3,9 @@
     Network             what runs, as data: kernels, steps, constants, the size of the arena
     NetworkExecutable   the callable
 
-Every argument of a step lies at a *place*: an input or an output of the network (the caller's own memory), a constant, or an offset in
-the arena, which is planned so that values which never live together share memory. A call takes a *frame*: an arena and the
-steps' argument tables. Frames are kept for the next call, and each Python thread that calls at the same time gets one of its own.
+Every argument of a step lies at a *place*: an input or an output of the network (the caller's own memory), a constant, or an offset
+in the arena, which is planned so that values which never live together share memory. A call takes a *frame*: an arena and the steps'
+argument tables. Frames are kept for the next call, and each Python thread that calls at the same time gets one of its own.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Network:
                 raise InternalError(f"step {number} has {len(step.places)} arguments, its kernel takes {len(needed)}")
             for n, (place, size) in enumerate(zip(step.places, needed)):
                 if place.kind == ARENA:
-                    fits = 0 <= place.at and place.at % ALIGNMENT == 0 and place.at + size <= self.arena_bytes
+                    fits = place.at >= 0 and place.at % ALIGNMENT == 0 and place.at + size <= self.arena_bytes
                 else:
                     fits = 0 <= place.at < len(sizes[place.kind]) and size <= sizes[place.kind][place.at]
                 if not fits or size < 0:
@@ -127,8 +127,8 @@ class Memory:
 class NetworkExecutable(Executable):
     """A compiled network. Called as any `Executable`: inputs by position or name, arrays or DLPack tensors, none of them copied.
 
-    With one output it gives an array, with several a tuple in the order of `outputs`. The file that `save` writes holds machine code:
-    load only files that you trust.
+    With one output it gives an array, with several a tuple in the order of `outputs`. The file that `save` writes holds machine
+    code: load only files that you trust.
     """
 
     def __init__(self, network: Network, driver: jit.Module | None = None) -> None:

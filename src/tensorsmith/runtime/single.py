@@ -18,7 +18,9 @@ def as_network(executable: Executable) -> NetworkExecutable:
     """The same code, inputs and outputs."""
     unbound = [a.name for a in executable.inputs if a.name in executable._packers]
     if unbound:
-        raise UserError(f"{', '.join(unbound)} of {executable.name} must be bound before it can be saved: kernel.bind({unbound[0]}=...)")
+        raise UserError(
+            f"{', '.join(unbound)} of {executable.name} must be bound before it can be saved: kernel.bind({unbound[0]}=...)"
+        )
     if not isinstance(executable._keep, jit.Module):
         raise UserError(f"{executable.name} came without its object code, so it cannot be saved")
     constants: list[np.ndarray] = []

@@ -151,6 +151,14 @@ class AnsorPolicy:
         times = [t.seconds for t in self.told.values() if t.seconds is not None]
         return min(times) if times else None
 
+    def samples(self) -> Samples:
+        """What was told, as a model learns it: throughputs relative to the best of this workload, 0 for failures."""
+        best = self.best_seconds
+        samples = Samples()
+        for t in self.told.values():
+            samples.add(t.features, best / t.seconds if best and t.seconds else 0.0, self.space.workload.key, t.prior)
+        return samples
+
     # -- candidates and rows -----------------------------------------------------------------------------------------
 
     def _first(self, hints: Sequence[Candidate]) -> list[Place]:
@@ -243,16 +251,10 @@ class AnsorPolicy:
 
     def _learn(self) -> None:
         """Trains on everything told, when there is something new and enough of it."""
-        best = self.best_seconds
-        enough = sum(t.seconds is not None for t in self.told.values()) >= self.settings.warm
-        if not self._stale or not enough or best is None:
-            return
-        samples = Samples()
-        for t in self.told.values():
-            samples.add(t.features, best / t.seconds if t.seconds else 0.0, self.space.workload.key, t.prior)
-        self.model.update(samples)
-        self.scorer.forget()
-        self._trusted, self._stale = True, False
+        if self._stale and sum(t.seconds is not None for t in self.told.values()) >= self.settings.warm:
+            self.model.update(self.samples())
+            self.scorer.forget()
+            self._trusted, self._stale = True, False
 
     def _best_rows(self, count: int) -> list[Place]:
         good = sorted((t.seconds, key) for key, t in self.told.items() if t.seconds is not None)

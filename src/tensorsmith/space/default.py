@@ -33,7 +33,7 @@ from tensorsmith.space.analysis import (
     transposing_axis,
 )
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.rules.constant import selecting_nest
+from tensorsmith.space.rules.constant import is_transform, selecting_nest
 from tensorsmith.space.sketch import Candidate, Nest, Sketch, follow
 from tensorsmith.target import Target
 
@@ -130,8 +130,8 @@ class _Default:
 
     def _nest(self, stage: Stage) -> None:
         readers = self.now.consumers[stage.name]
-        if selecting_axes(stage):
-            self._chosen_by_index(stage)
+        if is_transform(self.now, stage):
+            self._transform(stage)
         elif _reuses(stage):
             self._tiled(stage, stage)
         elif stage.reduction is None and (producer := self._tiled_producer(stage)):
@@ -215,7 +215,7 @@ class _Default:
         count = counts[0] if counts else len(outer)
         self.decisions[f"{stage.name}.parallel"] = count if work >= _WORK_TO_SHARE else 0
 
-    def _chosen_by_index(self, stage: Stage) -> None:
+    def _transform(self, stage: Stage) -> None:
         """Short axes laid out on the tile, one vector wide: there are enough values to keep the machine busy."""
         readers = [self.nests[r] for r in self.now.consumers[stage.name] if r in self.nests]
         nest = self.nests[stage.name] = selecting_nest(self.now, stage, readers)

@@ -7,6 +7,7 @@ what it still does not take then goes to a file of JSON lines, which the store i
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -111,7 +112,7 @@ class Journal:
             for u in self._unsaved:
                 unsaved.add(u.workload, u.target, u.timing, u.trials, run=u.run)
             database = self.file.path if self.file is not None else Path("tune.db")
-            name = f"{database.name}.unsaved-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+            name = f"{database.name}.unsaved-{os.urandom(4).hex()}.jsonl"
             for folder in (database.parent, Path(tempfile.gettempdir())):
                 try:
                     unsaved.export(folder / name)

@@ -56,7 +56,7 @@ class Run:
         left = self.budget.left(task.trials + task.pending)
         in_time = self.clock.left is None or self.clock.left > task.search_seconds
         hopeful = self.budget.patience is None or task.unimproved < self.budget.patience
-        return min(_BATCH, _BATCH if left is None else left) if in_time and hopeful and not self._stopped() else 0
+        return min(_BATCH, _BATCH if left is None else left) if in_time and hopeful and not self._searched() else 0
 
     def _finishing(self) -> bool:
         """Whether the run is in its last part, by trials or by time."""

@@ -19,7 +19,9 @@ def attention(node: OnnxNode, b: Builder) -> Sequence[Value]:
     given = [node.required(n) for n in range(3)]
     rank = len(given[0].shape)
     if rank not in (3, 4) or any(len(v.shape) != rank for v in given):
-        raise UserError(f"{node}: Q, K and V have the shapes {', '.join(str(list(v.shape)) for v in given)}; expected all 3-D or all 4-D")
+        raise UserError(
+            f"{node}: Q, K and V have the shapes {', '.join(str(list(v.shape)) for v in given)}; expected all 3-D or all 4-D"
+        )
     if rank == 3:
         heads = int(node.needed("q_num_heads")), int(node.needed("kv_num_heads")), int(node.needed("kv_num_heads"))
         given = [_split(node, b, v, n) for v, n in zip(given, heads)]
@@ -39,8 +41,7 @@ def attention(node: OnnxNode, b: Builder) -> Sequence[Value]:
 
     scale = node.attribute("scale")
     scale = 1 / math.sqrt(size) if scale is None else float(scale)
-    scores = b.add("matmul", [_reshaped(b, query, (*rows, size)), key], transpose_b=True)
-    scores = _reshaped(b, b.add("multiply", [scores, scalar(b, scale, scores)]), full)
+    scores = _reshaped(b, _scaled_product(b, _reshaped(b, query, (*rows, size)), key, scale), full)
     stages = [scores]
     scores = _capped(b, scores, float(node.attribute("softcap", 0.0)))
     stages.append(scores)
@@ -59,6 +60,15 @@ def attention(node: OnnxNode, b: Builder) -> Sequence[Value]:
         moved = b.add("transpose", [result], order=(0, 2, 1, 3))
         result = b.add("reshape", [moved], shape=(batch, queries, heads_q * value.shape[3]))
     return [result, key, value, stages[int(node.attribute("qk_matmul_output_mode", 0))]]
+
+
+def _scaled_product(b: Builder, query: Value, key: Value, scale: float) -> Value:
+    """query key^T scale. In f16 both sides are scaled before, as ONNX asks for, so that the sums do not overflow."""
+    if query.dtype != "f16":
+        scores = b.add("matmul", [query, key], transpose_b=True)
+        return b.add("multiply", [scores, scalar(b, scale, scores)])
+    factor = scalar(b, math.sqrt(scale), query)
+    return b.add("matmul", [b.add("multiply", [query, factor]), b.add("multiply", [key, factor])], transpose_b=True)
 
 
 def _cast(b: Builder, x: Value, dtype: str) -> Value:
@@ -99,7 +109,9 @@ def _masked(node: OnnxNode, b: Builder, scores: Value, offset: int) -> tuple[Val
         else:
             scores = b.add("add", [scores, _cast(b, mask, scores.dtype)])
         may_be_empty = True
-    limits = [None if node.attribute(side, -1) < 0 else int(node.attribute(side)) for side in ("left_window_size", "right_window_size")]
+    limits = [
+        None if node.attribute(side, -1) < 0 else int(node.attribute(side)) for side in ("left_window_size", "right_window_size")
+    ]
     before, after = limits
     if node.attribute("is_causal", 0):
         after = 0

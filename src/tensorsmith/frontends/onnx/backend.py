@@ -40,7 +40,7 @@ def _compiled(graph: Graph) -> Runner:
     names = [name for name, _ in graph.outputs]
 
     def run(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        results = executable(*(np.ascontiguousarray(inputs[v.name]) for v in graph.inputs))
+        results = executable(*(np.asarray(inputs[v.name], order="C") for v in graph.inputs))
         return dict(zip(names, results if len(names) > 1 else [results]))
 
     return run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.spatial import (
     Pairs,
@@ -29,7 +31,9 @@ def conv_window(node: OnnxNode, x: Value, weight: Value) -> Window:
     """The window of a convolution of x (N, C, spatial..) with a weight (CO, CI / groups, K..)."""
     extents = spatial_extents(node, x)
     if len(weight.shape) != len(x.shape):
-        raise UserError(f"{node}: the weight has the shape {list(weight.shape)}, the input {list(x.shape)}; their ranks must be equal")
+        raise UserError(
+            f"{node}: the weight has the shape {list(weight.shape)}, the input {list(x.shape)}; their ranks must be equal"
+        )
     kernel = weight.shape[2:]
     if node.attribute("kernel_shape") and tuple(node.attribute("kernel_shape")) != kernel:
         raise UserError(f"{node}: kernel_shape is {list(node.attribute('kernel_shape'))}, the weight has {list(kernel)}")
@@ -46,7 +50,7 @@ def convolution(node: OnnxNode, b: Builder, x: Value, weight: Value, w: Window) 
             f"{x.shape[-1]} / {groups} channels, and {groups} must divide its {outputs} outputs"
         )
     spatial = range(2, len(weight.shape))
-    options = {"stride": w.stride, "padding": w.padding, "dilation": w.dilation}
+    options: dict[str, Any] = {"stride": w.stride, "padding": w.padding, "dilation": w.dilation}
     if groups > 1 and each == 1:
         flat = b.add("reshape", [b.add("transpose", [weight], order=(*spatial, 0, 1))], shape=(*kernel, outputs))
         return b.add("depthwise_conv", [x, flat], **options)

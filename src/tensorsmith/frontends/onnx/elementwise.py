@@ -23,7 +23,7 @@ _UNARY = {
     "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Softsign": "softsign",
     "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
 }  # fmt: skip
-_BINARY = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "PRelu": "prelu"}
+_BINARY = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide"}
 _MANY = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 
 
@@ -83,6 +83,20 @@ def scalar(b: Builder, number: float, like: Value) -> Value:
 def mean(node: OnnxNode, b: Builder) -> Value:
     total = combined(node, b, "add")
     return b.add("divide", [total, scalar(b, len(node.inputs), total)])
+
+
+@onnx_operator("PRelu")
+def prelu_of_channels(node: OnnxNode, b: Builder) -> Value:
+    """Before version 7 a slope with one dimension is one for each channel."""
+    x, slope = node.required(0), node.required(1)
+    if len(slope.shape) == 1 and slope.elements > 1:
+        slope = b.add("reshape", [slope], shape=(slope.elements, *(1,) * (len(x.shape) - 2)))
+    return b.add("prelu", [x, slope])
+
+
+@onnx_operator("PRelu", since=7)
+def prelu(node: OnnxNode, b: Builder) -> Value:
+    return b.add("prelu", [node.required(0), node.required(1)])
 
 
 def _with_attributes(kind: str, operator: str, defaults: Numbers, rename: Callable[[Numbers], Numbers]) -> None:
@@ -184,7 +198,7 @@ def cast_to(x: Value, number: int, b: Builder, what: str) -> Value:
     to = type_of(number, what)
     name = next(name for name, value in _type_numbers().items() if value == number)
     if name not in _WRAPPED:
-        return b.add("cast", [x], to=to)
+        return x if x.dtype == to else b.add("cast", [x], to=to)
     size, half = _WRAPPED[name]
     x = b.add("cast", [x], to="i64")
     shifted = b.add("add", [x, scalar(b, half, x)]) if half else x
@@ -212,7 +226,8 @@ def cast(node: OnnxNode, b: Builder) -> Value:
 
 @onnx_operator("CastLike")
 def cast_like(node: OnnxNode, b: Builder) -> Value:
-    return b.add("cast", [node.required(0)], to=node.required(1).dtype)
+    x, to = node.required(0), node.required(1).dtype
+    return x if x.dtype == to else b.add("cast", [x], to=to)
 
 
 @onnx_operator("Identity")

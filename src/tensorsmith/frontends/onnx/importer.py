@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,7 @@ class _Importer:
         elif handler is not None:
             attributes = self.attributes(node, scope, what)
             made = OnnxNode(node.op_type, self.builder.origin, version, inputs, len(node.output), attributes, self.builder)
-            with malformed(f"{what} is malformed"):
+            with _named(what):
                 given = handler(made, self.builder)
             results = [given] if isinstance(given, Value) else list(given)
         else:
@@ -191,6 +192,18 @@ class _Importer:
         nodes = [functions.without_inputs(n, left_out) for n in function.node]
         self.nodes(nodes, inner)
         return [inner.find(name, f"function {function.name}") for name in function.output[: len(node.output)]]
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Says of every error inside which node it is about."""
+    try:
+        with malformed(f"{what} is malformed"):
+            yield
+    except UserError as problem:
+        if type(problem) is not UserError or what in str(problem):
+            raise
+        raise UserError(f"{what}: {problem}") from problem
 
 
 def _versions(imports: Iterable[Any]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.spatial import channels_first, channels_last, per_channel
@@ -128,7 +129,9 @@ def mean_variance_normalization(node: OnnxNode, b: Builder) -> Value:
 
 @onnx_operator("LRN")
 def lrn(node: OnnxNode, b: Builder) -> Value:
-    options = {name: float(node.attribute(name, default)) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))}
+    options: dict[str, Any] = {
+        name: float(node.attribute(name, default)) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    }
     x = channels_last(b, node.required(0))
     return channels_first(b, b.add("local_response_norm", [x], size=int(node.needed("size")), **options))
 

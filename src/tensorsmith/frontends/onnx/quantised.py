@@ -35,7 +35,10 @@ def _blocks(node: OnnxNode, b: Builder, parameter: Value, x: Value, axis: int, b
     """One per `block` elements along an axis, repeated; the last block may be shorter."""
     wanted = tuple(-(-n // block) if d == axis else n for d, n in enumerate(x.shape))
     if parameter.shape != wanted:
-        raise UserError(f"{node}: blocks of {block} along dimension {axis} of {list(x.shape)} need a scale of {list(wanted)}, not {list(parameter.shape)}")
+        raise UserError(
+            f"{node}: blocks of {block} along dimension {axis} of {list(x.shape)} need a scale of {list(wanted)}, "
+            f"not {list(parameter.shape)}"
+        )
     repeated = b.add("repeat", [parameter], times=tuple(block if d == axis else 1 for d in range(len(x.shape))))
     return b.add("slice", [repeated], starts=(0,) * len(x.shape), sizes=x.shape) if repeated.shape != x.shape else repeated
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -83,6 +84,10 @@ class Layer:
             given = self.b.add("transpose", [given], order=(1, 0, 2))
         return self.part(given, direction)
 
+    def options(self, direction: int) -> dict[str, Any]:
+        """The attributes of a direction's cells."""
+        return {"activations": self.activations[direction], "clip": self.clip}
+
     def order(self, direction: int) -> list[int]:
         """The steps in the order they are taken."""
         return list(reversed(range(self.steps))) if self.directions[direction] else list(range(self.steps))
@@ -94,7 +99,9 @@ Runner = Callable[[Layer, int], tuple[list[Value], list[Value]]]
 
 def _layer(node: OnnxNode, b: Builder, gates: int, defaults: Sequence[str]) -> Layer:
     x, weight, recurrent = node.required(0), node.required(1), node.required(2)
-    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(node.attribute("direction", "forward"))
+    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(
+        node.attribute("direction", "forward")
+    )
     if directions is None:
         raise UserError(f"{node}: direction is {node.attribute('direction')!r}; known are forward, reverse and bidirectional")
     if len(x.shape) != 3:
@@ -164,7 +171,7 @@ def rnn(node: OnnxNode, b: Builder) -> Sequence[Value]:
     def run(layer: Layer, direction: int) -> tuple[list[Value], list[Value]]:
         weight = layer.transposed(node.required(2), direction)
         gates = layer.projected(direction, layer.biases(direction, 1))
-        options = {"activations": layer.activations[direction], "clip": layer.clip}
+        options = layer.options(direction)
         states, state = {}, layer.initial(5, direction)
         for step in layer.order(direction):
             state = b.add("rnn_cell", [gates, b.add("matmul", [state, weight])], step=step, **options)
@@ -181,7 +188,7 @@ def lstm(node: OnnxNode, b: Builder) -> Sequence[Value]:
         gates = layer.projected(direction, layer.biases(direction, 4))
         peephole = node.optional(7)
         extra = [] if peephole is None else [layer.part(peephole, direction)]
-        options = {"activations": layer.activations[direction], "clip": layer.clip}
+        options = layer.options(direction)
         coupled = bool(node.attribute("input_forget", 0))
         states, state, cell = {}, layer.initial(5, direction), layer.initial(6, direction)
         for step in layer.order(direction):
@@ -204,7 +211,7 @@ def gru(node: OnnxNode, b: Builder) -> Sequence[Value]:
         new = layer.transposed(recurrent, direction, 2 * size)
         inner = layer.zeros((size,)) if bias is None else layer.part(bias, direction, 5 * size)
         gates = layer.projected(direction, layer.biases(direction, 2 if linear else 3))
-        options = {"activations": layer.activations[direction], "clip": layer.clip}
+        options = layer.options(direction)
         states, state = {}, layer.initial(5, direction)
         for step in layer.order(direction):
             product = b.add("matmul", [state, both])

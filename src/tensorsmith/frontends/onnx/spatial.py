@@ -1,7 +1,7 @@
 """What convolutions and pooling share: channels-last layout, and the attributes that describe a window.
 
-ONNX has images as N, C, spatial..; our operators are channels-last. Each handler puts a transpose before and after, and a pass removes
-those that meet.
+ONNX has images as N, C, spatial..; our operators are channels-last. Each handler puts a transpose before and after, and a pass
+removes those that meet.
 """
 
 from __future__ import annotations

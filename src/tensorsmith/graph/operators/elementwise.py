@@ -63,21 +63,20 @@ def _softplus(x: Expr) -> Expr:
     return define.maximum(x, 0) + define.log(define.exp(-abs(x)) + 1)  # never overflows
 
 
+#: of t, t^3, ... in a polynomial for atan(t) with an error below 2e-8 on 0..1 (Abramowitz and Stegun 4.4.49)
+_ATAN = (
+    1.0, -0.3333314528, 0.1999355085, -0.1420889944, 0.1065626393, -0.0752896400, 0.0429096138, -0.0161657367, 0.0028662257,
+)  # fmt: skip
+
+
 def _atan(x: Expr) -> Expr:
-    """By the series of Euler on |x| <= tan(pi/12), to which the identities for 1/x and for a turn of pi/6 lead."""
     size = abs(x)
-    inverted = size > 1
-    t = select(inverted, 1 / define.maximum(size, 1), size)
-    turned = t > math.tan(math.pi / 12)
-    root = math.sqrt(3)
-    t = select(turned, (t * root - 1) / (t + root), t)
+    t = select(size > 1, 1 / size, size)
     square = t * t
-    series = wrap(0.0, x.dtype)
-    for n in range(13 if x.dtype == "f64" else 6, -1, -1):
-        series = series * square + (-1) ** n / (2 * n + 1)
-    angle = t * series
-    angle = select(turned, angle + math.pi / 6, angle)
-    angle = select(inverted, math.pi / 2 - angle, angle)
+    series = wrap(_ATAN[-1], x.dtype)
+    for coefficient in reversed(_ATAN[:-1]):
+        series = series * square + coefficient
+    angle = select(size > 1, math.pi / 2 - t * series, t * series)
     return select(x < 0, -angle, angle)
 
 

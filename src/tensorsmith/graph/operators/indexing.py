@@ -125,29 +125,29 @@ def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int =
     def hit(i: tuple[Expr, ...]) -> Expr:
         return equal(_counted(at(indices, *i[:axis], k, *i[axis + 1 :]), x.shape[axis]), i[axis])
 
-    def guarded(i: tuple[Expr, ...], found: Callable[[], Expr], otherwise: Expr) -> Expr:
+    def guarded(i: tuple[Expr, ...], found: Expr, otherwise: Expr) -> Expr:
         """Only where the indices reach in the other dimensions."""
         conditions = [i[d] < indices.shape[d] for d in partial]
-        return select(functools.reduce(lambda a, b: a & b, conditions), found(), otherwise) if conditions else found()
+        return select(functools.reduce(lambda a, b: a & b, conditions), found, otherwise) if conditions else found
 
     axes = numbered(rank)
     if reduction == "none":
         nothing = wrap(-1, "i64")
         last = compute_named(
-            x.shape, axes, lambda i: define.max(guarded(i, lambda: select(hit(i), k, nothing), nothing), k), f"{name}_position"
+            x.shape, axes, lambda i: define.max(guarded(i, select(hit(i), k, nothing), nothing), k), f"{name}_position"
         )
-        return compute_named(
-            x.shape,
-            axes,
-            lambda i: select(at(last, *i) >= 0, at(updates, *i[:axis], at(last, *i), *i[axis + 1 :]), at(x, *i)),
-            name,
-        )
+
+        def body(i: tuple[Expr, ...]) -> Expr:
+            position, old = at(last, *i), at(x, *i)
+            return guarded(i, select(position >= 0, at(updates, *i[:axis], position, *i[axis + 1 :]), old), old)
+
+        return compute_named(x.shape, axes, body, name)
     reduce, combine = _COMBINED[reduction]
     neutral = wrap(identity(_NAMES[reduction], x.dtype), x.dtype)
     total = compute_named(
         x.shape,
         axes,
-        lambda i: reduce(guarded(i, lambda: select(hit(i), at(updates, *i[:axis], k, *i[axis + 1 :]), neutral), neutral), k),
+        lambda i: reduce(guarded(i, select(hit(i), at(updates, *i[:axis], k, *i[axis + 1 :]), neutral), neutral), k),
         f"{name}_updates",
     )
     return compute_named(x.shape, axes, lambda i: combine(at(x, *i), at(total, *i)), name)

@@ -202,7 +202,7 @@ def _reflected(i: Expr, extent: int, before: int, after: int) -> Expr | int:
         return 0
     if before > last or after > last:  # mirrored more than once
         i = i % (2 * last)
-        return select(i < extent, i, 2 * last - i)
+        return minimum(select(i < extent, i, 2 * last - i), last)  # the minimum shows that it stays inside
     inside = select(i < extent, i, 2 * last - i) if after > 0 else i
     return select(i < 0, -i, inside) if before > 0 else inside
 

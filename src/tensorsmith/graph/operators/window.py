@@ -52,7 +52,15 @@ def avg_pool(
 
 @operator("lp_pool", Kind.REDUCTION)
 def lp_pool(
-    x: Tensor, *, kernel: Numbers, stride: Numbers, padding: Pairs, dilation: Numbers, ceil_mode: bool = False, p: int = 2, name: str
+    x: Tensor,
+    *,
+    kernel: Numbers,
+    stride: Numbers,
+    padding: Pairs,
+    dilation: Numbers,
+    ceil_mode: bool = False,
+    p: int = 2,
+    name: str,
 ) -> Tensor:
     """x (N, spatial.., C): the p-norm of each window."""
     return pool.lp_pool(x, kernel, stride, padding, dilation, ceil_mode, p, name)

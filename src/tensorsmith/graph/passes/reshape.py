@@ -38,15 +38,16 @@ def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[
 
 def _below_map(builder: Builder, node: Node, inputs: Sequence[Value]) -> list[Value] | None:
     shape = node.output.shape
-    before = [unreshaped(builder, v).shape for v in inputs if v.shape == shape and unreshaped(builder, v).shape != shape]
-    if not before or any(s != before[0] for s in before):
-        return None
-    target = before[0]
     full = [v for v in inputs if v.shape == shape]
-    others = [v for v in full if unreshaped(builder, v) is v]
+    views = [v for v in full if unreshaped(builder, v).shape != shape]
+    anchored = [v for v in views if _follows_product(builder, unreshaped(builder, v))]
+    if not views:
+        return None
+    target = unreshaped(builder, (anchored or views)[0]).shape
+    others = [v for v in full if v not in views]
     if any(_moves(builder, v) or _follows_product(builder, v) for v in others):
         return None  # it would be fused with this node, were it not for the reshape
-    if others and not any(_follows_product(builder, unreshaped(builder, v)) for v in full):
+    if not anchored and any(unreshaped(builder, v).shape != target for v in full):
         return None
     operands: list[Value] = []
     for value in inputs:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from tensorsmith.lang.expr import Const, Var
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.space.analysis import constant_axes, reduces_constant, selecting_axes
+from tensorsmith.space.analysis import constant_axes, elementwise_match, reduces_constant, selecting_axes
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.sketch import Nest
 from tensorsmith.target import Target
@@ -34,7 +34,7 @@ class ConstantTensor:
 
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         stage = state.stage(index)
-        chosen = reduces_constant(state.now, stage) or selecting_axes(stage)
+        chosen = reduces_constant(state.now, stage) or is_transform(state.now, stage)
         return Verdict.APPLY_AND_SKIP_REST if chosen else Verdict.SKIP
 
     def apply(self, state: State, index: int, target: Target) -> Derived:
@@ -60,9 +60,9 @@ def selecting_nest(workload: Workload, stage: Stage, readers: Sequence[Nest]) ->
     outer = [a for a in stage.axes if a.name not in short]
     last = [a for a in outer if tiled(a)][-1:]
     on_tile = " ".join(f"{a.name}.0" for a in stage.axes if a.name in short)
-    if len(readers) == 1 and readers[0].at is None and last:
+    if len(readers) == 1 and last:
         reader = workload.stage(readers[0].stage)
-        if selecting_axes(reader) and [a for a in reader.axes if a.name not in transform_axes(workload, reader)] == outer:
+        if is_transform(workload, reader) and [a for a in reader.axes if a.name not in transform_axes(workload, reader)] == outer:
             lanes = f"{last[0].name}.0"
             loops = names(levels([a for a in outer if a not in last], 0), "|", on_tile, lanes)
             return Nest(stage.name, loops, vector=lanes, at=f"{reader.name}:{len(readers[0].outer)}")
@@ -70,10 +70,18 @@ def selecting_nest(workload: Workload, stage: Stage, readers: Sequence[Nest]) ->
     return Nest(stage.name, names(levels(outer, 0), "|", on_tile, lanes), vector=lanes or None)
 
 
+def is_transform(workload: Workload, stage: Stage) -> bool:
+    """Whether a stage chooses by an index, or reads one that does element by element: what follows a transform on its tile."""
+    if selecting_axes(stage):
+        return True
+    sources = [x.tensor for x in stage.reads if workload.is_stage(x.tensor) and selecting_axes(workload.stage(x.tensor))]
+    return stage.reduction is None and any(elementwise_match(workload, source, stage.name) for source in sources)
+
+
 def transform_axes(workload: Workload, stage: Stage) -> frozenset[str]:
     """The axes of the transformed tile, of a stage that chooses by an index.
 
-    They are the one it chooses by, those along which its reader picks elements by number, and those by which the stage before chose.
+    They are the one it chooses by, those along which its reader picks elements by number, those by which the stage before chose.
     """
     found = set(selecting_axes(stage))
     for name in workload.consumers[stage.name]:
@@ -84,5 +92,7 @@ def transform_axes(workload: Workload, stage: Stage) -> frozenset[str]:
         if workload.is_stage(read.tensor):
             before = workload.stage(read.tensor)
             chosen = selecting_axes(before)
+            if not selecting_axes(stage) and chosen:
+                chosen = transform_axes(workload, before)
             found |= {i.name for a, i in zip(before.axes, read.indices) if a.name in chosen and isinstance(i, Var)}
     return frozenset(found)

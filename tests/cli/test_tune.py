@@ -1,0 +1,78 @@
+"""`tensorsmith tune`: its options reach the tuner, and mistakes are named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tensorsmith.cli import app
+from tensorsmith.errors import UserError
+
+RUN = CliRunner()
+
+DEFINITION = """
+import tensorsmith as ts
+A = ts.placeholder((16, 24), name="A")
+tensors = [A, ts.compute((16, 24), lambda i, j: A[i, j] * 2.0, name="B")]
+"""
+
+
+@pytest.fixture
+def definition(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(DEFINITION)
+    return str(tmp_path / "mine.py")
+
+
+def test_a_file_is_tuned(definition: str, tmp_path: Path) -> None:
+    result = RUN.invoke(app, ["tune", definition, "--trials", "3", "--db", str(tmp_path / "tune.db"), "--verbose"])
+    assert result.exit_code == 0, result.output
+    assert "3/3 trials, best " in result.output and "s in all" in result.output
+    assert "B[i" in result.output and (tmp_path / "tune.db").exists()
+
+
+class Asked(Exception):
+    """What the tuner was asked for."""
+
+
+def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tune(workload: object, **options: object) -> None:
+        raise Asked(options)
+
+    monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "tune_workload", tune)
+    given = "--time 1h30m --effort normal --patience 7 --db x.db --seed 3 --cold".split()
+    result = RUN.invoke(app, ["tune", definition, *given])
+    assert result.exception.args[0] == {
+        "trials": None,
+        "seconds": 5400.0,
+        "patience": 7,
+        "effort": "normal",
+        "database": "x.db",
+        "seed": 3,
+        "cache": "cold",
+        "verbose": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--time", "soon"], "'soon' is no time; write it as 90s, 10m, 1h or 1h30m"),
+        (["--effort", "hard"], "no effort 'hard'; it is one of quick, normal, thorough"),
+        (["--trials", "-3"], "trials is -3"),
+        (["--patience", "-3"], "patience is -3"),
+    ],
+)
+def test_mistakes(definition: str, tmp_path: Path, option: list[str], message: str) -> None:
+    result = RUN.invoke(app, ["tune", definition, "--db", str(tmp_path / "tune.db"), *option])
+    assert isinstance(result.exception, UserError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "tune.db").exists()
+
+
+def test_help_names_every_option() -> None:
+    out = RUN.invoke(app, ["tune", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
+    for option in ("--trials", "--time", "--effort", "--patience", "--db", "--seed", "--cold", "--verbose"):
+        assert option in out

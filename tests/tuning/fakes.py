@@ -1,0 +1,67 @@
+"""A measurer without processes: times come from a function of the trial's number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tensorsmith.measure.times import Times
+from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.sketch import Candidate
+
+PHASE = 8  # trials that are done together
+
+
+class FakeMeasurer:
+    """`seconds(n)` of the n-th trial; None: it is refused. `after(n)` is called when the n-th trial is done."""
+
+    def __init__(self, seconds: Callable[[int], float | None], after: Callable[[int], None] = lambda n: None) -> None:
+        self.seconds, self.after = seconds, after
+        self.times = Times(1)
+        self.measured: list[Candidate] = []
+        self.cancelled: list[Candidate] = []
+        self.finals: list[list[Candidate]] = []
+        self.pending_at_submit: list[int] = []
+        self._waiting: list[Candidate] = []
+        self._finished: list[Trial] = []
+
+    def prepare(self) -> None:
+        pass
+
+    def submit(self, candidates: Sequence[Candidate], incumbent: float | None = None) -> None:
+        self.pending_at_submit.append(self.pending)
+        self._waiting += candidates
+
+    def results(self, stop: Callable[[], bool]) -> Iterator[Trial]:
+        while self._finished or self._waiting:
+            while self._finished:
+                yield self._finished.pop(0)
+            if stop():
+                return
+            for candidate in self._waiting[:PHASE]:
+                number = len(self.measured)
+                seconds = self.seconds(number)
+                status = Status.OK if seconds else Status.REFUSED
+                self._finished.append(Trial(candidate, status, seconds, cause="" if seconds else "too large"))
+                self.measured.append(candidate)
+                self.after(number)
+            del self._waiting[:PHASE]
+
+    @property
+    def done(self) -> int:
+        return len(self._finished)
+
+    @property
+    def pending(self) -> int:
+        return len(self._waiting)
+
+    def remeasure(self, candidates: Sequence[Candidate], stop: Callable[[], bool]) -> list[Trial]:
+        self.finals.append(list(candidates))
+        return [Trial(c, Status.OK, 1e-6 * (n + 1)) for n, c in enumerate(candidates)]
+
+    def cancel(self) -> list[Candidate]:
+        dropped, self._waiting = self._waiting, []
+        self.cancelled += dropped
+        return dropped
+
+    def close(self) -> None:
+        pass

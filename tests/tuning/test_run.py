@@ -1,0 +1,169 @@
+"""The loop, with times of our own: when it ends, what it keeps, what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.measure.small import matmul
+from tests.tuning.fakes import FakeMeasurer
+
+import tensorsmith as ts
+from tensorsmith.records.faults import StoreError
+from tensorsmith.records.keys import Timing, candidate_key
+from tensorsmith.records.store import Store
+from tensorsmith.search.ansor import RANDOM, AnsorPolicy
+from tensorsmith.target import native
+from tensorsmith.tune import Progress
+from tensorsmith.tuning import journal, task
+
+WORKLOAD = matmul()
+Make = Callable[..., FakeMeasurer]
+
+
+@pytest.fixture
+def measurer(monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Lets all runs use one fake measurer and a cheap search, and no worker ever start."""
+    policy = task.AnsorPolicy
+
+    def make(seconds: Callable[[int], float | None], after: Callable[[int], None] = lambda n: None) -> FakeMeasurer:
+        fake = FakeMeasurer(seconds, after)
+        monkeypatch.setattr(task, "Measurer", lambda *arguments, **options: fake)
+        monkeypatch.setattr(task, "AnsorPolicy", lambda *arguments, **options: policy(*arguments, **{**options, "settings": RANDOM}))
+        monkeypatch.setattr("tensorsmith.measure.workshop.Workshop.start", lambda self: None)
+        return fake
+
+    return make
+
+
+def tune(**options) -> list[Progress]:
+    seen: list[Progress] = []
+    ts.tune(WORKLOAD, on_progress=seen.append, **options)
+    return seen
+
+
+def slower(n: int) -> float:
+    return 1e-5 * (n + 1)
+
+
+def test_the_trials_that_were_wanted(measurer: Make) -> None:
+    fake = measurer(slower)
+    seen = tune(trials=40)
+    assert len(fake.measured) == 40 == seen[-1].trials == seen[-1].wanted
+    assert len({candidate_key(c) for c in fake.measured}) == 40
+    assert seen[-1].best_seconds == 1e-5
+    assert [p.trials for p in seen] == [8, 16, 24, 32, 40]
+
+
+def test_the_workers_have_work_while_the_next_batch_is_searched_for(measurer: Make) -> None:
+    fake = measurer(slower)
+    tune(trials=64)
+    assert fake.pending_at_submit == [0, 8, 8, 8]
+
+
+def test_patience(measurer: Make) -> None:
+    """The last improvement that counts is the 20th trial; the 30th is better by less than 1 %."""
+    fake = measurer(lambda n: {20: 5e-6, 30: 4.99e-6}.get(n, 1e-5))
+    seen = tune(trials=1000, patience=40)
+    assert 20 + 40 <= len(fake.measured) <= 20 + 40 + 16 + 8
+    assert seen[-1].best_seconds == 4.99e-6
+
+
+def test_time_is_up(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a batch: what is measured is kept, the rest is dropped."""
+    over = []
+    fake = measurer(lambda n: 1e-5, after=lambda n: over.append(n) if n >= 10 else None)
+    monkeypatch.setattr("tensorsmith.tuning.budget.Clock.searched", property(lambda self: bool(over)))
+    seen = tune(trials=64, seconds=1000.0)
+    assert len(fake.measured) == 16 == seen[-1].trials
+    assert fake.cancelled and fake.finals  # there is time left for the final
+
+
+def test_ctrl_c_keeps_what_is_measured(measurer: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fake = measurer(slower, after=lambda n: os.kill(os.getpid(), signal.SIGINT) if n == 10 else None)
+    kernel = ts.tune(WORKLOAD, trials=64, database=tmp_path / "tune.db")
+    assert callable(kernel) and not fake.finals
+    with Store.open(tmp_path / "tune.db") as store:
+        assert len(store.history(WORKLOAD, native(), Timing("warm", native().cores))) == 16
+    out = capsys.readouterr().out
+    assert "stopped: 16/64 trials" in out and "everything measured is kept" in out
+
+
+def test_ctrl_c_twice(measurer: Make, tmp_path: Path) -> None:
+    measurer(slower, after=lambda n: os.kill(os.getpid(), signal.SIGINT) if n in (10, 11) else None)
+    with pytest.raises(KeyboardInterrupt):
+        ts.tune(WORKLOAD, trials=64, database=tmp_path / "tune.db")
+    with Store.open(tmp_path / "tune.db") as store:
+        assert len(store.history(WORKLOAD, native(), Timing("warm", native().cores))) == 8
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_failures_are_summed_up(measurer: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    fake = measurer(lambda n: None if n % 4 == 3 else slower(n))
+    ts.tune(WORKLOAD, trials=16, verbose=True)
+    out = capsys.readouterr().out
+    assert "16/16 trials, 4 failed, best 10.0 us" in out
+    assert f"4 of 16 trials failed, for example:\n4 refused: candidate {candidate_key(fake.measured[3])}: too large" in out
+    assert "search " in out and "model " in out and "build " in out and "run " in out and "s in all" in out
+
+
+def test_an_exhausted_space_ends_the_run(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = measurer(slower)
+    ask, asked = AnsorPolicy.ask, []
+
+    def exhausted(policy: AnsorPolicy, count: int) -> list:
+        asked.append(count)
+        return ask(policy, 5) if len(asked) == 1 else []
+
+    monkeypatch.setattr(AnsorPolicy, "ask", exhausted)
+    assert tune(trials=64)[-1].trials == 5 == len(fake.measured)
+
+
+def test_when_everything_fails_the_default_schedule_is_given(measurer: Make) -> None:
+    measurer(lambda n: None)
+    seen: list = []
+    kernel = ts.tune(WORKLOAD, trials=8, on_progress=seen.append)
+    assert callable(kernel) and seen[-1].best_seconds is None and seen[-1].failures == {"refused": 8}
+
+
+def test_a_run_continues_where_the_last_one_ended(measurer: Make, tmp_path: Path) -> None:
+    first = measurer(slower)
+    tune(trials=16, database=tmp_path / "tune.db")
+    second = measurer(lambda n: 1.0)
+    seen = tune(trials=16, database=tmp_path / "tune.db")
+    keys = [candidate_key(c) for c in first.measured + second.measured]
+    assert len(set(keys)) == 32
+    assert seen[-1].best_seconds is not None and seen[-1].best_seconds <= 1e-5  # of the first run
+
+
+def test_finalists_are_those_that_are_close(measurer: Make) -> None:
+    fake = measurer(lambda n: {3: 1.00e-6, 5: 1.05e-6, 9: 1.08e-6, 11: 1.5e-6}.get(n, 1e-4))
+    tune(trials=16)
+    assert fake.finals == [[fake.measured[n] for n in (3, 5, 9)]]
+
+
+def test_a_disk_that_is_full_ends_nothing(
+    measurer: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(journal, "_LAST_PAUSE", 0.0)
+    original = Store.add
+
+    def add(store: Store, *arguments, **options) -> None:
+        if str(store.path) != ":memory:":
+            raise StoreError("full", "the disk is full: free some space and try again")
+        original(store, *arguments, **options)
+
+    monkeypatch.setattr(Store, "add", add)
+    fake = measurer(slower)
+    kernel = ts.tune(WORKLOAD, trials=32, database=tmp_path / "tune.db")
+    assert callable(kernel) and len(fake.measured) == 32
+    out = capsys.readouterr().out
+    assert out.count("trials are kept in memory for now: the disk is full") == 1
+    assert "32 trials could not be added" in out and list(tmp_path.glob("*.jsonl"))
+    with pytest.warns(RuntimeWarning) as warned:
+        tune(trials=8, database=tmp_path / "tune.db")
+    for w, words in zip(warned, ("trials are kept in memory", "8 trials could not be added"), strict=True):
+        assert words in str(w.message)
