@@ -19,7 +19,7 @@ from tensorsmith.errors import UserError  # noqa: E402
 #: modules of ONNX's node tests; each makes its cases when it is imported
 MODULES = [
     "add", "argmax", "clip", "concat", "cumsum", "depthtospace", "div", "equal", "flatten", "gather", "gathernd", "gelu",
-    "hardswish", "identity", "if", "leakyrelu", "mod", "pad", "pow", "prelu", "range", "scatternd", "slice", "squeeze",
+    "hardswish", "identity", "if_", "leakyrelu", "mod", "pad", "pow", "prelu", "rangeop", "scatternd", "slice", "squeeze",
     "topk", "transpose", "trilu", "where",
 ]  # fmt: skip
 

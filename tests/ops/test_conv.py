@@ -67,6 +67,22 @@ def test_depthwise(run, random, same, stride, dilation, pad):
     same(run(conv.depthwise_conv2d, x, w, stride=stride, padding=pad, dilation=dilation), want)
 
 
+@pytest.mark.parametrize("multiplier", [1, 3])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_depthwise_of_any_rank(run, random, same, rank, multiplier):
+    """The same as a convolution with a group per channel."""
+    x, w = random(2, *[7, 6, 5][:rank], 4), random(*[3] * rank, 4 * multiplier)
+    options = {"stride": 2, "padding": [(1, 0)] * rank, "dilation": 2 if rank == 1 else 1}
+    want = run(conv.conv, x, w[..., None, :], groups=4, **options)
+    same(run(conv.depthwise_conv, x, w, **options), want)
+
+
+def test_depthwise_refuses_channels_that_do_not_fit():
+    x = placeholder((1, 8, 4), name="x")
+    with pytest.raises(UserError, match="4 channels, w has 6"):
+        conv.depthwise_conv(x, placeholder((3, 6), name="w"))
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_capsule(run, random, same, stride):
     x, w = random(2, 7, 5, 4, 4, 3), random(3, 3, 4, 4, 3, 5)

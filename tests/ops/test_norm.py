@@ -44,6 +44,53 @@ def test_layer_norm(run, random, same, axis, affine):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [(1,), (0, 2), (-1,), (0, 1, 2)])
+def test_normalize(run, random, axes):
+    x = random(3, 4, 5) * 3 + 2
+    mean, variance = x.mean(axes, keepdims=True, dtype="f8"), x.var(axes, keepdims=True, dtype="f8")
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    np.testing.assert_allclose(run(norm.normalize, x, axes=axes, epsilon=0.1), (x - mean) / np.sqrt(variance + 0.1), **close)
+    squares = (x.astype("f8") ** 2).mean(axes, keepdims=True)
+    np.testing.assert_allclose(run(norm.normalize, x, axes=axes, centre=False), x / np.sqrt(squares + 1e-5), **close)
+    for n, want in enumerate((mean, 1 / np.sqrt(variance + 1e-5))):
+        np.testing.assert_allclose(run(lambda t, n=n: norm.moments(t, axes)[n], x), want, **close)
+
+
+def test_halves_are_normalised_in_single_precision(run):
+    x = (np.random.default_rng(0).uniform(-1, 1, (4, 300)) + 200).astype(np.float16)  # the sum overflows f16
+    got = run(norm.normalize, x, axes=(1,))
+    wide = x.astype("f8")
+    want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_local_response_norm(run, random, size):
+    x = random(2, 3, 7) * 4
+    squares = np.zeros(x.shape)
+    for c in range(7):
+        squares[..., c] = (x[..., max(0, c - (size - 1) // 2) : c + size // 2 + 1].astype("f8") ** 2).sum(-1)
+    want = x / (2 + 0.3 / size * squares) ** 0.6
+    np.testing.assert_allclose(run(norm.local_response_norm, x, size=size, alpha=0.3, beta=0.6, bias=2.0), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_lp_normalize(run, random, p):
+    x = random(3, 4, 5)
+    x[:, :, 1] = 0
+    length = (np.abs(x.astype("f8")) ** p).sum(1, keepdims=True) ** (1 / p)
+    want = np.divide(x, length, out=np.zeros_like(x, "f8"), where=length != 0)
+    np.testing.assert_allclose(run(norm.lp_normalize, x, axis=1, p=p), want, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_that_are_masked_throughout(run):
+    x = np.array([[0, 1, -np.inf], [-np.inf] * 3], "f4")
+    got = run(norm.softmax, x, masked=True)
+    np.testing.assert_allclose(got, [[0.26894142, 0.73105858, 0], [0, 0, 0]], rtol=1e-6)
+    assert np.isnan(run(norm.softmax, x)[1]).all()
+
+
 def test_batch_norm(run, random, same):
     x, scale, shift = random(2, 3, 4), random(4), random(4)
     same(run(norm.batch_norm, x, scale, shift), x * scale + shift)

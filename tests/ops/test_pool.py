@@ -68,6 +68,37 @@ def test_other_ranks_and_dilation(run, random, same):
     same(run(pool.avg_pool, x, kernel=2), naive("avg", x, [2] * 3, [2] * 3, [(0, 0)] * 3, [1] * 3, False))
 
 
+@pytest.mark.parametrize("count_pad", [True, False])
+@pytest.mark.parametrize("ceil_mode", [True, False])
+@pytest.mark.parametrize("dilation", [(2, 1), (3, 2)])
+def test_average_with_dilation(run, random, same, dilation, ceil_mode, count_pad):
+    x, kernel, stride, pads = random(1, 11, 9, 2), (3, 2), (2, 3), [(2, 1), (1, 1)]
+    options = {"kernel": kernel, "stride": stride, "padding": pads, "ceil_mode": ceil_mode, "dilation": dilation}
+    want = naive("avg", x, kernel, stride, pads, dilation, ceil_mode, count_pad)
+    same(run(pool.avg_pool, x, count_pad=count_pad, **options), want)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_lp_pool(run, random, p):
+    x = random(1, 8, 9, 2)
+    total = naive("avg", np.abs(x.astype("f8")) ** p, (3, 2), (2, 1), [(1, 1), (0, 1)], (1, 1), False, True) * 6
+    got = run(pool.lp_pool, x, kernel=(3, 2), stride=(2, 1), padding=[(1, 1), (0, 1)], p=p)
+    np.testing.assert_allclose(got, total ** (1 / p), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("column_major", [False, True])
+def test_positions_lead_to_the_maxima(run, column_major):
+    x = np.random.default_rng(0).integers(-3, 3, (2, 5, 6, 3)).astype("f4")  # many are equal
+    options = {"kernel": 3, "stride": 2, "padding": 1, "column_major": column_major}
+    found = run(lambda t, **o: pool.max_pool_positions(t, **o)[1], x, **options)
+    moved = x.transpose(0, 3, 2, 1) if column_major else x.transpose(0, 3, 1, 2)
+    assert (moved.ravel()[found] == run(pool.max_pool, x, kernel=3, stride=2, padding=1)).all()
+    if not column_major:  # of a window of equal numbers it is the first
+        assert run(lambda t, **o: pool.max_pool_positions(t, **o)[1], np.zeros((1, 4, 4, 1), "f4"), kernel=2).ravel().tolist() == [
+            0, 2, 8, 10
+        ]  # fmt: skip
+
+
 def test_max_pool_of_negative_numbers_ignores_padding(run):
     x = np.full((1, 3, 3, 1), -5, "f4")
     assert run(pool.max_pool, x, kernel=3, stride=1, padding=1).tolist() == x.tolist()

@@ -32,7 +32,9 @@ def measurer(monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(seconds: Callable[[int], float | None], after: Callable[[int], None] = lambda n: None) -> FakeMeasurer:
         fake = FakeMeasurer(seconds, after)
         monkeypatch.setattr(task, "Measurer", lambda *arguments, **options: fake)
-        monkeypatch.setattr(task, "AnsorPolicy", lambda *arguments, **options: policy(*arguments, **{**options, "settings": RANDOM}))
+        monkeypatch.setattr(
+            task, "AnsorPolicy", lambda *arguments, **options: policy(*arguments, **{**options, "settings": RANDOM})
+        )
         monkeypatch.setattr("tensorsmith.measure.workshop.Workshop.start", lambda self: None)
         return fake
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,10 +148,10 @@ def analyse(
 
 
 def structure(
-    program: Program, decisions: Mapping[str, Integer] | None = None, only: Collection[str] | None = None
+    program: Program, decisions: Mapping[str, Integer] | None = None, only: frozenset[str] | None = None
 ) -> list[Statement]:
     """Every block, or those of the stages given, with its loops and accesses, before anything is worked out."""
-    nests = nested_blocks(program, decisions)
+    nests = nested_blocks(program, decisions, only)
     held = frozenset(n.stage for n in nests if n.held)
     by_stage = {n.stage: n for n in nests}
     found = []
@@ -162,9 +162,9 @@ def structure(
         statement = Statement(n, accesses(program, n, n.block, held))
         for access in statement.accesses:
             users = program.workload.consumers[access.name] if access.write else (access.name,)
-            others = [by_stage[u] for u in users if u in by_stage]
-            if others:
-                access.shared = float(max(n.shared(o) for o in others))
+            others = [u for u in users if program.workload.is_stage(u)]
+            if others:  # of which some may be in other root nests
+                access.shared = float(max(n.shared(by_stage[u]) if u in by_stage else 0 for u in others))
                 access.partners = float(len(others))
         found.append(statement)
     return found

@@ -18,7 +18,7 @@ from tensorsmith.lang.affine import affine
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.learn.operations import conditions
 from tensorsmith.learn.symbol import Symbol
-from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program
+from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program, blocks
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.linear import Num as Integer
 
@@ -147,11 +147,15 @@ class Nested:
         return count
 
 
-def nested_blocks(program: Program, decisions: Mapping[str, Integer] | None = None) -> list[Nested]:
-    """Every block in the order they run. `decisions` tells how many loops of a root nest are parallel for each candidate of a
-    batch; without it, the flags of the loops hold for all."""
+def nested_blocks(
+    program: Program, decisions: Mapping[str, Integer] | None = None, only: frozenset[str] | None = None
+) -> list[Nested]:
+    """Every block in the order they run, or all in the root nests of the stages given. `decisions` tells how many loops of a root
+    nest are parallel for each candidate of a batch; without it, the flags of the loops hold for all."""
     found: list[Nested] = []
     for node in program.body:
+        if only is not None and only.isdisjoint(b.stage.name for b in blocks(node)):
+            continue
         degree = None if decisions is None else decisions.get(f"{_block(node).stage.name}.parallel")
         _visit(program, node, (), degree, True, found, None)
     return found

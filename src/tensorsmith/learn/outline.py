@@ -169,7 +169,7 @@ class Outlines:
 
     def _trace(self, sketch: Sketch) -> Structure:
         contexts = self._contexts.of(sketch)
-        new = [stage for stage, context in contexts.items() if context not in self._traced]
+        new = frozenset(stage for stage, context in contexts.items() if context not in self._traced)
         if new:
             holes: dict[str, Any] = {h: self.graph.hole(h) for h in sketch.holes}
             for s in structure(lower_decisions(sketch, holes), holes, new):

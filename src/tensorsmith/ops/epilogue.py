@@ -21,12 +21,12 @@ _MOST_NODES = 400  # of the expression that all readers make together
 
 
 def on_tiles(workload: Workload, placed: str, blocks: str, tile: int) -> Workload:
-    """The workload with the elementwise readers of a stage that only places tiles, `placed`, defined on the tiles, if that can be."""
+    """The workload with the elementwise readers of `placed`, a stage that only places tiles, defined on the tiles, if that can be."""
     image, tiled = workload.stage(placed), workload.stage(blocks)
     readers = _readers(workload, placed)
-    last = workload.stages[-1] if readers is None else readers[-1]
-    if readers is None or not readers or image.shape[-3] % tile or image.shape[-2] % tile or workload.outputs != (last.name,):
+    if not readers or image.shape[-3] % tile or image.shape[-2] % tile or workload.outputs != (readers[-1].name,):
         return workload
+    last = readers[-1]
     *lead, ty, y, tx, z, co = (Var(a.name) for a in tiled.axes)
     place: tuple[Expr, ...] = (*lead, ty * tile + y, tx * tile + z, co)
     indices = tuple(Var(a.name) for a in tiled.axes)

@@ -117,6 +117,16 @@ class Sketch:
         """The workload the nests refer to."""
         return apply_rewrites(self.workload, self.rewrites)
 
+    @functools.cached_property
+    def _rewritten(self) -> dict[tuple[Rewrite, ...], Workload]:
+        return {}
+
+    def _rewritten_by(self, rewrites: tuple[Rewrite, ...]) -> Workload:
+        """The workload after rewrites: few, and shared by many resolved structures."""
+        if rewrites not in self._rewritten:
+            self._rewritten[rewrites] = apply_rewrites(self.workload, rewrites)
+        return self._rewritten[rewrites]
+
     def nest(self, stage: str) -> Nest:
         return self._nests[stage]
 
@@ -158,11 +168,12 @@ class Sketch:
                 del nests[choice.stage]
             else:
                 nests[choice.stage] = replace(nests[choice.stage], at=None if option == "root" else option)
-        workload = apply_rewrites(self.workload, rewrites)
+        workload = self._rewritten_by(tuple(rewrites))
         for nest in [n for n in nests.values() if n.follows]:
             nests[nest.stage] = follow(workload, nests, nest)
         while True:
             sketch = Sketch(self.workload, tuple(nests.values()), tuple(rewrites))
+            sketch.__dict__["rewritten"] = workload  # as the property would find it
             try:
                 return sketch.check()
             except Misplaced as problem:

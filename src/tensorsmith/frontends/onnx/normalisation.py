@@ -129,9 +129,8 @@ def mean_variance_normalization(node: OnnxNode, b: Builder) -> Value:
 
 @onnx_operator("LRN")
 def lrn(node: OnnxNode, b: Builder) -> Value:
-    options: dict[str, Any] = {
-        name: float(node.attribute(name, default)) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
-    }
+    defaults = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+    options: dict[str, Any] = {name: float(node.attribute(name, default)) for name, default in defaults.items()}
     x = channels_last(b, node.required(0))
     return channels_first(b, b.add("local_response_norm", [x], size=int(node.needed("size")), **options))
 

@@ -21,30 +21,32 @@ _ROWS = ("softmax", "log_softmax", "masked_softmax", "hardmax", "lp_normalize")
 
 def run(graph: Graph) -> Graph:
     """The graph with few reshapes, late."""
-    return rebuilt(graph, _rewrite)
 
-
-def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
-    if len(node.outputs) != 1 or node.output.elements == 0:
+    def rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
+        if len(node.outputs) != 1 or node.output.elements == 0:
+            return None
+        if node.operator == "reshape":
+            return [reshaped(builder, inputs[0], node.output.shape)]
+        if operators.kind(node) is Kind.ELEMENTWISE:
+            alone = [v for v, name in zip(inputs, node.inputs) if len(graph.consumers[name]) == 1 and name not in graph.returned]
+            return _below_map(builder, node, inputs, alone)
+        if node.operator in _ROWS or node.operator == "normalize":
+            return _below_rows(builder, node, inputs[0])
         return None
-    if node.operator == "reshape":
-        return [reshaped(builder, inputs[0], node.output.shape)]
-    if operators.kind(node) is Kind.ELEMENTWISE:
-        return _below_map(builder, node, inputs)
-    if node.operator in _ROWS or node.operator == "normalize":
-        return _below_rows(builder, node, inputs[0])
-    return None
+
+    return rebuilt(graph, rewrite)
 
 
-def _below_map(builder: Builder, node: Node, inputs: Sequence[Value]) -> list[Value] | None:
+def _below_map(builder: Builder, node: Node, inputs: Sequence[Value], alone: Sequence[Value]) -> list[Value] | None:
+    """Takes the shape of an operand that could be fused with this node, which only one is that nobody else reads (`alone`)."""
     shape = node.output.shape
     full = [v for v in inputs if v.shape == shape]
     views = [v for v in full if unreshaped(builder, v).shape != shape]
-    anchored = [v for v in views if _follows_product(builder, unreshaped(builder, v))]
+    anchored = [v for v in views if v in alone and _follows_product(builder, unreshaped(builder, v))]
     if not views:
         return None
     target = unreshaped(builder, (anchored or views)[0]).shape
-    others = [v for v in full if v not in views]
+    others = [v for v in full if v not in views and v in alone]
     if any(_moves(builder, v) or _follows_product(builder, v) for v in others):
         return None  # it would be fused with this node, were it not for the reshape
     if not anchored and any(unreshaped(builder, v).shape != target for v in full):
