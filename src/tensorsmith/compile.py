@@ -94,7 +94,7 @@ def build_kernel(
         reads=len(workload.inputs),
         scratch_bytes=generated.scratch_bytes,
         scratch_bytes_per_thread=generated.scratch_bytes_per_thread,
-        flops=flops(workload),
+        flops=flops(workload if formulation is None else formulation.original),
         result=", ".join(f"{b.dtype}{list(b.shape)}" for b in map(workload.buffers.__getitem__, workload.outputs)),
         schedule=schedule,
         program=partial(_text, program),

@@ -6,14 +6,16 @@ policy first and never measured again. Ctrl-C keeps everything and gives the bes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from tensorsmith.compile import as_workload, build, compile
+from tensorsmith.compile import as_workload, build_kernel, compile
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
+from tensorsmith.ops.formulations import formulations
 from tensorsmith.records.keys import CACHES, Timing
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.target import Target, native
@@ -64,5 +66,9 @@ def tune(
                 Run(workload, target, journal, budget, clock, reporter).go(cache, seed, verbose)
             finally:
                 reporter.close()
-        best = journal.top(workload, target, Timing(cache, target.cores), 1)
-    return build(best[0].candidate, target) if best else compile(workload, target=target)
+        timing = Timing(cache, target.cores)
+        found = [(r, f) for f in formulations(workload) for r in journal.top(f.workload, target, timing, 1)]
+    if not found:
+        return compile(workload, target=target)
+    best, formulation = min(found, key=lambda x: x[0].seconds or math.inf)
+    return build_kernel(best.candidate, target, formulation=formulation).executable()

@@ -42,7 +42,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         raise Asked(options)
 
     monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "tune_workload", tune)
-    given = "--time 1h30m --effort normal --patience 7 --db x.db --seed 3 --cold".split()
+    given = ["--time", "1h30m", "--effort", "normal", "--patience", "7", "--db", "x.db", "--seed", "3", "--cold"]
     result = RUN.invoke(app, ["tune", definition, *given])
     assert result.exception.args[0] == {
         "trials": None,

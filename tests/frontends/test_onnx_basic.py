@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, parser
+from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx import NeedsConstant, load_onnx
 from tensorsmith.graph.evaluate import evaluate
-from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
 X = random(2, 3, 4)
 I64 = np.int64
@@ -72,6 +72,8 @@ CASES: list[tuple[str, int, list[Any], dict[str, Any]]] = [
     ("CumSum", 14, [X, np.array(1)], {"reverse": 1, "exclusive": 1}),
     ("ArgMax", 13, [X], {"axis": -1, "keepdims": 0}),
     ("ArgMin", 13, [X], {"axis": 1, "select_last_index": 1}),
+    ("Hardmax", 11, [X], {"axis": 1}),
+    ("Hardmax", 13, [X], {"axis": 1}),
     ("Tile", 13, [X, ints(1, 2, 3)], {}),
     ("Expand", 13, [random(3, 1), ints(2, 1, 4)], {}),
     ("Reshape", 13, [X, ints(0, -1)], {}),
@@ -137,6 +139,23 @@ def test_computed_indices(kind: str) -> None:
 def test_computed_scatters() -> None:
     check("ScatterND", [X, np.array([[0, 1], [1, 2]]), random(2, 4, seed=1)], opset=13, compiled=True)
     check("ScatterElements", [X, np.array([[[1, 0, 2, 2]]]), random(1, 1, 4, seed=1)], opset=13, compiled=True, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "arrays", "attributes"),
+    [
+        ("DFT", 17, [random(2, 12, 3, 1)], {"axis": 1}),
+        ("DFT", 17, [random(2, 3, 12, 1)], {"axis": 2, "onesided": 1}),
+        ("DFT", 20, [random(2, 12, 2), np.array(16), np.array(-2)], {}),  # padded with zeros
+        ("DFT", 20, [random(2, 12, 2), np.array(7), np.array(1)], {}),  # cut
+        ("DFT", 20, [random(2, 12, 2)], {"inverse": 1}),
+        ("STFT", 17, [random(2, 40, 1), np.array(6), np.hanning(16).astype("f4"), np.array(16)], {}),
+        ("STFT", 17, [random(2, 40, 1), np.array(5), None, np.array(11)], {"onesided": 0}),
+    ],
+)
+def test_fourier_transforms(kind: str, version: int, arrays: list[Any], attributes: dict[str, Any]) -> None:
+    constants = tuple(range(1, len(arrays)))
+    check(kind, arrays, peer=by_reference, opset=version, constants=constants, rtol=1e-4, atol=1e-5, **attributes)
 
 
 # what the graph looks like

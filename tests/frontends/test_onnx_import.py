@@ -84,10 +84,25 @@ def test_shapes_that_do_not_fit(shapes: dict, message: str) -> None:
         load_onnx(model("g (float[batch, 3] x) => (float[batch, 3] y) { y = Relu(x) }"), shapes)
 
 
+def test_a_question_mark_is_no_name_of_a_dimension() -> None:
+    proto = model("g (float[a, b] x) => (float[a, b] y) { y = Relu(x) }")
+    for d in proto.graph.input[0].type.tensor_type.shape.dim:
+        d.dim_param = "?"
+    with pytest.raises(UserError, match=r"input x \[\?, \?\]: 2 without a name"):
+        load_onnx(proto)
+    agree(proto, x=X)
+
+
+def test_a_size_of_zero_gives_way_to_the_shape_given() -> None:
+    proto = model("g (float[0, 3] x) => (float[0, 3] y) { y = Relu(x) }")
+    assert load_onnx(proto).inputs[0].shape == (0, 3)
+    assert load_onnx(proto, {"x": (2, 3)}).inputs[0].shape == (2, 3)
+
+
 def test_an_input_without_a_shape_must_get_one() -> None:
     proto = model("g (float[1] x) => (float[1] y) { y = Relu(x) }")
     proto.graph.input[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(UserError, match="no shape.*--shape x="):
+    with pytest.raises(UserError, match=r"no shape.*--shape x="):
         load_onnx(proto)
     agree(proto, x=X)
 
@@ -380,7 +395,7 @@ def test_weights_that_are_not_where_the_model_says(tmp_path: Path, entries: dict
 
 
 def test_files_that_are_not_there_or_no_models(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot read .*none.onnx"):
+    with pytest.raises(UserError, match=r"cannot read .*none\.onnx"):
         load_onnx(tmp_path / "none.onnx")
     with pytest.raises(UserError, match="cannot read"):
         load_onnx(tmp_path)

@@ -14,7 +14,16 @@ STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 3, 4
 
 
 def layer(
-    kind, direction="forward", bias=True, initial=False, peephole=False, lengths=None, compiled=False, peer=None, **attributes
+    kind,
+    direction="forward",
+    bias=True,
+    initial=False,
+    peephole=False,
+    lengths=None,
+    compiled=False,
+    peer=None,
+    constants=(1, 2, 3, 4, 7),
+    **attributes,
 ):
     count = 2 if direction == "bidirectional" else 1
     gates = GATES[kind]
@@ -33,7 +42,7 @@ def layer(
         arrays = [a.swapaxes(0, 1).copy() if a is not None and n in (0, 5, 6) else a for n, a in enumerate(arrays)]
     while arrays[-1] is None:
         arrays.pop()
-    options = {"outputs": 3 if kind == "LSTM" else 2, "constants": (1, 2, 3, 4, 7), "hidden_size": HIDDEN, "opset": 14}
+    options = {"outputs": 3 if kind == "LSTM" else 2, "constants": constants, "hidden_size": HIDDEN, "opset": 14}
     return check(kind, arrays, direction=direction, compiled=compiled, **({"peer": peer} if peer else {}), **options, **attributes)
 
 
@@ -81,10 +90,19 @@ def test_activations_of_each_gate_and_direction():
     )
 
 
+@pytest.mark.parametrize("lengths", [[5, 5], [5, 3], [2, 4]])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_lengths(kind, direction, lengths):
+    layer(kind, direction, initial=True, lengths=np.array(lengths, np.int32))
+    layer(kind, direction, lengths=np.array(lengths, np.int32), constants=(1, 2, 3))
+
+
 def test_full_lengths_change_nothing():
-    layer("LSTM", lengths=np.full(BATCH, STEPS, np.int32))
-    with pytest.raises(UserError, match=r"sequence_lens is \[5, 3\]"):
-        layer("LSTM", lengths=np.array([5, 3], np.int32))
+    assert kinds(layer("LSTM", lengths=np.full(BATCH, STEPS, np.int32))) == kinds(layer("LSTM"))
+    model, _ = model_of("LSTM", [random(5, 2, 3), random(1, 16, 3), random(1, 16, 4), None, np.full(3, 5, "i4")], hidden_size=4)
+    with pytest.raises(UserError, match=r"sequence_lens has the shape \[3\]"):
+        load_onnx(model)
 
 
 def test_one_step_takes_two_nodes():

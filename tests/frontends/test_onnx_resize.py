@@ -85,6 +85,17 @@ def test_versions(mode, scales, opset):
     check("Resize", arrays, opset=opset, constants=(1, 2), mode=mode)
 
 
+def test_sizes_are_rounded_in_single_precision():
+    graph = resize(random(1, 2, 10, 6), [1, 1, 1.3, 1], mode="linear", peer=by_onnxruntime)
+    assert graph.values[graph.outputs[0][1]].shape == (1, 2, 13, 6)
+
+
+def test_half_pixels_as_in_version_11():
+    arrays = [random(1, 2, 6, 4), np.zeros(0, "f4"), np.array([1, 1, 2, 0.5], "f4")]
+    options = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "mode": "nearest", "nearest_mode": "floor"}
+    check("Resize", arrays, opset=11, constants=(1, 2), **options)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_upsample(mode):
     scales = [1.0, 1.0, 2.0, 3.0]

@@ -170,7 +170,11 @@ def graphs(draw: st.DrawFn, most: int = 10) -> Graph:
 
 
 def _layer(draw: st.DrawFn, n: Network, x: Value, values: list[Value]) -> Value | None:
-    kind = draw(st.sampled_from(("unary", "binary", "constant", "transpose", "reshape", "conv", "pool", "reduce", "concat", "row", "cut", "dense")))
+    kind = draw(
+        st.sampled_from(
+            ("unary", "binary", "constant", "transpose", "reshape", "conv", "pool", "reduce", "concat", "row", "cut", "dense")
+        )
+    )
     rank = len(x.shape)
     if kind == "unary":
         return n.op(draw(st.sampled_from(_UNARY)), n.op("clip", x, low=-2.0, high=2.0) if draw(st.booleans()) else n.op("tanh", x))
@@ -199,7 +203,9 @@ def _layer(draw: st.DrawFn, n: Network, x: Value, values: list[Value]) -> Value 
         return n.op(draw(st.sampled_from(("reduce_mean", "reduce_max", "reduce_sum"))), x, axes=axes, keepdims=draw(st.booleans()))
     axis = draw(st.integers(0, rank - 1))
     if kind == "concat":
-        fits = [v for v in values if len(v.shape) == rank and all(a == b for d, (a, b) in enumerate(zip(v.shape, x.shape)) if d != axis)]
+        fits = [
+            v for v in values if len(v.shape) == rank and all(a == b for d, (a, b) in enumerate(zip(v.shape, x.shape)) if d != axis)
+        ]
         return n.op("concat", x, draw(st.sampled_from(fits)), axis=axis)
     if kind == "row":
         return n.op("softmax", x, axis=axis)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.graph.networks import NETWORKS, TO_FIRST, TO_LAST, Network, graphs, inputs
 
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.passes import PASSES, algebra, layout, normalisation, optimise, reshape, scale
-from tests.graph.networks import NETWORKS, TO_FIRST, TO_LAST, Network, graphs, inputs
 
 Pass = Callable[[Graph], Graph]
 
@@ -122,6 +122,15 @@ def test_reductions_take_the_dimensions_they_reduce_along(keepdims: bool) -> Non
     same(graph, after)
 
 
+def test_what_prepares_an_input_gets_behind_its_transpose_and_into_the_convolution() -> None:
+    n = Network()
+    x = n.op("pad", n.op("divide", n.input(1, 3, 8, 8), n.number(255)), pairs=((0, 0), (0, 0), (0, 1), (0, 1)))
+    graph = n.graph(n.conv(x, 4))
+    after = optimise(graph)
+    assert operators(after) == ["transpose", "conv", "transpose"]
+    same(graph, after)
+
+
 def test_softmax_along_rows_keeps_its_rows() -> None:
     n = Network()
     graph = n.graph(n.op("softmax", n.op("transpose", n.input(4, 5), order=(1, 0)), axis=-1))
@@ -135,7 +144,7 @@ def test_softmax_along_rows_keeps_its_rows() -> None:
 def test_scaling_before_and_behind_a_convolution_goes_into_its_weights(groups: int) -> None:
     n = Network()
     x = n.op("add", n.op("multiply", n.input(1, 8, 5, 5), n.constant(8, 1, 1)), n.constant(8, 1, 1))
-    graph = n.graph(n.batch_norm(n.conv(x, 16, groups=groups)))
+    graph = n.graph(n.batch_norm(n.conv(x, 8 if groups == 8 else 16, groups=groups)))
     after = optimise(graph)
     assert [o for o in operators(after) if o != "transpose"] == ["depthwise_conv" if groups == 8 else "conv", "add"]
     same(graph, after)
@@ -175,6 +184,15 @@ def test_the_scale_of_attention_reaches_the_weights_of_the_projection() -> None:
     graph = n.graph(n.op("multiply", q, n.number(0.5)))
     after = scale.run(graph)
     assert "multiply" not in operators(after)
+    same(graph, after)
+
+
+def test_a_number_before_a_matmul_gets_behind_it() -> None:
+    n = Network()
+    q = n.op("transpose", n.op("slice", n.op("multiply", n.input(6, 4), n.number(0.5)), starts=(0, 0), sizes=(5, 4)), order=(1, 0))
+    graph = n.graph(n.op("matmul", n.input(3, 4, name="z"), q))
+    after = scale.run(graph)
+    assert operators(after) == ["slice", "transpose", "matmul", "multiply"]
     same(graph, after)
 
 

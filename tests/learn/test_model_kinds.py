@@ -164,3 +164,13 @@ def test_files_hold_text_only(tmp_path: Path) -> None:
     text = _saved(tmp_path).read_text(encoding="ascii")
     assert text.splitlines()[1] == "tree" and "end of trees" in text
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_few_programs_or_equal_ones_do_no_harm(count: int) -> None:
+    values, throughput = programs(count, 0)
+    for given in (values, np.repeat(values[:1], count, axis=0)):
+        model = TreeModel()
+        model.update(samples_of(given, throughput))
+        if model.booster is not None:
+            assert np.isfinite(model.predict(values)).all()

@@ -77,6 +77,25 @@ def test_what_was_seen_before_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
         assert_equal(a, b)
 
 
+def test_statements_seen_in_other_structures_are_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = population("TBS-1-b1", 128)
+    seen = Outlines()
+    alone = [len(Outlines().of(sketch).statements) for sketch, _ in groups]
+    for sketch, _ in groups:
+        seen.of(sketch)
+    assert len(seen._traced) < 0.7 * sum(alone)
+    monkeypatch.setattr(batch, "_outlines", seen)
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+        assert_equal(extract_decisions(sketch, decisions, TARGET), together)
+
+
+def test_candidates_that_share_a_statement_share_its_work() -> None:
+    ((sketch, decisions), *_) = population("TBS-1-b1", 96)
+    many = {hole: np.repeat(values, 20) for hole, values in decisions.items()}
+    (few,), (together,) = extract_groups([(sketch, decisions)], TARGET), extract_groups([(sketch, many)], TARGET)
+    np.testing.assert_array_equal(np.repeat(few.values, 20, axis=0), together.values)
+
+
 def test_totals_are_over_the_statements_of_a_candidate() -> None:
     groups = population("ConvLayer-2-b1", 64)
     rows = extract_rows(groups, TARGET)

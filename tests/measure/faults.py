@@ -122,4 +122,4 @@ def log_and_die(point, candidate, outputs):
 def _hog() -> None:
     kept = []
     while True:
-        kept.append(np.ones(1 << 22))
+        kept.append(np.empty(1 << 22))  # address space is what is limited: no need to touch it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import subprocess
@@ -18,7 +19,9 @@ from tests.runtime.networks import compiled, perceptron, random
 
 import tensorsmith as ts
 from tensorsmith.errors import UserError
+from tensorsmith.graph.builder import Builder
 from tensorsmith.runtime.file import _PROLOGUE, MAGIC
+from tensorsmith.target import native
 
 NETWORK = compiled(perceptron())
 X = random(4, 24)
@@ -88,6 +91,23 @@ assert np.array_equal(executable(np.load({str(tmp_path / "x.npy")!r}))[0], np.lo
 assert len(compiled) == 1 and "@parallel_for" in compiled[0], compiled  # the thread pool
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.skipif(not native().is_x86, reason="the features are those of x86")
+def test_compiled_for_a_lesser_machine(tmp_path):
+    """The file asks for no more than its target has."""
+    lesser = dataclasses.replace(native(), cpu="x86-64-v2", features="+sse4.2,+popcnt", vector_bytes=16, vector_registers=16)
+    a = ts.placeholder((7, 9), name="A")
+    b = Builder("small")
+    x = b.input("x", (7, 9), "f32")
+    b.output("y", b.add("tanh", [x]))
+    ts.compile(ts.Model.from_graph(b.graph()), target=lesser).save(tmp_path / "network.tsm")
+    ts.compile([a, ts.compute((7, 9), lambda i, j: ts.tanh(a[i, j]), name="C")], target=lesser).save(tmp_path / "kernel.tsm")
+    for name in ("network.tsm", "kernel.tsm"):
+        loaded = ts.load_executable(tmp_path / name)
+        assert loaded.network.target == loaded.driver.target == lesser
+        x = random(7, 9)
+        np.testing.assert_allclose(loaded(x), np.tanh(x), rtol=1e-5, atol=1e-6)
 
 
 # What is wrong with a file.

@@ -95,6 +95,15 @@ def test_many_random_candidates_compute_what_they_should():
     compile_all(1000, 1, catalogue.small())
 
 
+@pytest.mark.parametrize("name", ["TBS-1-b1", "ConvLayer-2-b1", "NRM-1-b1"])
+@pytest.mark.parametrize("kind", ["target", "uniform"])
+def test_the_same_seed_gives_the_same_rows(name, kind):
+    space = Space(ALL[name].workload(), native())
+    first, second = (sample(space, 300, np.random.default_rng(5), Sampling(kind)) for _ in range(2))
+    for a, b in zip(first, second):
+        np.testing.assert_array_equal(a.matrix, b.matrix)
+
+
 def test_divisors():
     assert len(divisor_tuples(512, 3)) == 210 - sum(1 for t in divisor_tuples(512, 3) if t[-1] > 64)
     assert sorted(divisor_tuples(7, 2)) == [(1, 1), (1, 7), (7, 1)]

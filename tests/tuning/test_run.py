@@ -167,5 +167,5 @@ def test_a_disk_that_is_full_ends_nothing(
     assert "32 trials could not be added" in out and list(tmp_path.glob("*.jsonl"))
     with pytest.warns(RuntimeWarning) as warned:
         tune(trials=8, database=tmp_path / "tune.db")
-    for w, words in zip(warned, ("trials are kept in memory", "8 trials could not be added"), strict=True):
+    for w, words in zip(warned, ("trials are kept in memory", "trials could not be added"), strict=True):
         assert words in str(w.message)

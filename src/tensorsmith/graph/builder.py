@@ -6,6 +6,7 @@ there already is not added again. So the long chains of Shape, Gather, Concat an
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -78,7 +79,7 @@ class Builder:
         key = (operator, tuple(v.name for v in inputs), tuple(sorted(attributes.items())))
         if key in self._known:
             return self._known[key]
-        types = operators.infer(operator, inputs, attributes)
+        types = _types(operator, tuple((v.shape, v.dtype) for v in inputs), key[2])
         arrays = [self.known(v) for v in inputs]
         small = sum(math.prod(shape) for shape, _ in types) <= _LARGEST_FOLD
         if small and all(a is not None for a in arrays):
@@ -110,6 +111,15 @@ class Builder:
             name, n = f"{wanted}_{n}", n + 1
         self._taken.add(name)
         return name
+
+
+@functools.lru_cache(maxsize=1 << 14)  # passes build the same nodes again and again
+def _types(
+    operator: str, inputs: tuple[tuple[tuple[int, ...], str], ...], attributes: tuple[tuple[str, Attribute], ...]
+) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and type of each result of an operator."""
+    values = [Value(f"in{n}", shape, dtype) for n, (shape, dtype) in enumerate(inputs)]
+    return operators.infer(operator, values, dict(attributes))
 
 
 def rebuilt(graph: Graph, rewrite: Rewrite) -> Graph:

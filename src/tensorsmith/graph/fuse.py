@@ -12,8 +12,8 @@ never wait for each other in a circle. In this order:
 2. A reduction takes the elementwise nodes behind it, and then those before it that only it reads.
 3. Both take the transposes and slices before them, which cost nothing but another way to read. One that several groups
    read is in each of them, if that leaves no other reader.
-4. What is left, elementwise or movement, is fused along post-dominators; where a value of such a group is read elsewhere as well, two
-   small groups of one shape become one with two outputs (the cell and the state of a recurrent layer).
+4. What is left, elementwise or movement, is fused along post-dominators; where a value of such a group is read elsewhere as well,
+   two small groups of one shape become one with two outputs (the cell and the state of a recurrent layer).
 
 A `reshape` is a *view*: the same memory under another shape. It belongs to no group, unless it stands between movements of
 step 3. Work is never multiplied by much: an expensive function stays out of what would evaluate it for an element more than once.
@@ -37,6 +37,7 @@ from tensorsmith.lang.workload import Workload
 
 _LARGEST = 48  # nodes of a group: beyond it code grows, and compiling it, but nothing is saved
 _SMALL = 1 << 14  # elements up to which starting another kernel costs more than what it does
+_FEW_CHANNELS = 16  # of an image, say: so few may lie far apart in memory
 _FEW_READS = 4  # of one element by a reduction: up to here an expensive producer is worth its repetition
 
 
@@ -146,6 +147,8 @@ class _Fuser:
         for n in reversed(range(len(self.nodes))):
             if n in self.owner or self.leaves[n] or not self.facts[n].moves or not self.readers[n]:
                 continue
+            if any(self._far_apart(n, m) for m in self.readers[n]):
+                continue
             groups = [{self.owner[m]} if m in self.owner else taken.get(m) for m in self.readers[n]]
             known = [g for g in groups if g is not None]
             if len(known) == len(groups):
@@ -250,7 +253,17 @@ class _Fuser:
     def _turns(self, n: int) -> bool:
         """A transpose that leaves the last dimension last."""
         node = self.nodes[n]
-        return node.operator == "transpose" and bool(node.attributes["order"]) and node.attributes["order"][-1] == len(self._shape(n)) - 1
+        return (
+            node.operator == "transpose"
+            and bool(node.attributes["order"])
+            and node.attributes["order"][-1] == len(self._shape(n)) - 1
+        )
+
+    def _far_apart(self, n: int, reader: int) -> bool:
+        """Whether a convolution would read, through a transpose, many channels that lie far apart in memory."""
+        if self.nodes[n].operator != "transpose" or self._turns(n) or "conv" not in self.nodes[reader].operator:
+            return False
+        return self._shape(n)[-1] > _FEW_CHANNELS
 
     def _light(self, n: int) -> bool:
         """A node of a group of elementwise nodes and movements."""
@@ -262,7 +275,9 @@ class _Fuser:
     def _only_maps(self, groups: Sequence[int]) -> bool:
         shape = self._shape(self._root(groups[0]))
         maps = [m for g in groups for m in self.members[g] if self.facts[m].kind is Kind.ELEMENTWISE]
-        return all(self._shape(m) == shape for m in maps) and bool(maps) and self.facts[self._root(groups[0])].kind is Kind.ELEMENTWISE
+        return (
+            all(self._shape(m) == shape for m in maps) and bool(maps) and self.facts[self._root(groups[0])].kind is Kind.ELEMENTWISE
+        )
 
     def _follows(self, n: int, reader: int) -> bool:
         """Whether evaluating a node where its reader needs it costs no more than evaluating it once."""
@@ -323,7 +338,10 @@ class _Fuser:
 
     def _ordered(self, inputs: dict[int, list[str]], views: dict[str, str]) -> Iterator[int]:
         """Groups so that each follows those it reads."""
-        before = {g: {self.owner[self.place[v]] for v in (views.get(x, x) for x in names) if v in self.place} for g, names in inputs.items()}
+        before = {
+            g: {self.owner[self.place[v]] for v in (views.get(x, x) for x in names) if v in self.place}
+            for g, names in inputs.items()
+        }
         done: set[int] = set()
         waiting = sorted(self.members, key=self._root)
         while waiting:

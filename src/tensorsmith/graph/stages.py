@@ -2,15 +2,21 @@
 
     t[i] = c[i] + b[i]; s[i] = sigmoid(t[i]); y[i] = t[i] * s[i]     ->  y[i] = (c[i] + b[i]) * sigmoid(c[i] + b[i])
     p[b, h, i, j] = sum(...); y[b, i, h, j] = p[b, h, i, j]          ->  y[b, i, h, j] = sum(...)
+    p[g, i] = sum(...); y[c] = relu(p[c // 8, c % 8] + b[c])         ->  q[g, i] = relu(p[g, i] + b[g * 8 + i])
+                                                                         y[c] = q[c // 8, c % 8]
 
 What stands behind a product becomes one stage that reads the product element by element, in its order.
 """
 
 from __future__ import annotations
 
-from tensorsmith.lang.affine import Bounds, affine, conjuncts, refuted
+import functools
+from collections.abc import Callable
+
+from tensorsmith.lang.affine import Affine, Bounds, affine, conjuncts, refuted
 from tensorsmith.lang.expr import (
     EXPENSIVE,
+    Axis,
     Binary,
     Const,
     Expr,
@@ -35,13 +41,13 @@ def simplified(workload: Workload) -> Workload:
     for wanted in (_is_number, _moves_for_movement):
         workload = _inlined_where(workload, wanted)
     workload = _permuted(workload)
-    return _inlined_where(workload, _maps_for_maps)
+    return _split(_inlined_where(workload, _maps_for_maps))
 
 
-def _inlined_where(workload: Workload, wanted: object) -> Workload:
-    for stage in workload.stages:
-        if stage.name not in workload.outputs and not stage.reduction and wanted(workload, workload.stage(stage.name)):  # type: ignore[operator]
-            workload = _inlined(workload, stage.name)
+def _inlined_where(workload: Workload, wanted: Callable[[Workload, Stage], bool]) -> Workload:
+    for name in [s.name for s in workload.stages]:
+        if name not in workload.outputs and not workload.stage(name).reduction and wanted(workload, workload.stage(name)):
+            workload = _inlined(workload, name)
     return workload
 
 
@@ -83,10 +89,28 @@ def _tidied(e: Expr, bounds: Bounds) -> Expr:
         return Select(_tidied(e.cond, bounds), _tidied(e.a, bounds.given(e.cond)), _tidied(e.b, bounds.otherwise(e.cond)))
     e = rebuild(e, tuple(_tidied(c, bounds) for c in children(e)))
     if isinstance(e, Binary) and e.op in ("floordiv", "mod") and e.dtype == "i64" and isinstance(e.b, Const):
-        found = bounds.range(e.a)
-        if found is not None and 0 <= found[0] and found[1] < e.b.value:
-            return Const(0, "i64") if e.op == "floordiv" else e.a
+        return _divided(e, int(e.b.value), bounds)
     return e
+
+
+def _divided(e: Binary, divisor: int, bounds: Bounds) -> Expr:
+    """(8 * g + i) // 8 is g, and (8 * g + i) % 8 is i, for i < 8."""
+    form = affine(e.a)
+    if form is None or divisor <= 0:
+        return e
+    whole = Affine({v: k // divisor for v, k in form.terms.items() if k % divisor == 0}, form.offset // divisor)
+    rest = Affine({v: k for v, k in form.terms.items() if k % divisor}, form.offset % divisor)
+    low, high = bounds.affine_range(rest)
+    if low < 0 or high >= divisor:
+        return e
+    return _expression(whole if e.op == "floordiv" else rest)
+
+
+def _expression(form: Affine) -> Expr:
+    parts: list[Expr] = [Var(v) if k == 1 else Var(v) * k for v, k in form.terms.items()]
+    if form.offset or not parts:
+        parts.append(Const(form.offset, "i64"))
+    return functools.reduce(lambda a, b: a + b, parts)
 
 
 def _readers(workload: Workload, stage: Stage) -> list[Stage]:
@@ -161,7 +185,7 @@ def _permuted(workload: Workload) -> Workload:
 
 
 def _order(stage: Stage, reader: Stage) -> list[int] | None:
-    """order[d]: the axis of the stage that the reader's axis d runs along, where each runs along one and the last along the last."""
+    """order[d]: the axis of the stage that the reader's axis d runs along, if each runs along one and the last along the last."""
     places = _places(reader, stage)
     if len(places) != 1 or len(stage.axes) != len(reader.axes) or not stage.axes:
         return None
@@ -180,3 +204,36 @@ def _reading_in_order(reader: Stage, name: str, order: list[int]) -> Stage:
         return None
 
     return Stage(reader.name, reader.axes, transform(reader.body, replace), reader.reduction, reader.reduce_axes)
+
+
+def _split(workload: Workload) -> Workload:
+    """Outputs computed from a stage with two axes for their last one (the groups of a convolution), computed with two axes as well.
+
+    What is left is a change of shape, which costs nothing.
+    """
+    stages: list[Stage] = []
+    for stage in workload.stages:
+        width = _width(workload, stage) if stage.name in workload.outputs else None
+        if width is None:
+            stages.append(stage)
+            continue
+        *lead, last = stage.axes
+        outer, inner = Axis(f"{last.name}_outer", last.extent // width), Axis(f"{last.name}_inner", width)
+        body = substitute(stage.body, {last.name: Var(outer.name) * width + Var(inner.name)})
+        parts = tidied(Stage(f"{stage.name}_parts", (*lead, outer, inner), body))
+        place = (*(Var(a.name) for a in lead), Var(last.name) // width, Var(last.name) % width)
+        stages += [parts, Stage(stage.name, stage.axes, Load(parts.name, place, stage.dtype))]
+    return Workload(workload.inputs, tuple(stages), workload.outputs)
+
+
+def _width(workload: Workload, stage: Stage) -> int | None:
+    """The extent of the inner axis, where a stage does more than read a reduction at (.., c // width, c % width)."""
+    if stage.reduction or isinstance(stage.body, Load) or not stage.axes:
+        return None
+    lead, last = tuple(Var(a.name) for a in stage.axes[:-1]), Var(stage.axes[-1].name)
+    for read in stage.reads:
+        if workload.is_stage(read.tensor) and workload.stage(read.tensor).reduction:
+            width = workload.stage(read.tensor).shape[-1] if read.indices else 0
+            if width and read.indices == (*lead, last // width, last % width):
+                return width
+    return None

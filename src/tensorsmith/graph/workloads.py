@@ -1,7 +1,7 @@
 """The workload of a fused group.
 
-Names come from places and operators, never from the graph, so that equal groups have equal workloads: the residual blocks of a network
-are one task. A constant with one element is a number in the definition.
+Names come from places and operators, never from the graph, so that equal groups have equal workloads: the residual blocks of a
+network are one task. A constant with one element is a number in the definition.
 """
 
 from __future__ import annotations

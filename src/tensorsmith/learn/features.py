@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.learn.access import Access, Reuse, accesses, footprints, loads_of, pages, reuse, same_set, stride_and_lines, traffic
+from tensorsmith.learn.access import (
+    Access,
+    Reuse,
+    accesses,
+    footprints,
+    loads_of,
+    pages,
+    reuse,
+    same_set,
+    stride_and_lines,
+    traffic,
+)
 from tensorsmith.learn.machine import DEFAULT, Machine
 from tensorsmith.learn.nest import (
     Array,
@@ -571,7 +582,7 @@ def _spread_all(values: list[Num], spread: Callable[[Any], Any]) -> list[Num]:
 
 def _entry(values: list[Num], index: Num) -> Num:
     """The entry at an index, which may differ between candidates."""
-    if np.ndim(index) == 0:
+    if not isinstance(index, np.ndarray):
         return values[int(index)]
     first, *others = np.flatnonzero(np.bincount(index.astype(np.int64))).tolist()
     found = values[first]

@@ -24,7 +24,7 @@ _AT_MOST = {"0", "2", "8", "10"}  # LightGBM's numbers for "at most", wherever a
 
 
 class _Level(NamedTuple):
-    """The comparisons of all trees at one depth. What goes left and right of comparison n are places 2n and 2n + 1 of the next depth."""
+    """The comparisons of all trees at one depth. Comparison n sends rows to the places 2n (left) and 2n + 1 of the next depth."""
 
     inputs: Array  # places in this depth
     comparisons: Array
@@ -40,9 +40,7 @@ class Forest:
         trees = [_fields(part) for part in text.split("\nTree=")[1:]]
         kinds = {kind for t in trees for kind in t.get("decision_type", "").split()}
         if kinds - _AT_MOST:
-            raise InternalError(
-                f"trees with decisions of type {', '.join(sorted(kinds - _AT_MOST))}; only <= without zeros as missing is known"
-            )
+            raise InternalError(f"trees with decisions of type {', '.join(sorted(kinds - _AT_MOST))}; only comparisons are known")
         self.trees = len(trees)
         features = [_numbers(t, "split_feature", np.int64) for t in trees]
         # a float32 is at most a float64 just when it is at most the greatest float32 that is

@@ -39,13 +39,13 @@ LOSSES = ("paper", "log", "rank")
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Knobs of the trees. Few leaves and a low rate suit the hundreds of samples there are at first."""
+    """Knobs of the trees. Small ones and a low rate: at first there are some tens of samples, and their times are noisy."""
 
     loss: str = "rank"
-    trees: int = 100
-    leaves: int = 31
-    rate: float = 0.1
-    least_in_leaf: int = 3  # rows; programs are few and each has only some rows
+    trees: int = 60
+    leaves: int = 8
+    rate: float = 0.05
+    least_in_leaf: int = 8  # rows, or a quarter of all where these are fewer than four times as many
     features: float = 0.5  # share of the features a tree looks at: they are many and alike
     seed: int = 0
     threads: int = 1
@@ -95,15 +95,20 @@ class TreeModel:
         """Learns from all samples given, instead of those of the last update; what was loaded is built upon."""
         if not len(samples):
             return
+        rows = np.concatenate(samples.rows)
+        if not np.ptp(rows, axis=0).any():  # nothing to tell programs apart by; the library would give up
+            self.booster = self.kept
+            return
         pack = np.repeat(np.arange(len(samples)), [len(r) for r in samples.rows])
         loss = _Loss(self.settings.loss, pack, samples, self.settings.seed, self.adds_to_base)
         lightgbm = _library()
-        data = lightgbm.Dataset(np.concatenate(samples.rows), label=np.zeros(len(pack)), free_raw_data=True)
+        data = lightgbm.Dataset(rows, label=np.zeros(len(pack)), free_raw_data=True)
         parameters = {
             "objective": loss.gradient,
             "num_leaves": self.settings.leaves,
             "learning_rate": self.settings.rate,
-            "min_data_in_leaf": self.settings.least_in_leaf,
+            "min_data_in_leaf": max(1, min(self.settings.least_in_leaf, len(rows) // 4)),
+            "feature_pre_filter": False,
             "min_sum_hessian_in_leaf": 0.0,
             "feature_fraction": self.settings.features,
             "seed": self.settings.seed,

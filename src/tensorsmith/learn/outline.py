@@ -101,7 +101,9 @@ class Outline:
         accesses = []
         for a, x in enumerate(self.accesses):
             dimensions = [
-                Dimension(get("extent", a, d), loops.get(("moves", a, d), {}), d in x.loose, get("spread", a, d), get("offsets", a, d))
+                Dimension(
+                    get("extent", a, d), loops.get(("moves", a, d), {}), d in x.loose, get("spread", a, d), get("offsets", a, d)
+                )
                 for d in range(-self.dimensions[a], 0)
             ]
             flats = [loops.get(("flat", a, f), {}) for f in range(x.flats)]

@@ -171,24 +171,16 @@ def depthwise_conv(
     dilation: PerDimension = 1,
     name: str = "depthwise",
 ) -> Tensor:
-    """x (N, spatial.., C), weight (K.., C * M) -> (N, spatial.., C * M): each channel with M kernels of its own, 1-3 dimensions.
-
-    With M above 1 the channels are repeated first: the hot stage then has one channel of the input per channel of the result.
-    """
+    """x (N, spatial.., C), weight (K.., C) -> (N, spatial.., C): each channel with its own kernel, of 1-3 dimensions."""
     rank = len(x.shape) - 2
     check_rank(weight, rank + 1, name, "K.., C")
     strides, dilations = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
     pairs = pad_pairs(padding, rank)
     *kernel, channels = weight.shape
     dilations = tuple(d if k > 1 else 1 for d, k in zip(dilations, kernel))  # one tap: the same convolution, the same key
-    if not channels or not x.shape[-1] or channels % x.shape[-1]:
-        raise UserError(f"{name}: {x.name} has {x.shape[-1]} channels, {weight.name} has {channels}, which is no multiple of it")
-    multiplier = channels // x.shape[-1]
+    if channels != x.shape[-1]:
+        raise UserError(f"{name}: {x.name} has {x.shape[-1]} channels, {weight.name} has {channels}")
     out = window_extents(x.shape[1:-1], kernel, strides, pairs, dilations, name)
-    axes = ("n", *SPATIAL[rank], "c")
-    if multiplier > 1:
-        given, wide = x, (*x.shape[:-1], channels)
-        x = compute_named(wide, axes, lambda i: at(given, *i[:-1], i[-1] // multiplier), f"{name}_repeat")
     source = pad_spatial(x, pairs, name=f"{name}_pad")
     taps = [reduce_axis(k, f"k{a}") for k, a in zip(kernel, SPATIAL[rank])]
 
@@ -196,7 +188,7 @@ def depthwise_conv(
         window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], strides, taps, dilations)]
         return define.sum(at(source, i[0], *window, i[-1]) * at(weight, *taps, i[-1]), axis=taps)
 
-    return compute_named((x.shape[0], *out, channels), axes, body, name)
+    return compute_named((x.shape[0], *out, channels), ("n", *SPATIAL[rank], "c"), body, name)
 
 
 def depthwise_conv2d(

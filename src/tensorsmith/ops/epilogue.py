@@ -21,7 +21,7 @@ _MOST_NODES = 400  # of the expression that all readers make together
 
 
 def on_tiles(workload: Workload, placed: str, blocks: str, tile: int) -> Workload:
-    """The workload with the elementwise readers of `placed`, a stage that only places tiles, defined on the tiles, if that can be."""
+    """The workload with the elementwise readers of `placed`, which only places tiles, defined on the tiles, if that can be."""
     image, tiled = workload.stage(placed), workload.stage(blocks)
     readers = _readers(workload, placed)
     if not readers or image.shape[-3] % tile or image.shape[-2] % tile or workload.outputs != (readers[-1].name,):

@@ -4,8 +4,8 @@
     NetworkExecutable   the callable
 
 Every argument of a step lies at a *place*: an input or an output of the network (the caller's own memory), a constant, or an offset
-in the arena, which is planned so that values which never live together share memory. A call takes a *frame*: an arena and the steps'
-argument tables. Frames are kept for the next call, and each Python thread that calls at the same time gets one of its own.
+in the arena, which is planned so that values which never live together share memory. A call takes a *frame*: an arena and the
+steps' arguments. Frames are kept for the next call, and each Python thread that calls at the same time gets one of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer
 from tensorsmith.runtime.executable import Argument, Executable, Frame, round_up
 from tensorsmith.runtime.pool import Pool, shared
 from tensorsmith.runtime.profile import Profile, StepTime
-from tensorsmith.target import native
+from tensorsmith.target import Target, native
 
 INPUT, OUTPUT, CONSTANT, ARENA = KINDS = ("input", "output", "constant", "arena")
 
@@ -82,6 +82,11 @@ class Network:
     constants: tuple[np.ndarray, ...]  # packed; each 64-byte aligned
     arena_bytes: int
 
+    @property
+    def target(self) -> Target:
+        """What its kernels were compiled for."""
+        return self.kernels[0].module.target if self.kernels else native()
+
     def check(self) -> Network:
         """Itself, if no step touches memory outside of what its places have, and none writes to an input or a constant."""
         sizes = {
@@ -134,7 +139,7 @@ class NetworkExecutable(Executable):
     def __init__(self, network: Network, driver: jit.Module | None = None) -> None:
         """`driver` is the code of `runtime.driver`, where it came with the network."""
         self.network = network.check()
-        self.driver = driver = driver or driver_code.driver(native())
+        self.driver = driver = driver or driver_code.driver(network.target)
         super().__init__(
             name=network.name,
             entry=driver.address("run"),

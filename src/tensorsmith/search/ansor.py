@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorsmith.errors import Refusal
 from tensorsmith.learn.cost import CostModel, PriorModel, make_model
-from tensorsmith.learn.model import ModelSettings, Samples
+from tensorsmith.learn.model import ModelSettings, Samples, TreeModel
 from tensorsmith.search.picking import Place, pick
 from tensorsmith.search.scores import Scorer, describe
 from tensorsmith.search.trial import Trial
@@ -254,7 +254,8 @@ class AnsorPolicy:
         if self._stale and sum(t.seconds is not None for t in self.told.values()) >= self.settings.warm:
             self.model.update(self.samples())
             self.scorer.forget()
-            self._trusted, self._stale = True, False
+            self._trusted = not isinstance(self.model, TreeModel) or self.model.booster is not None
+            self._stale = False
 
     def _best_rows(self, count: int) -> list[Place]:
         good = sorted((t.seconds, key) for key, t in self.told.items() if t.seconds is not None)

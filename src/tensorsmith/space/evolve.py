@@ -97,7 +97,7 @@ def _mutate_sizes(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np
     """One move for each of the rows `here`, of the size in the column given for it."""
     move = rng.random(len(here))
     _exchange(plan, rows, here[move < 0.4], columns[move < 0.4], rng)
-    lanes = np.array([plan.geometry.lanes(c.stage) if c.vector else 1 for c in plan.columns])
+    lanes = plan.lanes
     step = (move >= 0.4) & (move < 0.6)
     rows[here[step], columns[step]] += rng.choice([-1, 1], step.sum()) * lanes[columns[step]]
     double = (move >= 0.6) & (move < 0.7)
@@ -114,7 +114,7 @@ def _exchange(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np.ran
     """The paper's move: a factor of one part of an axis goes to another part, the product stays."""
     if not len(here):
         return
-    group = np.array([_axis_of(plan, n) for n in range(len(plan.columns))])
+    group = plan.axes
     for axis in np.unique(group[columns]):
         members = np.flatnonzero(group == axis)
         mine = group[columns] == axis
@@ -132,14 +132,6 @@ def _exchange(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np.ran
         sizes[lines, source] //= factor
         sizes[lines, goal] *= factor
         rows[np.ix_(part, members)] = np.minimum(sizes[:, 1:], plan.high[members])
-
-
-def _axis_of(plan: Plan, column: int) -> int:
-    """The first column of the same axis: a number for the axis."""
-    c = plan.columns[column]
-    if c.kind != "size":
-        return -1
-    return next(n for n, d in enumerate(plan.columns) if d.kind == "size" and (d.stage, d.axis) == (c.stage, c.axis))
 
 
 def _random_divisor(values: Array, rng: np.random.Generator) -> Array:

@@ -43,6 +43,7 @@ class Measured:
     counts: dict[str, dict[str, list[Array]]] = field(default_factory=dict)
     at_root: dict[str, Array] = field(default_factory=dict)
     inlined: dict[str, Array] = field(default_factory=dict)
+    tails: dict[str, dict[str, Array]] = field(default_factory=dict)  # see `Geometry.inside`
 
     def loop(self, stage: str, name: str) -> Array:
         """How often a loop such as `i.1` runs."""
@@ -200,19 +201,25 @@ class Geometry:
     def inside(self, stage: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
         """How far the axes of a nest run inside its first `depths` outer loops."""
         order = self.order(stage, matrix)
+        lines = np.arange(len(matrix))
         result: dict[str, Array] = {}
-        for axis, counts in found.counts[stage].items():
-            length = found.lengths[stage][axis]
-            tails: list[Array] = []
-            stride = np.ones(len(matrix), np.int64)
-            for count in reversed(counts):
-                tails.insert(0, np.minimum(length, stride))
-                stride = stride * count
-            tails.insert(0, length)
+        for axis, tails in self._tails(stage, found).items():
             fixed = self.fixed[stage][axis][order, depths]  # how many parts of the axis are around
-            first = int(fixed[0]) if len(fixed) else 0
-            result[axis] = tails[first] if (fixed == first).all() else np.stack(tails)[fixed, np.arange(len(matrix))]
+            result[axis] = tails[fixed, lines]
         return result
+
+    def _tails(self, stage: str, found: Measured) -> dict[str, Array]:
+        """By axis: [parts, rows], how far it runs inside so many of its parts."""
+        if stage not in found.tails:
+            found.tails[stage] = {}
+            for axis, counts in found.counts[stage].items():
+                tails = found.tails[stage][axis] = np.empty((len(counts) + 1, found.rows), np.int64)
+                length = tails[0] = found.lengths[stage][axis]
+                stride = np.ones(found.rows, np.int64)
+                for part in range(len(counts), 0, -1):
+                    np.minimum(length, stride, out=tails[part])
+                    stride = stride * counts[part - 1]
+        return found.tails[stage]
 
     def outer_counts(self, stage: str, matrix: Matrix, found: Measured) -> Array:
         """[rows, loops]: the counts of the outer loops in each row's order, reduction loops as 0."""
@@ -244,6 +251,10 @@ def reach(index: Expr, seen: Mapping[str, Array], rows: int) -> Array | None:
     form = affine(index)
     if form is None:
         return None
+    if len(form.terms) == 1:
+        ((name, coefficient),) = form.terms.items()
+        if abs(coefficient) == 1:
+            return seen[name]
     length = np.ones(rows, np.int64)
     for name, coefficient in form.terms.items():
         length = length + abs(coefficient) * (seen[name] - 1)

@@ -91,6 +91,18 @@ class Plan:
         return Geometry(self.sketch, self.names, self.target)
 
     @functools.cached_property
+    def axes(self) -> Array:
+        """By column: a number for the axis of a size, that of its first column; -1 for other holes."""
+        first: dict[tuple[str, str], int] = {}
+        found = [first.setdefault((c.stage, c.axis), n) if c.kind == "size" else -1 for n, c in enumerate(self.columns)]
+        return np.array(found, np.int64)
+
+    @functools.cached_property
+    def lanes(self) -> Array:
+        """By column: elements of a vector, for the size of a loop in lanes; 1 for other holes."""
+        return np.array([self.geometry.lanes(c.stage) if c.vector else 1 for c in self.columns], np.int64)
+
+    @functools.cached_property
     def numbers(self) -> int:
         """How many columns are open numbers; the rest are choices."""
         return len(self.sketch.holes)

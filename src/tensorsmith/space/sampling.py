@@ -44,7 +44,7 @@ def sample(space: Space, count: int, rng: np.random.Generator, sampling: Samplin
 
 def sample_plan(plan: Plan, count: int, rng: np.random.Generator, sampling: Sampling = SAMPLING) -> Matrix:
     """Rows of one sketch, repaired."""
-    rows = np.empty((count, len(plan.columns)), np.int32)
+    rows = np.tile(plan.low, (count, 1))
     if not count:
         return rows
     uniform = sampling.kind == "uniform"
@@ -187,6 +187,18 @@ def _fill_innermost(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generat
         if tile is not None or (across and nest.target is not None):  # a tile of results is held: one vector for each
             vectors = np.where(rng.random(len(rows)) < 0.9, 1, 2)
         rows[:, column] = plan.geometry.lanes(nest.stage) * vectors
+    if tile is None:
+        _fill_unrolled(plan, nest, rows, rng)
+
+
+def _fill_unrolled(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generator) -> None:
+    """Loops besides the lanes in a tile that holds no results: vectors that are turned over in registers, best as many as lanes."""
+    spatial = {a.name for a in plan.geometry.stages[nest.stage].axes}
+    lanes = plan.geometry.lanes(nest.stage)
+    for loop in nest.tile:
+        column = plan.names.get(f"{nest.stage}.{loop}")
+        if column is not None and loop != nest.vector and loop.rpartition(".")[0] in spatial:
+            rows[:, column] = rng.choice([1, max(1, lanes // 2), lanes, lanes], len(rows))
 
 
 def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator) -> None:

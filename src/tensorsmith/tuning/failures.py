@@ -25,6 +25,12 @@ class Failures:
         self.counts[trial.status, cause] += 1
         self.examples.setdefault((trial.status, cause), trial)
 
+    def include(self, other: Failures) -> None:
+        """Adds what failed elsewhere."""
+        self.counts.update(other.counts)
+        for key, trial in other.examples.items():
+            self.examples.setdefault(key, trial)
+
     def by_status(self) -> Counter[str]:
         found: Counter[str] = Counter()
         for (status, _), count in self.counts.items():

@@ -8,11 +8,11 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.target import Target
 from tensorsmith.tuning.budget import Budget, Clock
+from tensorsmith.tuning.formulated import FormulatedTuning
 from tensorsmith.tuning.interrupt import CtrlC
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.progress import Progress
 from tensorsmith.tuning.reporting import Reporter, quick_peak
-from tensorsmith.tuning.task import TaskTuning
 
 _BATCH = 16  # candidates proposed at a time: the model learns between batches
 _AHEAD = 8  # candidates that the workers build while the next batch is searched for
@@ -35,7 +35,7 @@ class Run:
         with self.ctrl_c, Workshop(self.target.cores) as workshop:
             self.peak = quick_peak(self.target.cores)  # while all is silent
             workshop.start()  # the workers load while the rest is made
-            with TaskTuning(
+            with FormulatedTuning(
                 self.workload, self.target, self.journal, workshop, cache=cache, seed=seed, on_trials=self._report
             ) as self.task:
                 self._search()

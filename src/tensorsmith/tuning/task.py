@@ -32,7 +32,7 @@ from tensorsmith.tuning.journal import Journal
 
 _FINALISTS = 4  # candidates timed against each other at the end
 _CLOSE = 1.1  # times the best: what is slower has no chance in the final
-_IMPROVEMENT = 0.99  # of the seconds, or less, counts as one
+IMPROVEMENT = 0.99  # of the seconds, or less, counts as one
 
 
 class TaskTuning:
@@ -183,7 +183,7 @@ class TaskTuning:
             return
         if self._best is None or trial.seconds < self._best:
             self._best = trial.seconds
-        if self._yardstick is None or trial.seconds < _IMPROVEMENT * self._yardstick:
+        if self._yardstick is None or trial.seconds < IMPROVEMENT * self._yardstick:
             self._yardstick, self.unimproved = trial.seconds, 0
 
     @contextmanager

@@ -53,6 +53,8 @@ def convolution(node: OnnxNode, b: Builder, x: Value, weight: Value, w: Window) 
     options: dict[str, Any] = {"stride": w.stride, "padding": w.padding, "dilation": w.dilation}
     if groups > 1 and each == 1:
         flat = b.add("reshape", [b.add("transpose", [weight], order=(*spatial, 0, 1))], shape=(*kernel, outputs))
+        if outputs > groups:  # several kernels for a channel: as many copies of it make it one each, which is the better kernel
+            x = b.add("repeat", [x], times=(*[1] * (len(x.shape) - 1), outputs // groups))
         return b.add("depthwise_conv", [x, flat], **options)
     return b.add("conv", [x, b.add("transpose", [weight], order=(*spatial, 1, 0))], groups=groups, **options)
 

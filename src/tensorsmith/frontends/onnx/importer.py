@@ -146,9 +146,9 @@ class _Importer:
 
     def node(self, node: NodeProto, scope: _Scope) -> None:
         version = self.version(node, scope)
-        what = f"{node.op_type} {node.name}".rstrip() if node.name else f"{node.op_type} {', '.join(node.output)}".rstrip()
+        self.builder.origin = node.name or (node.output[0] if node.output else "")
+        what = f"{node.op_type} {self.builder.origin}".rstrip()
         inputs = [scope.find(name, what) if name else None for name in node.input]
-        self.builder.origin = node.name or (node.output[0] if node.output else node.op_type)
         handler = find_handler(node.op_type, version, node.domain)
         if (node.domain, node.op_type) in self.functions:
             results = self.call(self.functions[node.domain, node.op_type], node, inputs, scope)

@@ -50,7 +50,7 @@ def bind(
 
 
 def _declared(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
-    """What the file says of an input's shape; None where it says nothing. Negative sizes are written for open ones."""
+    """What the file says of an input's shape; None where it says nothing. Some write -1 or "?" for a size that is open."""
     kind = v.type.WhichOneof("value")
     if kind != "tensor_type":
         what = kind.removesuffix("_type") if kind else "value without a type"
@@ -63,7 +63,7 @@ def _declared(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
         if field == "dim_value":
             dims.append(d.dim_value if d.dim_value >= 0 else None)
         else:
-            dims.append(d.dim_param or None if field == "dim_param" else None)
+            dims.append(d.dim_param if field == "dim_param" and d.dim_param.strip("?-") else None)
     return tuple(dims)
 
 
@@ -76,7 +76,7 @@ def _fit(name: str, dims: tuple[Dimension, ...] | None, shape: tuple[int, ...], 
     if len(dims) != len(shape):
         raise UserError(f"input {name} has {len(dims)} dimensions {_text(dims)}; the shape given is {list(shape)}")
     for d, n in zip(dims, shape):
-        if isinstance(d, int) and d != n:
+        if isinstance(d, int) and d not in (n, 0):  # some write 0 for a size that is open, too
             raise UserError(f"input {name} has the shape {_text(dims)}; the shape given is {list(shape)}")
         if isinstance(d, str) and sizes.setdefault(d, n) != n:
             raise UserError(f"dimension {d} is {sizes[d]} and, in the shape {list(shape)} given for input {name}, {n}")

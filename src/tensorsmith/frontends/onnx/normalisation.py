@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.elementwise import scalar
 from tensorsmith.frontends.onnx.spatial import channels_first, channels_last, per_channel
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
@@ -35,6 +36,8 @@ def _flattened(operator: str) -> None:
     def flat(node: OnnxNode, b: Builder) -> Value:
         x = node.required(0)
         axis = _axis(node, len(x.shape), 1)
+        if x.shape[axis:] and prod(x.shape[axis + 1 :]) == 1:
+            return b.add(_NAMES[operator], [x], axis=axis)
         rows = b.add("reshape", [x], shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
         return b.add("reshape", [b.add(_NAMES[operator], [rows], axis=1)], shape=x.shape)
 
@@ -53,11 +56,12 @@ for _name in _NAMES:
 
 
 @onnx_operator("BatchNormalization")
-def batch_normalization(node: OnnxNode, b: Builder) -> Value:
-    """As a multiplication and an addition per channel, which a pass folds into the convolution before."""
+def batch_normalization(node: OnnxNode, b: Builder) -> Value | Sequence[Value]:
+    """As a multiplication and an addition per channel, which a pass folds into the convolution before.
+
+    In training mode the statistics are those of the batch, and the running ones are results.
+    """
     x = node.required(0)
-    if node.attribute("training_mode", 0):
-        raise UserError(f"{node}: training_mode is 1; only the inference form is supported")
     if node.attribute("spatial", 1) == 0:
         raise UserError(f"{node}: spatial is 0: statistics per element are not supported")
     scale, shift, mean, variance = (node.required(n) for n in (1, 2, 3, 4))
@@ -65,12 +69,34 @@ def batch_normalization(node: OnnxNode, b: Builder) -> Value:
     for name, v in (("scale", scale), ("B", shift), ("mean", mean), ("var", variance)):
         if v.shape != (channels,):
             raise UserError(f"{node}: {name} has the shape {list(v.shape)}; expected [{channels}], one per channel")
+    running: list[Value] = []
+    if node.attribute("training_mode", 0):
+        batch = _statistics(b, x)
+        running = [_running(node, b, old, new) for old, new in zip((mean, variance), batch)]
+        mean, variance = batch
     deviation = b.add("inverse_deviation", [variance], epsilon=float(node.attribute("epsilon", 1e-5)))
     factor = b.add("multiply", [_cast(b, scale, deviation.dtype), deviation])
     offset = b.add("subtract", [_cast(b, shift, factor.dtype), b.add("multiply", [mean, factor])])
     rank = len(x.shape)
     scaled = b.add("multiply", [x, per_channel(b, _cast(b, factor, x.dtype), rank)])
-    return b.add("add", [scaled, per_channel(b, _cast(b, offset, x.dtype), rank)])
+    return [b.add("add", [scaled, per_channel(b, _cast(b, offset, x.dtype), rank)]), *running]
+
+
+def _statistics(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Mean and variance of each channel of a batch."""
+    rank = len(x.shape)
+    axes = (0, *range(2, rank))
+    mean = b.add("reduce_mean", [x], axes=axes, keepdims=False)
+    off = b.add("subtract", [x, per_channel(b, mean, rank)])
+    return mean, b.add("reduce_mean", [b.add("square", [off])], axes=axes, keepdims=False)
+
+
+def _running(node: OnnxNode, b: Builder, old: Value, new: Value) -> Value:
+    momentum = float(node.attribute("momentum", 0.9))
+    new = _cast(b, new, old.dtype)
+    return b.add(
+        "add", [b.add("multiply", [old, scalar(b, momentum, old)]), b.add("multiply", [new, scalar(b, 1 - momentum, old)])]
+    )
 
 
 @onnx_operator("InstanceNormalization")

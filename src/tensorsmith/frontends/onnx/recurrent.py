@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.elementwise import scalar
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -32,6 +33,7 @@ class Layer:
     directions: tuple[bool, ...]  # of each, whether it goes backwards
     activations: tuple[tuple[Activation, ...], ...]  # of each direction
     clip: float | None
+    lengths: Value | None  # of each sequence of the batch; None: all are full
 
     @property
     def steps(self) -> int:
@@ -88,6 +90,17 @@ class Layer:
         """The attributes of a direction's cells."""
         return {"activations": self.activations[direction], "clip": self.clip}
 
+    def going_on(self, step: int, new: Value, old: Value | None = None) -> Value:
+        """`new` for the sequences that reach a step, `old` (zeros by default) for those that are shorter."""
+        if self.lengths is None:
+            return new
+        b = self.b
+        reached = b.add("reshape", [b.add("less", [scalar(b, step, self.lengths), self.lengths])], shape=(self.batch, 1))
+        known = b.known(reached)
+        if known is not None and known.all():
+            return new
+        return b.add("where", [reached, new, self.zeros(new.shape) if old is None else old])
+
     def order(self, direction: int) -> list[int]:
         """The steps in the order they are taken."""
         return list(reversed(range(self.steps))) if self.directions[direction] else list(range(self.steps))
@@ -117,16 +130,16 @@ def _layer(node: OnnxNode, b: Builder, gates: int, defaults: Sequence[str]) -> L
         )
     if not x.shape[0]:
         raise UserError(f"{node}: the sequence is empty")
-    lengths = node.optional_constant(4, "sequence_lens")
-    if lengths is not None and (lengths != x.shape[0]).any():
-        raise UserError(f"{node}: sequence_lens is {lengths.tolist()}; only sequences of full length ({x.shape[0]}) are supported")
+    lengths = node.optional(4)
+    if lengths is not None and lengths.shape != x.shape[1:2]:
+        raise UserError(f"{node}: sequence_lens has the shape {list(lengths.shape)}; expected [{x.shape[1]}], one per sequence")
     clip = node.attribute("clip")
     names = tuple(node.attribute("activations") or tuple(defaults) * len(directions))
     if len(names) != len(defaults) * len(directions):
         raise UserError(f"{node}: activations are {list(names)}; expected {len(defaults)} for each of {len(directions)} directions")
     functions = _activations(node, names)
     each = tuple(functions[n * len(defaults) : (n + 1) * len(defaults)] for n in range(len(directions)))
-    return Layer(node, b, gates, x, hidden, directions, each, None if clip is None else float(clip))
+    return Layer(node, b, gates, x, hidden, directions, each, None if clip is None else float(clip), lengths)
 
 
 def _activations(node: OnnxNode, names: Sequence[str]) -> tuple[Activation, ...]:
@@ -154,8 +167,8 @@ def _outputs(layer: Layer, run: Runner) -> list[Value]:
     last: list[list[Value]] = []
     for direction in range(len(layer.directions)):
         states, final = run(layer, direction)
-        each = [b.add("reshape", [s], shape=(1, 1, *shape)) for s in states]
-        every.append(b.add("concat", each, axis=0) if len(each) > 1 else each[0])
+        rows = b.add("concat", states, axis=0) if len(states) > 1 else states[0]
+        every.append(b.add("reshape", [rows], shape=(layer.steps, 1, *shape)))
         last.append([b.add("reshape", [s], shape=(1, *shape)) for s in final])
     results = [b.add("concat", every, axis=1) if len(every) > 1 else every[0]]
     for states_of in zip(*last):
@@ -174,8 +187,8 @@ def rnn(node: OnnxNode, b: Builder) -> Sequence[Value]:
         options = layer.options(direction)
         states, state = {}, layer.initial(5, direction)
         for step in layer.order(direction):
-            state = b.add("rnn_cell", [gates, b.add("matmul", [state, weight])], step=step, **options)
-            states[step] = state
+            new = b.add("rnn_cell", [gates, b.add("matmul", [state, weight])], step=step, **options)
+            state, states[step] = layer.going_on(step, new, state), layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state]
 
     return _outputs(_layer(node, b, 1, ["Tanh"]), run)
@@ -193,8 +206,9 @@ def lstm(node: OnnxNode, b: Builder) -> Sequence[Value]:
         states, state, cell = {}, layer.initial(5, direction), layer.initial(6, direction)
         for step in layer.order(direction):
             inputs = [gates, b.add("matmul", [state, weight]), cell, *extra]
-            state, cell = b.add_all("lstm_cell", inputs, step=step, input_forget=coupled, **options)
-            states[step] = state
+            new, new_cell = b.add_all("lstm_cell", inputs, step=step, input_forget=coupled, **options)
+            state, cell = layer.going_on(step, new, state), layer.going_on(step, new_cell, cell)
+            states[step] = layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state, cell]
 
     return _outputs(_layer(node, b, 4, ["Sigmoid", "Tanh", "Tanh"]), run)
@@ -208,7 +222,7 @@ def gru(node: OnnxNode, b: Builder) -> Sequence[Value]:
         size = layer.hidden
         recurrent, bias = node.required(2), node.optional(3)
         both = layer.transposed(recurrent, direction, 0, 3 * size if linear else 2 * size)
-        new = layer.transposed(recurrent, direction, 2 * size)
+        last = layer.transposed(recurrent, direction, 2 * size)
         inner = layer.zeros((size,)) if bias is None else layer.part(bias, direction, 5 * size)
         gates = layer.projected(direction, layer.biases(direction, 2 if linear else 3))
         options = layer.options(direction)
@@ -216,11 +230,11 @@ def gru(node: OnnxNode, b: Builder) -> Sequence[Value]:
         for step in layer.order(direction):
             product = b.add("matmul", [state, both])
             if linear:
-                state = b.add("gru_cell_linear", [gates, product, inner, state], step=step, **options)
+                new = b.add("gru_cell_linear", [gates, product, inner, state], step=step, **options)
             else:
                 kept = b.add("gru_reset", [gates, product, state], step=step, **options)
-                state = b.add("gru_cell", [gates, product, b.add("matmul", [kept, new]), state], step=step, **options)
-            states[step] = state
+                new = b.add("gru_cell", [gates, product, b.add("matmul", [kept, last]), state], step=step, **options)
+            state, states[step] = layer.going_on(step, new, state), layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state]
 
     return _outputs(_layer(node, b, 3, ["Sigmoid", "Tanh"]), run)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.movement import axes_of
+from tensorsmith.frontends.onnx.movement import axes_of, reshaped
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.ops.common import normal_axis
 
 #: operator of ours, and the version from which the axes are an input
@@ -51,6 +56,18 @@ def cumulative_sum(node: OnnxNode, b: Builder) -> Value:
     axis = int(node.constant(1, "the axis").reshape(()))
     exclusive, reverse = bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0))
     return b.add("cumulative_sum", [node.required(0)], axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@onnx_operator("Hardmax")
+def hardmax(node: OnnxNode, b: Builder) -> Value:
+    """1 at the first largest element along the axis, 0 elsewhere. Before version 13 all dimensions from the axis on are one."""
+    x = node.required(0)
+    shape, axis = x.shape, normal_axis(node.attribute("axis", 1 if node.version < 13 else -1), len(x.shape), str(node))
+    if node.version < 13:
+        x, axis = reshaped(b, x, (math.prod(shape[:axis]), math.prod(shape[axis:]))), 1
+    first = b.add("argmax", [x], axis=axis, keepdims=False)
+    values = b.constant(np.array([0, 1], dtype(x.dtype).numpy))
+    return reshaped(b, b.add("one_hot", [first, values], depth=x.shape[axis], axis=axis), shape)
 
 
 @onnx_operator("Einsum")

@@ -58,6 +58,8 @@ def sources(d: Dimension, coordinates: str) -> Array:
         return x * 0 - 0.5
     if coordinates in ("half_pixel", "pytorch_half_pixel"):
         return (x + 0.5) / d.scale - 0.5
+    if coordinates == "tf_half_pixel_for_nn":  # of version 11 only
+        return (x + 0.5) / d.scale
     if coordinates == "half_pixel_symmetric":
         return d.extent / 2 * (1 - d.result / length) + (x + 0.5) / d.scale - 0.5
     raise UserError(f"the coordinate_transformation_mode {coordinates!r} is not known")
@@ -191,8 +193,6 @@ def resize(node: OnnxNode, b: Builder) -> Value:
     x = node.required(0)
     rank = len(x.shape)
     coordinates = node.attribute("coordinate_transformation_mode", "half_pixel")
-    if coordinates == "tf_half_pixel_for_nn":  # of version 11 only
-        raise UserError(f"{node}: the coordinate_transformation_mode tf_half_pixel_for_nn is not supported")
     rule = Rule(
         _mode(node),
         coordinates,
@@ -230,7 +230,11 @@ def _by_scales(node: OnnxNode, scales: Array, axes: Sequence[int] | None = None)
     axes = range(len(shape)) if axes is None else axes
     if scales.size != len(axes):
         raise UserError(f"{node}: scales has {scales.size} numbers; expected {len(axes)}")
-    return [(d, Dimension(shape[d], int(shape[d] * s), s)) for d, s in zip(axes, (float(s) for s in scales.ravel()))]
+    found = []
+    for d, s in zip(axes, scales.ravel()):
+        count = int(np.float32(shape[d]) * np.float32(s))  # rounded as ONNX's shape inference does: 10 * 1.3 is 13
+        found.append((d, Dimension(shape[d], count, float(s))))
+    return found
 
 
 def _by_sizes(node: OnnxNode, axes: Sequence[int], sizes: Sequence[int], policy: str) -> list[tuple[int, Dimension]]:

@@ -24,7 +24,7 @@ from tensorsmith.graph.graph import Array, Value
 
 #: each registers its handlers when it is imported
 _MODULES = (
-    "elementwise", "logic", "movement", "indexing", "shape", "reduction", "control",
+    "elementwise", "logic", "movement", "indexing", "shape", "reduction", "control", "signal",
     "convolution", "pooling", "normalisation", "resize", "recurrent", "attention", "quantised", "matrix",
 )  # fmt: skip
 

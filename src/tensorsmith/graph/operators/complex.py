@@ -19,7 +19,7 @@ def conv(x: Tensor, weight: Tensor, *, stride: Numbers, padding: Pairs, dilation
 
 @operator("depthwise_conv", Kind.COMPLEX)
 def depthwise_conv(x: Tensor, weight: Tensor, *, stride: Numbers, padding: Pairs, dilation: Numbers, name: str) -> Tensor:
-    """x (N, spatial.., C), weight (K.., C * M) -> (N, spatial.., C * M), each channel with M kernels of its own."""
+    """x (N, spatial.., C), weight (K.., C) -> (N, spatial.., C), each channel with its own kernel."""
     return convolutions.depthwise_conv(x, weight, stride, padding, dilation, name)
 
 

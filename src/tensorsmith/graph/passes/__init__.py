@@ -1,6 +1,7 @@
 """Passes: each takes a graph and gives one that computes the same with less work.
 
-Constants are folded, doubles removed and dead nodes dropped whenever a graph is built anew (`graph.builder`), so every pass does that.
+Constants are folded, doubles removed and dead nodes dropped whenever a graph is built anew (`graph.builder`), so every pass does
+that.
 """
 
 from __future__ import annotations

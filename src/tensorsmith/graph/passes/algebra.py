@@ -1,11 +1,11 @@
 """Algebra: nodes that do nothing go, and others take the one form that the passes after this one look for.
 
-    multiply(c, x)       ->  multiply(x, c)            a constant stands second
-    subtract(x, c)       ->  add(x, -c)                divide(x, c)  ->  multiply(x, 1 / c)
-    add(x, 0)            ->  x                         and multiply(x, 1), cast to its own type, whole slices, ...
-    relu(relu(x))        ->  relu(x)
-    power(x, 2)          ->  square(x)                 and 0.5, 1, -1
-    conv(pad(x), w)      ->  conv(x, w, padding=...)   where zeros are added around the spatial dimensions
+multiply(c, x)       ->  multiply(x, c)            a constant stands second
+subtract(x, c)       ->  add(x, -c)                divide(x, c)  ->  multiply(x, 1 / c)
+add(x, 0)            ->  x                         and multiply(x, 1), cast to its own type, whole slices, ...
+relu(relu(x))        ->  relu(x)
+power(x, 2)          ->  square(x)                 and 0.5, 1, -1
+conv(pad(x), w)      ->  conv(x, w, padding=...)   where zeros are added around the spatial dimensions
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _binary(builder: Builder, operator: str, a: Value, b: Value) -> Value | None
     if is_float(b.dtype) and operator == "subtract":
         operator, b, constant = "add", *_made(builder, -constant, b)
         swapped = True
-    elif is_float(b.dtype) and operator == "divide" and _has_reciprocal(constant):
+    elif b.dtype in ("f32", "f64") and operator == "divide" and _has_reciprocal(constant):
         operator, b, constant = "multiply", *_made(builder, (1 / constant.astype(np.float64)).astype(constant.dtype), b)
         swapped = True
     elif operator == "power" and is_float(a.dtype) and constant.size == 1 and len(b.shape) <= len(a.shape):

@@ -3,11 +3,11 @@
     t = transpose(conv(x, w), (0, 3, 1, 2)); r = relu(t); conv(transpose(r, (0, 2, 3, 1)), v)
         ->    r = relu(conv(x, w)); conv(r, v)
 
-A network that was written channels-first arrives with every convolution between two transposes; after this pass only those at its
-inputs and outputs are left. A transpose sinks where that does not move more bytes than before: other operands are transposed the
-other way (free for constants, and where only dimensions of extent 1 move), and the result costs a transpose, unless those who read it
-undo it anyway. What is done to an input of the network before it is transposed (a scale, an offset) is done behind the transpose
-instead, where it may get into weights.
+A network that was written channels-first arrives with every convolution between two transposes; after this pass only those at
+its inputs and outputs are left. A transpose sinks where that does not move more bytes than before: other operands are transposed
+the other way (free for constants, and where only dimensions of extent 1 move), and the result costs a transpose, unless those who
+read it undo it anyway. What is done to an input of the network before it is transposed (a scale, an offset, padding) is done
+behind the transpose instead, where it may get into weights.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(graph: Graph) -> Graph:
         if operators.kind(node) is Kind.ELEMENTWISE or node.operator == "concat":
             return _through_many(builder, node, inputs, wish)
         source = transpose_of(builder, inputs[0]) if inputs else None
-        if source is None:
+        if source is None or (node.operator == "pad" and builder.producer(source[0]) is None):
             return None
         if node.operator == "reshape":
             return _through_reshape(builder, node, *source, wish)
@@ -72,25 +72,33 @@ def _wishes(graph: Graph) -> dict[str, Order]:
 
 
 def _prepared(graph: Graph) -> set[str]:
-    """Values computed from one input of the graph by elementwise nodes with constants, each read once."""
+    """Values computed from one input of the graph by padding and elementwise nodes with constants, each read once."""
     found = {v.name for v in graph.inputs}
     for node in graph.nodes:
         varying = [name for name in node.inputs if name not in graph.constants]
-        if len(node.outputs) != 1 or operators.kind(node) is not Kind.ELEMENTWISE or len(varying) != 1:
+        if len(node.outputs) != 1 or not _prepares(node) or len(varying) != 1:
             continue
         alone = len(graph.consumers[node.output.name]) == 1 and node.output.name not in graph.returned
-        if alone and varying[0] in found and graph.values[varying[0]].shape == node.output.shape:
+        if alone and varying[0] in found and len(graph.values[varying[0]].shape) == len(node.output.shape):
             found.add(node.output.name)
     return found
+
+
+def _prepares(node: Node) -> bool:
+    return node.operator == "pad" or operators.kind(node) is Kind.ELEMENTWISE
 
 
 def _raised(builder: Builder, value: Value, order: Order) -> Value:
     """transpose(multiply(x, c)) -> multiply(transpose(x), c transposed)"""
     node = builder.producer(value)
-    if node is None or operators.kind(node) is not Kind.ELEMENTWISE:
+    if node is None or not _prepares(node):
         return turned(builder, value, order)
+    if node.operator == "pad":
+        attributes = {**node.attributes, "pairs": tuple(node.attributes["pairs"][d] for d in order)}
+        return builder.add("pad", [_raised(builder, builder.read(node)[0], order)], **attributes)
     operands = [
-        _aligned(builder, v, order, len(order)) if builder.known(v) is not None else _raised(builder, v, order) for v in builder.read(node)
+        _aligned(builder, v, order, len(order)) if builder.known(v) is not None else _raised(builder, v, order)
+        for v in builder.read(node)
     ]
     return builder.add(node.operator, operands, **node.attributes)
 
@@ -211,7 +219,7 @@ def _reduced(node: Node, attributes: dict[str, Attribute], order: Order) -> Orde
 
 
 def _through_reshape(builder: Builder, node: Node, source: Value, order: Order, wish: Order | None) -> list[Value] | None:
-    """reshape(transpose(x, (0, 3, 1, 2)), (n, c, h*w)) -> transpose(reshape(x, (n, h*w, c)), (0, 2, 1)), where the new one vanishes."""
+    """reshape(transpose(x, (0, 3, 1, 2)), (n, c, hw)) -> transpose(reshape(x, (n, hw, c)), (0, 2, 1)), if the new one vanishes."""
     old, new = [source.shape[d] for d in order], node.output.shape
     if 0 in old:
         return None

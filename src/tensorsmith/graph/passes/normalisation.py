@@ -58,7 +58,9 @@ def _is_square(builder: Builder, squares: Value, x: Value) -> bool:
     node = builder.producer(squares)
     if node is None:
         return False
-    return (node.operator == "square" and node.inputs == (x.name,)) or (node.operator == "multiply" and node.inputs == (x.name, x.name))
+    return (node.operator == "square" and node.inputs == (x.name,)) or (
+        node.operator == "multiply" and node.inputs == (x.name, x.name)
+    )
 
 
 def _centred(builder: Builder, value: Value, axes: tuple[int, ...]) -> Value | None:

@@ -99,7 +99,12 @@ def _below_rows(builder: Builder, node: Node, value: Value) -> list[Value] | Non
     source = unreshaped(builder, value)
     rank = len(value.shape)
     axes = node.attributes["axes"] if node.operator == "normalize" else (node.attributes["axis"],)
-    if source.shape == value.shape or not source.shape or source.shape[-1] != value.shape[-1] or [a % rank for a in axes] != [rank - 1]:
+    if (
+        source.shape == value.shape
+        or not source.shape
+        or source.shape[-1] != value.shape[-1]
+        or [a % rank for a in axes] != [rank - 1]
+    ):
         return None
     last = len(source.shape) - 1
     attributes = dict(node.attributes) | ({"axes": (last,)} if node.operator == "normalize" else {"axis": last})

@@ -3,9 +3,10 @@
     multiply(conv(x, w), s)            ->    conv(x, w * s)
     multiply(add(conv(x, w), b), s)    ->    add(conv(x, w * s), b * s)
     conv(add(multiply(x, s), b), w)    ->    add(conv(x, s * w), b through w)      without padding, for the added part
+    matmul(multiply(a, 0.125), b)      ->    multiply(matmul(a, b), 0.125)         where it is fused
 
-Batch normalisation behind a convolution, or before one, is gone after this. A single number also passes transposes and reshapes on its
-way to the weights (the scale of attention).
+Batch normalisation behind a convolution, or before one, is gone after this. A single number also passes transposes and reshapes
+on its way to the weights (the scale of attention).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import numpy as np
 
 from tensorsmith.graph.builder import Builder, rebuilt
 from tensorsmith.graph.graph import Array, Graph, Node, Value
-from tensorsmith.lang.dtypes import is_float
 
 _PRODUCTS = ("conv", "depthwise_conv", "transposed_conv", "matmul")
 
@@ -33,7 +33,7 @@ class _Folding:
 
     def rewrite(self, builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
         self.old |= {new.name: old for new, old in zip(inputs, node.inputs)}
-        if len(node.outputs) != 1 or not is_float(node.output.dtype):
+        if len(node.outputs) != 1 or node.output.dtype not in ("f32", "f64"):  # half precision has no digits to spare
             return None
         done: Value | None = None
         if node.operator in ("multiply", "add") and len(inputs) == 2:
@@ -43,8 +43,10 @@ class _Folding:
                     done = self._multiplied(builder, inputs[0], constant)
                 else:
                     done = self._added(builder, inputs[0], constant)
-        elif node.operator in ("conv", "depthwise_conv", "matmul") and self._alone(inputs[0]):
-            done = self._before(builder, node, inputs)
+        elif node.operator in ("conv", "depthwise_conv", "matmul"):
+            done = self._before(builder, node, inputs) if self._alone(inputs[0]) else None
+            if done is None and node.operator == "matmul":
+                done = self._behind(builder, node, inputs)
         return None if done is None else [done]
 
     def _alone(self, value: Value) -> bool:
@@ -87,7 +89,11 @@ class _Folding:
             return None
         inputs = builder.read(node)
         known = builder.known(inputs[1])
-        if known is None or inputs[0].shape != value.shape or np.broadcast_shapes(known.shape, constant.shape) != _smaller(known, constant):
+        if (
+            known is None
+            or inputs[0].shape != value.shape
+            or np.broadcast_shapes(known.shape, constant.shape) != _smaller(known, constant)
+        ):
             return None
         return builder.add("add", [inputs[0], builder.constant(known + constant, inputs[1].name)])
 
@@ -98,7 +104,11 @@ class _Folding:
         source, weight = builder.producer(inputs[0]), builder.known(inputs[1])
         if source is None or weight is None or source.operator not in ("multiply", "add"):
             return None
-        if node.attributes.get("transpose_a") or node.attributes.get("transpose_b") or (node.operator == "matmul" and weight.ndim != 2):
+        if (
+            node.attributes.get("transpose_a")
+            or node.attributes.get("transpose_b")
+            or (node.operator == "matmul" and weight.ndim != 2)
+        ):
             return None
         x, second = builder.read(source)
         constant = builder.known(second)
@@ -115,6 +125,28 @@ class _Folding:
         bias = shares.reshape(-1, weight.shape[-1]).sum(axis=0, dtype=np.float64).astype(weight.dtype)
         product = builder.add(node.operator, [x, inputs[1]], name=node.output.name, **node.attributes)
         return builder.add("add", [product, builder.constant(bias)])
+
+    def _behind(self, builder: Builder, node: Node, inputs: Sequence[Value]) -> Value | None:
+        """matmul(a * s, b) -> matmul(a, b) * s for a number s, which may stand before transposes and slices of a."""
+        for n, value in enumerate(inputs):
+            found = self._without_number(builder, value)
+            if found is not None:
+                bare, number = found
+                product = builder.add("matmul", [*inputs[:n], bare, *inputs[n + 1 :]], name=node.output.name, **node.attributes)
+                return builder.add("multiply", [product, builder.constant(number.reshape(()))])
+        return None
+
+    def _without_number(self, builder: Builder, value: Value) -> tuple[Value, Array] | None:
+        node = builder.producer(value)
+        if node is None or not self._alone(value):
+            return None
+        inputs = builder.read(node)
+        if node.operator == "multiply" and (number := builder.known(inputs[1])) is not None and number.size == 1:
+            return (inputs[0], number) if inputs[0].shape == value.shape else None
+        if node.operator not in ("transpose", "reshape", "slice"):
+            return None
+        found = self._without_number(builder, inputs[0])
+        return None if found is None else (builder.add(node.operator, [found[0]], **node.attributes), found[1])
 
 
 def _channels(constant: Array, shape: tuple[int, ...]) -> Array | None:
@@ -134,6 +166,6 @@ def _smaller(a: Array, b: Array) -> tuple[int, ...]:
 def _along_inputs(node: Node, channels: Array, weight: Array) -> Array:
     """Factors of input channels in the shape of the weight's last dimensions."""
     if node.operator == "depthwise_conv":
-        return np.repeat(channels, weight.shape[-1] // channels.size)
+        return channels
     groups = node.attributes.get("groups", 1)
     return np.repeat(channels.reshape(groups, -1).T, weight.shape[-1] // groups, axis=1)

@@ -34,6 +34,8 @@ class ConstantTensor:
 
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         stage = state.stage(index)
+        if state.nest(stage.name) is not None:  # a copy that another rule has made
+            return Verdict.SKIP
         chosen = reduces_constant(state.now, stage) or is_transform(state.now, stage)
         return Verdict.APPLY_AND_SKIP_REST if chosen else Verdict.SKIP
 
@@ -60,7 +62,7 @@ def selecting_nest(workload: Workload, stage: Stage, readers: Sequence[Nest]) ->
     outer = [a for a in stage.axes if a.name not in short]
     last = [a for a in outer if tiled(a)][-1:]
     on_tile = " ".join(f"{a.name}.0" for a in stage.axes if a.name in short)
-    if len(readers) == 1 and last:
+    if len(readers) == 1 and last and readers[0].follows is None:
         reader = workload.stage(readers[0].stage)
         if is_transform(workload, reader) and [a for a in reader.axes if a.name not in transform_axes(workload, reader)] == outer:
             lanes = f"{last[0].name}.0"

@@ -1,0 +1,1 @@
+"""The paper's networks as PyTorch modules, written for the benchmark."""
