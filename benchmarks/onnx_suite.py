@@ -56,6 +56,7 @@ class Test:
     data: Sequence[tuple[Arrays, Arrays]]
     rtol: float
     atol: float
+    network: bool = False  # a whole one
 
     @property
     def operators(self) -> set[str]:
@@ -121,7 +122,7 @@ def _light() -> Iterator[Test]:
         given = {t.name for t in model.graph.initializer}
         inputs = [Runner.generate_dummy_data(v) for v in model.graph.input if v.name not in given]
         right = _numbered(path.removesuffix(".onnx") + "_output_#.pb")
-        yield Test(os.path.basename(path).removesuffix(".onnx"), model, [(inputs, right)], 1e-3, 1e-6)
+        yield Test(os.path.basename(path).removesuffix(".onnx"), model, [(inputs, right)], 1e-3, 1e-6, network=True)
 
 
 def run(test: Test, reference: bool) -> Result:
@@ -215,7 +216,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chosen = [t for t in tests(arguments.kinds.split(",")) if arguments.all or t.operators <= OPERATORS]
+        chosen = [t for t in tests(arguments.kinds.split(",")) if arguments.all or t.network or t.operators <= OPERATORS]
     wanted = [w for w in arguments.only.split(",") if w]
     if wanted:
         chosen = [t for t in chosen if t.operators & set(wanted) or any(w in t.name for w in wanted)]

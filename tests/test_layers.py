@@ -30,7 +30,7 @@ ALLOWED = {
     "tune": {"errors", "target", "lang", "ops", "space", "compile", "learn", "search", "measure", "records", "runtime", "tuning"},
     "graph": {"errors", "target", "lang", "ops"},
     "frontends": {"errors", "target", "lang", "ops", "graph", "compile", "model"},
-    "cli": {"errors", "target", "lang", "ops", "space", "compile", "records", "runtime", "learn", "tune", "tuning"},
+    "cli": {"errors", "target", "lang", "ops", "space", "graph", "model", "compile", "records", "runtime", "learn", "tune", "tuning"},
 }
 
 

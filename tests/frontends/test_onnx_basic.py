@@ -74,6 +74,7 @@ CASES: list[tuple[str, int, list[Any], dict[str, Any]]] = [
     ("ArgMin", 13, [X], {"axis": 1, "select_last_index": 1}),
     ("Hardmax", 11, [X], {"axis": 1}),
     ("Hardmax", 13, [X], {"axis": 1}),
+    ("ScatterND", 13, [X, np.array([[0], [1], [0]]), random(3, 3, 4, seed=1)], {}),  # the last counts
     ("Tile", 13, [X, ints(1, 2, 3)], {}),
     ("Expand", 13, [random(3, 1), ints(2, 1, 4)], {}),
     ("Reshape", 13, [X, ints(0, -1)], {}),
@@ -286,6 +287,8 @@ def test_random_numbers_are_the_same_every_time() -> None:
         ("TopK", [X, ints(9)], {"outputs": 2}, "9 elements"),
         ("Einsum", [X], {"equation": "ij->i"}, "does not fit"),
         ("DepthToSpace", [random(1, 3, 2, 2)], {"blocksize": 2}, "do not make blocks"),
+        ("Split", [X], {"axis": 2, "outputs": 2, "num_outputs": 1 << 40}, "is to give"),
+        ("ConstantOfShape", [ints(1 << 20, 1 << 20)], {}, "no shape that a constant"),
         ("ConstantOfShape", [ints(-1)], {}, "no shape that a constant"),
         ("Transpose", [X], {"perm": [0, 0, 1]}, "no order"),
         ("Concat", [X, random(3, 3, 4)], {"axis": 1}, "do not fit"),

@@ -131,6 +131,16 @@ def test_what_prepares_an_input_gets_behind_its_transpose_and_into_the_convoluti
     same(graph, after)
 
 
+def test_a_shuffle_of_channels_takes_one_transpose() -> None:
+    n = Network()
+    y = n.op("reshape", n.conv(n.input(1, 8, 5, 5), 8), shape=(1, 2, 4, 5, 5))
+    y = n.op("reshape", n.op("transpose", y, order=(0, 2, 1, 3, 4)), shape=(1, 8, 5, 5))
+    graph = n.graph(n.conv(y, 8))
+    after = optimise(graph)
+    assert [o for o in operators(after) if o != "reshape"] == ["transpose", "conv", "transpose", "conv", "transpose"]
+    same(graph, after)
+
+
 def test_softmax_along_rows_keeps_its_rows() -> None:
     n = Network()
     graph = n.graph(n.op("softmax", n.op("transpose", n.input(4, 5), order=(1, 0)), axis=-1))

@@ -41,7 +41,7 @@ def agrees(graph: Graph, parts: Partition) -> None:
     assert len({t.workload for t in parts.tasks}) == len(parts.tasks)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graph=graphs(14))
 def test_a_random_graph_is_computed_by_its_calls(graph: Graph) -> None:
     agrees(graph, partition(graph))

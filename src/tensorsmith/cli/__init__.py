@@ -6,24 +6,27 @@ import sys
 
 import typer
 
+from tensorsmith.cli import show
+from tensorsmith.cli.bench import bench
+from tensorsmith.cli.compile import compile
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
 from tensorsmith.cli.records import app as records
+from tensorsmith.cli.run import run
 from tensorsmith.cli.sketches import sketches
+from tensorsmith.cli.tasks import tasks
 from tensorsmith.cli.tune import tune
 from tensorsmith.errors import UserError
 
 app = typer.Typer(
     name="tensorsmith",
-    help="Finds, by search, a program for a tensor computation that is as fast as the machine allows.",
+    help="Finds, by search, programs for a tensor computation or a whole network that are as fast as the machine allows.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(doctor)
-app.command()(demo)
-app.command()(sketches)
-app.command()(tune)
+for command in (doctor, demo, tasks, sketches, tune, compile, run, bench):
+    app.command()(command)
 app.add_typer(records, name="records")
 
 
@@ -32,5 +35,5 @@ def main() -> None:
     try:
         app()
     except UserError as problem:
-        print(f"tensorsmith: {problem}", file=sys.stderr)
+        print(f"tensorsmith: {show.plain(' '.join(str(problem).split()))}", file=sys.stderr)
         raise SystemExit(2) from problem

@@ -1,19 +1,27 @@
-"""What a command works on: a workload of the catalogue by name, or one that a Python file defines."""
+"""What a command works on: a model in an ONNX file, a workload of the catalogue by name, or one that a Python file defines."""
 
 from __future__ import annotations
 
+import re
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import Tensor, workload
 from tensorsmith.lang.workload import Workload
+from tensorsmith.model import Model
+from tensorsmith.model import load as load_onnx
 from tensorsmith.ops import catalogue
+
+MODEL, EXECUTABLE = ".onnx", ".tsm"
 
 
 def load(name: str) -> Workload:
     """The workload of a name such as `C2D-3-b1`, or of a file with `tensors = [A, B, C]` or `workload = ...` in it."""
     if not name.endswith(".py"):
+        if Path(name).is_file():
+            raise UserError(f"{name} is neither a Python file (.py) nor a model ({MODEL})")
         return catalogue.get(name).workload()
     if not Path(name).is_file():
         raise UserError(f"there is no file {name}")
@@ -24,3 +32,44 @@ def load(name: str) -> Workload:
     if isinstance(found, (list, tuple)) and all(isinstance(t, Tensor) for t in found):
         return workload(found)
     raise UserError(f"{name} must define `tensors = [inputs and outputs]` or `workload = tensorsmith.workload([...])`")
+
+
+def load_any(name: str, shapes: Sequence[str]) -> Workload | Model:
+    """A model if it is a file of that kind, else a workload, whose shapes are fixed."""
+    if is_model(name):
+        return load_model(name, shapes)
+    if is_executable(name):
+        raise UserError(f"{name} is compiled already; give the model it was made of")
+    if shapes:
+        raise UserError(f"--shape {shapes[0]}: only the shapes of a model can be given, {name} is a workload")
+    return load(name)
+
+
+def load_model(path: str, shapes: Sequence[str] = ()) -> Model:
+    """The model of an ONNX file, its open dimensions bound by texts such as `x=1x3x224x224` or `batch=1`."""
+    if not is_model(path):
+        raise UserError(f"{path} is no model: expected a file that ends in {MODEL}")
+    if not Path(path).is_file():
+        raise UserError(f"there is no file {path}")
+    return load_onnx(path, shapes=parse_shapes(shapes))
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...] | int]:
+    """`x=1x3x224x224` (or with commas) is the shape of an input, `batch=1` the size of a dimension, `x=1,` a shape of rank 1."""
+    found: dict[str, tuple[int, ...] | int] = {}
+    for text in texts:
+        name, _, size = text.rpartition("=")
+        if not name or not re.fullmatch(r"\d+([x,]\d+)*,?", size):
+            raise UserError(f"--shape {text}: write input=1x3x224x224, or dimension=1")
+        if name in found:
+            raise UserError(f"--shape {text}: {name} is given twice")
+        found[name] = int(size) if size.isdigit() else tuple(int(n) for n in re.findall(r"\d+", size))
+    return found
+
+
+def is_model(name: str) -> bool:
+    return name.lower().endswith(MODEL)
+
+
+def is_executable(name: str) -> bool:
+    return name.lower().endswith(EXECUTABLE)

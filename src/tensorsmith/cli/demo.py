@@ -1,63 +1,63 @@
-"""`tensorsmith demo`: layers of real networks compiled, tuned, checked and timed, in about a minute."""
+"""`tensorsmith demo`: a small network tuned for a minute, and the table against ONNX Runtime."""
 
 from __future__ import annotations
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
+import tempfile
+from pathlib import Path
+from typing import Annotated
 
-from tensorsmith.compile import build, compile
-from tensorsmith.lang.compare import Array, difference, random_inputs
-from tensorsmith.lang.evaluate import evaluate
-from tensorsmith.lang.flops import flops
-from tensorsmith.lang.workload import Workload
-from tensorsmith.ops import catalogue
-from tensorsmith.runtime.buffers import aligned_copy
-from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.peak import measure_peak
-from tensorsmith.space.plain import plain_candidate
+import numpy as np
+import typer
+
+from tensorsmith.cli import show, smallnet
+from tensorsmith.cli.arrays import inputs_for
+from tensorsmith.cli.bench import make_peers, side_by_side
+from tensorsmith.cli.computation import load_model
+from tensorsmith.cli.tasks import show_tasks
+from tensorsmith.compile import compile
+from tensorsmith.errors import InternalError
+from tensorsmith.lang.compare import Array
+from tensorsmith.runtime.file import load as load_executable
+from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.tune import tune
 
-_CASES = ("ConvLayer-3-b1", "GMM-1-b1", "DEP-1-b1")
-_TRIALS = 32
-_ROUNDS = 20
+_MEASURING = 8.0  # seconds of the comparison
 
 
-def demo() -> None:
-    """Compiles and tunes a few layers of real networks, checks them against NumPy, and shows the speed-up."""
-    console = Console()
-    peak = measure_peak()["flops"]
-    table = Table("workload", "plain loops", "default schedule", "tuned", "speed-up", "share of FMA peak", "checked")
-    first: Executable | None = None
-    for name in _CASES:
-        workload = catalogue.get(name).workload()
-        inputs = random_inputs(workload, 0)
-        constants = {b.name: inputs[b.name] for b in workload.inputs if b.constant}
-        others = [aligned_copy(inputs[b.name]) for b in workload.inputs if not b.constant]
-        console.print(f"tuning {name} with {_TRIALS} trials")
-        kernel = tune(workload, trials=_TRIALS).bind(**constants)
-        untuned = compile(workload).bind(**constants)
-        plain = build(plain_candidate(workload)).bind(**constants)
-        problem = difference(workload, workload.outputs[0], np.asarray(kernel(*others)), _want(workload, inputs))
-        slow, middle, fast = _side_by_side([plain, untuned, kernel], others)
-        share = flops(workload) / fast / peak
-        table.add_row(name, _time(slow), _time(middle), _time(fast), f"{slow / fast:.0f}x", f"{share:.0%}", problem or "ok")
-        first = first or kernel
-    assert first is not None
-    console.print("The first layer as a loop program (kernel.program):\n")
-    print(first.program)
-    console.print(table)
+def demo(
+    seconds: Annotated[float, typer.Option(min=0.0, help="How long to tune.")] = 45.0,
+) -> None:
+    """Tunes a small network for about a minute, compares it with ONNX Runtime side by side, saves it and loads it again."""
+    with tempfile.TemporaryDirectory(prefix="tensorsmith-demo-") as folder:
+        path = Path(folder) / "smallnet.onnx"
+        smallnet.write(path)
+        fine = _demo(path, seconds)
+    if not fine:
+        raise typer.Exit(1)
 
 
-def _side_by_side(kernels: list[Executable], inputs: list[Array]) -> list[float]:
-    """The least seconds of each, in turns: what disturbs the machine for a while then disturbs all of them."""
-    rounds = [[k.benchmark(*inputs, min_seconds=0.03, rounds=3).best for k in kernels] for _ in range(_ROUNDS)]
-    return [min(times) for times in zip(*rounds)]
+def _demo(path: Path, seconds: float) -> bool:
+    model = load_model(str(path))
+    show.say(f"{path.name}: an image classifier of {len(model.source.nodes)} operators, made on the spot. Its tasks:\n")
+    show_tasks(model)
+    untuned = compile(model)
+    inputs = inputs_for(untuned, ())
+    show.say(f"\nuntuned: {untuned.benchmark(*inputs.values())}")
+    show.say(f"\ntuning for {seconds:.0f} seconds; Ctrl-C ends it early and keeps what was found")
+    tuned = tune(model, seconds=seconds, database=path.with_name("tune.db"))
+    assert isinstance(tuned, NetworkExecutable)
+    show.say(f"\n{tuned.profile(*inputs.values())}\n\nside by side, in turns:")
+    fine = side_by_side({"untuned": untuned, "tuned": tuned}, make_peers(["onnxruntime"], str(path), inputs), inputs, _MEASURING)
+    _save_and_load(tuned, path.with_name("smallnet.tsm"), inputs)
+    return fine
 
 
-def _want(workload: Workload, inputs: dict[str, Array]) -> Array:
-    return evaluate(workload, inputs, precise=True)[workload.outputs[0]]
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e6:.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+def _save_and_load(executable: NetworkExecutable, path: Path, inputs: dict[str, Array]) -> None:
+    executable.save(path)
+    again = load_executable(path)
+    for name, array in again.run(inputs).items():
+        if not np.array_equal(array, executable.run(inputs)[name]):
+            raise InternalError(f"{name} differs after the executable was saved and loaded")
+    show.say(
+        f"saved to {path.name} ({path.stat().st_size / 2**20:.1f} MiB), loaded without the compiler: the same outputs, bit by bit"
+    )

@@ -6,18 +6,27 @@ from typing import Annotated
 
 import typer
 
-from tensorsmith.cli.computation import load
+from tensorsmith.cli.computation import load_any
+from tensorsmith.cli.options import Shapes
 from tensorsmith.errors import UserError
+from tensorsmith.lang.workload import Workload
 from tensorsmith.space import registry
 
 
 def sketches(
-    computation: Annotated[str, typer.Argument(help="a workload of the catalogue (C2D-3-b1) or a Python file that defines one")],
+    computation: Annotated[
+        str,
+        typer.Argument(help="A workload of the catalogue (C2D-3-b1), a Python file that defines one, or MODEL.onnx with --task."),
+    ],
+    task: Annotated[
+        int | None, typer.Option(min=0, help="Which task of the model, counted from 0 as in `tensorsmith tasks MODEL.onnx`.")
+    ] = None,
     rules: Annotated[str, typer.Option(help="default or ansor")] = "default",
-    only: Annotated[int, typer.Option(help="show just this one, counted from 0")] = -1,
+    only: Annotated[int, typer.Option(help="Show just this one, counted from 0.", show_default="all")] = -1,
+    shape: Shapes = None,
 ) -> None:
-    """Shows the sketches that the rules derive for a workload."""
-    workload = load(computation)
+    """Shows the sketches that the rules derive for a workload, or for a task of a model."""
+    workload = _workload(computation, task, shape or [])
     found = registry.sketches(workload, rules)
     if only >= len(found):
         raise UserError(f"{computation} has {len(found)} sketches, counted from 0; there is no {only}")
@@ -26,3 +35,18 @@ def sketches(
         if only in (-1, number):
             print(f"\n--- sketch {number} of {len(found)}")
             print(sketch)
+
+
+def _workload(computation: str, task: int | None, shapes: list[str]) -> Workload:
+    loaded = load_any(computation, shapes)
+    if isinstance(loaded, Workload):
+        if task is not None:
+            raise UserError(f"--task {task}: {computation} is a workload; only a model has tasks")
+        return loaded
+    tasks = loaded.tasks()
+    if task is None or task >= len(tasks):
+        problem = "choose one with --task" if task is None else f"there is no {task}"
+        raise UserError(
+            f"{computation} has {len(tasks)} tasks, counted from 0; {problem} (`tensorsmith tasks {computation}` lists them)"
+        )
+    return tasks[task].workload

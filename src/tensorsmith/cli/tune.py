@@ -1,21 +1,34 @@
-"""`tensorsmith tune`: search for a fast program of a workload."""
+"""`tensorsmith tune`: search for a fast program of a workload, or of every task of a model."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
-from tensorsmith.cli.computation import load
-from tensorsmith.tune import tune as tune_workload
+from tensorsmith.cli import show
+from tensorsmith.cli.arrays import check_writable
+from tensorsmith.cli.compile import save
+from tensorsmith.cli.computation import load_any
+from tensorsmith.cli.executables import kernels
+from tensorsmith.cli.options import Shapes
+from tensorsmith.errors import UserError
+from tensorsmith.model import Model
+from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
 
 def tune(
     computation: Annotated[
-        str, typer.Argument(help="A workload of the catalogue (C2D-3-b1), or a Python file with `tensors = [...]` in it.")
+        str,
+        typer.Argument(
+            help="A model (MODEL.onnx), a workload of the catalogue (C2D-3-b1), or a Python file with `tensors = [...]` in it."
+        ),
     ],
-    trials: Annotated[int | None, typer.Option(help="Candidates to measure in this run.", show_default="64")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Candidates to measure in this run, over all tasks of a model.", show_default="64")
+    ] = None,
     time: Annotated[
         str | None, typer.Option(help="Time after which the run ends, such as 90s, 10m or 1h30m; without --trials, the only limit.")
     ] = None,
@@ -32,22 +45,37 @@ def tune(
     db: Annotated[str, typer.Option(help="File that keeps every measurement; a run continues from what is there.")] = "tune.db",
     seed: Annotated[int, typer.Option(help="Of the search: same seed and same times give the same candidates.")] = 0,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
+    shape: Shapes = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Executable of a model to write (model.tsm).")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say at the end where the time went.")] = False,
 ) -> None:
-    """Searches for a fast program, keeps every measurement, and shows the best.
+    """Searches for fast programs, keeps every measurement, and shows the best: of a workload its loops, of a model its profile.
 
     Ctrl-C ends the run, keeps what is measured and shows the best so far; pressed twice, it ends at once.
     """
-    kernel = tune_workload(
-        load(computation),
-        trials=trials,
-        seconds=None if time is None else duration(time),
-        patience=patience,
-        effort=cast(Literal["quick", "normal", "thorough"] | None, effort),  # it is checked there
-        database=db,
-        seed=seed,
-        cache="cold" if cold else "warm",
-        verbose=verbose,
-    )
-    print(kernel.program)
-    print(kernel.benchmark())
+    loaded = load_any(computation, shape or ())
+    if output is not None:
+        if not isinstance(loaded, Model):
+            raise UserError(f"-o {output}: only a model can be written; `kernel.bind(...).save(path)` does it for a workload")
+        check_writable(output)
+    options: dict[str, Any] = {
+        "trials": trials,
+        "seconds": None if time is None else duration(time),
+        "patience": patience,
+        "effort": cast(Literal["quick", "normal", "thorough"] | None, effort),  # it is checked there
+        "database": db,
+        "seed": seed,
+        "cache": "cold" if cold else "warm",
+        "verbose": verbose,
+    }
+    found = search(loaded, **options)
+    if isinstance(found, NetworkExecutable):
+        show.say(found.profile())
+        show.say(kernels(found))
+    else:
+        print(found.program)
+    print(found.benchmark())
+    if output is not None and isinstance(found, NetworkExecutable):
+        save(found, output)

@@ -32,6 +32,7 @@ class Builder:
         self._nodes: list[Node] = []
         self._constants: dict[str, Array] = {}
         self._taken: set[str] = set()
+        self._used: dict[str, int] = {}  # the number to try next for a name that is taken
         self._known: dict[tuple[object, ...], tuple[Value, ...]] = {}
         self._producers: dict[str, Node] = {}
         self._values: dict[str, Value] = {}  # those that nodes read or give
@@ -106,10 +107,11 @@ class Builder:
         return pruned(whole).check()
 
     def _fresh(self, wanted: str) -> str:
-        name, n = wanted, 1
+        name, n = wanted, self._used.get(wanted, 1)
         while name in self._taken:
             name, n = f"{wanted}_{n}", n + 1
         self._taken.add(name)
+        self._used[wanted] = n
         return name
 
 

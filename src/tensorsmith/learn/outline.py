@@ -30,7 +30,7 @@ from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch import Sketch
 
 Slot = tuple[Any, ...]
-_MOST = 20_000  # structures that are remembered; then all are forgotten
+_MOST = 4096  # structures remembered: some runs of them, a few megabytes
 
 
 class _AccessOutline(NamedTuple):

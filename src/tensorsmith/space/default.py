@@ -136,7 +136,7 @@ class _Default:
             self._tiled(stage, stage)
         elif stage.reduction is None and (producer := self._tiled_producer(stage)):
             self._tiled(producer, stage)
-        elif readers and (point := self._attach_point(stage)):
+        elif readers and stage.name not in self.now.outputs and (point := self._attach_point(stage)):
             self._rowwise(stage, f"{point[0]}:{point[1]}")
         else:
             self._rowwise(stage, None)

@@ -25,8 +25,11 @@ class Budget:
     patience: int | None = None
 
     @staticmethod
-    def of(effort: str | None, trials: int | None, seconds: float | None, patience: int | None) -> Budget:
-        """The preset of an effort, and whatever is given besides in place of its part. Nothing at all is the effort "quick"."""
+    def of(effort: str | None, trials: int | None, seconds: float | None, patience: int | None, tasks: float = 1) -> Budget:
+        """The preset of an effort, and whatever is given besides in place of its part. Nothing at all is the effort "quick".
+
+        The presets are those of one workload; `tasks` multiplies them.
+        """
         if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 0):
             raise UserError(f"trials is {trials!r}; give a whole number, 0 or more")
         if seconds is not None and not seconds >= 0:
@@ -38,7 +41,7 @@ class Budget:
         if effort is None and trials is None and seconds is None:
             effort = "quick"
         if effort is not None:
-            preset_trials, preset_patience = EFFORTS[effort]
+            preset_trials, preset_patience = (n and round(n * tasks) for n in EFFORTS[effort])
             trials = preset_trials if trials is None else trials
             patience = preset_patience if patience is None else patience
         return Budget(trials, seconds, patience or None)
@@ -51,10 +54,10 @@ class Budget:
 class Clock:
     """The time of a run that has begun: when to stop searching, and when to stop at all."""
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, most_settling: float = _MOST_SETTLING) -> None:
         self.begun = time.monotonic()
         self._end = None if seconds is None else self.begun + seconds
-        self._settling = 0.0 if seconds is None else min(_MOST_SETTLING, _SETTLING * seconds)
+        self._settling = 0.0 if seconds is None else min(most_settling, _SETTLING * seconds)
 
     @property
     def elapsed(self) -> float:

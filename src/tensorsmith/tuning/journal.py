@@ -55,8 +55,14 @@ class Journal:
                 self._save()
 
     def history(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
-        """What the file has of a workload."""
-        return self.file.history(workload, target, timing) if self.file is not None else []
+        """What is known of a workload, in the file and of this run; without a file, of this run alone."""
+        if self.file is None:
+            return self.memory.history(workload, target, timing)
+        found = self.file.history(workload, target, timing)
+        if self._unsaved:
+            stored = {r.key for r in found}
+            found += [r for r in self.memory.history(workload, target, timing) if r.key not in stored]
+        return found
 
     def similar(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
         return (self.file or self.memory).similar(workload, target, timing)

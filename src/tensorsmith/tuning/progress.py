@@ -9,8 +9,47 @@ from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 
 
+class Paced:
+    """Of whatever stands somewhere between its beginning and its end: the pace, and what is left."""
+
+    trials: int
+    wanted: int | None
+    elapsed: float
+    seconds: float | None
+    times: dict[str, float]
+
+    @property
+    def trials_per_second(self) -> float:
+        return self.trials / self.elapsed if self.elapsed > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate, for trials at the present pace and for the time limit, the nearer of the two."""
+        ends = []
+        if self.wanted is not None and self.trials_per_second:
+            ends.append((self.wanted - self.trials) / self.trials_per_second)
+        if self.seconds is not None:
+            ends.append(self.seconds - self.elapsed)
+        return max(0.0, min(ends)) if ends else None
+
+    @property
+    def time_split(self) -> str:
+        """Where the time went, in a line."""
+        parts = ", ".join(f"{activity} {seconds:.1f} s" for activity, seconds in self.times.items())
+        return f"{parts}; {self.elapsed:.1f} s in all"
+
+    def _count(self, failures: Counter[str]) -> str:
+        failed = f", {failures.total()} failed" if failures else ""
+        wanted = "" if self.wanted is None else f"/{self.wanted}"
+        return f"{self.trials}{wanted} trials{failed}"
+
+    def _pace(self) -> str:
+        left = f", {_time(self.seconds_left)} left" if self.seconds_left and self.trials != self.wanted else ""
+        return f"{self.trials_per_second:.1f} trials/s{left}"
+
+
 @dataclass(frozen=True)
-class Progress:
+class Progress(Paced):
     """Where a run stands; handed to `on_progress` whenever some trials are done."""
 
     workload: Workload
@@ -33,25 +72,8 @@ class Progress:
         floats = all(b.dtype == "f32" for b in self.workload.buffers.values())
         return self.gflops * 1e9 / self.peak if self.peak and self.gflops and floats else None
 
-    @property
-    def trials_per_second(self) -> float:
-        return self.trials / self.elapsed if self.elapsed > 0 else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """An estimate, for trials at the present pace and for the time limit, the nearer of the two."""
-        ends = []
-        if self.wanted is not None and self.trials_per_second:
-            ends.append((self.wanted - self.trials) / self.trials_per_second)
-        if self.seconds is not None:
-            ends.append(self.seconds - self.elapsed)
-        return max(0.0, min(ends)) if ends else None
-
     def __str__(self) -> str:
-        failed = f", {self.failures.total()} failed" if self.failures else ""
-        left = f", {_time(self.seconds_left)} left" if self.seconds_left and self.trials != self.wanted else ""
-        wanted = "" if self.wanted is None else f"/{self.wanted}"
-        return f"{self.trials}{wanted} trials{failed}, {self._best()}, {self.trials_per_second:.1f} trials/s{left}"
+        return f"{self._count(self.failures)}, {self._best()}, {self._pace()}"
 
     def _best(self) -> str:
         if not self.best_seconds:
@@ -59,12 +81,6 @@ class Progress:
         speed = f", {self.gflops:.1f} GFLOP/s" if self.gflops else ""
         share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
         return f"best {self.best_seconds * 1e6:,.1f} us{speed}{share}"
-
-    @property
-    def time_split(self) -> str:
-        """Where the time went, in a line."""
-        parts = ", ".join(f"{activity} {seconds:.1f} s" for activity, seconds in self.times.items())
-        return f"{parts}; {self.elapsed:.1f} s in all"
 
 
 def _time(seconds: float | None) -> str:

@@ -7,19 +7,18 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from tensorsmith.runtime.peak import peak_kernel
-from tensorsmith.tuning.progress import Progress
 
 _EVERY = 5.0  # seconds between two lines of text
 _PEAK_ROUNDS = 10  # of some milliseconds; the best one counts, as others may be disturbed
 
 
 class Reporter(Protocol):
-    """`update` while the run goes on, `say` for people, `warn` for what no program must miss, `close` at the end."""
+    """`update` while the run goes on, with something that is readable as text, `say` for people, `warn` for what no program must miss, `close` at the end."""
 
-    def update(self, progress: Progress) -> None: ...
+    def update(self, progress: object) -> None: ...
 
     def say(self, text: str) -> None: ...
 
@@ -28,7 +27,7 @@ class Reporter(Protocol):
     def close(self) -> None: ...
 
 
-def make_reporter(on_progress: Callable[[Progress], None] | None) -> Reporter:
+def make_reporter(on_progress: Callable[[Any], None] | None) -> Reporter:
     if on_progress is not None:
         return Callback(on_progress)
     return LiveLine() if sys.stdout.isatty() else PlainLines()
@@ -37,7 +36,7 @@ def make_reporter(on_progress: Callable[[Progress], None] | None) -> Reporter:
 class Callback:
     """Calls a function, and prints nothing."""
 
-    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+    def __init__(self, on_progress: Callable[[Any], None]) -> None:
         self.update = on_progress
 
     def say(self, text: str) -> None:
@@ -56,9 +55,9 @@ class PlainLines:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._printed = clock()
-        self._unprinted: Progress | None = None
+        self._unprinted: object = None
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: object) -> None:
         self._unprinted = progress
         if self._clock() - self._printed >= _EVERY:
             self._print()
@@ -88,7 +87,7 @@ class LiveLine:
         self._live = Live(console=Console(highlight=False), auto_refresh=False)
         self._live.start()
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: object) -> None:
         from rich.text import Text
 
         self._live.update(Text(str(progress), overflow="ellipsis", no_wrap=True), refresh=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.elementwise import scalar
+from tensorsmith.frontends.onnx.normalisation import as_type
 from tensorsmith.frontends.onnx.read import type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
@@ -50,8 +51,8 @@ def attention(node: OnnxNode, b: Builder) -> Sequence[Value]:
     stages.append(scores)
     precision = node.attribute("softmax_precision")
     wide = type_of(precision, f"{node}: softmax_precision") if precision else scores.dtype
-    shares = b.add("masked_softmax" if may_be_empty else "softmax", [_cast(b, scores, wide)], axis=3)
-    shares = _cast(b, shares, query.dtype)
+    shares = b.add("masked_softmax" if may_be_empty else "softmax", [as_type(b, scores, wide)], axis=3)
+    shares = as_type(b, shares, query.dtype)
     stages.append(shares)
 
     result = b.add("matmul", [_reshaped(b, shares, (*rows, keys)), value])
@@ -69,10 +70,6 @@ def _scaled_product(b: Builder, query: Value, key: Value, scale: float) -> Value
         return b.add("multiply", [scores, scalar(b, scale, scores)])
     factor = scalar(b, math.sqrt(scale), query)
     return b.add("matmul", [b.add("multiply", [query, factor]), b.add("multiply", [key, factor])], transpose_b=True)
-
-
-def _cast(b: Builder, x: Value, dtype: str) -> Value:
-    return x if x.dtype == dtype else b.add("cast", [x], to=dtype)
 
 
 def _reshaped(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
@@ -107,7 +104,7 @@ def _masked(node: OnnxNode, b: Builder, scores: Value, offset: int) -> tuple[Val
         if mask.dtype == "bool":
             scores = b.add("where", [mask, scores, scalar(b, -math.inf, scores)])
         else:
-            scores = b.add("add", [scores, _cast(b, mask, scores.dtype)])
+            scores = b.add("add", [scores, as_type(b, mask, scores.dtype)])
         may_be_empty = True
     limits = [
         None if node.attribute(side, -1) < 0 else int(node.attribute(side)) for side in ("left_window_size", "right_window_size")

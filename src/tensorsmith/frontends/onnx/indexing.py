@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.movement import reshaped, sliced
+from tensorsmith.frontends.onnx.read import LARGEST_MADE
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
@@ -77,7 +80,8 @@ def scatter_nd(node: OnnxNode, b: Builder) -> Value:
     x, indices, updates = node.required(0), _indices(node, 1), node.required(2)
     reduction = node.attribute("reduction", "none")
     known = b.known(indices)
-    if known is None or reduction != "none" or not known.ndim or not known.size:
+    large = math.prod(x.shape) > LARGEST_MADE
+    if known is None or reduction != "none" or not known.ndim or not known.size or large:
         return b.add("scatter_nd", [x, indices, updates], reduction=reduction)
     depth = known.shape[-1]
     if depth > len(x.shape) or updates.shape != (*known.shape[:-1], *x.shape[depth:]):
@@ -88,8 +92,7 @@ def scatter_nd(node: OnnxNode, b: Builder) -> Value:
     if np.any(flat < 0) or np.any(flat >= np.array(lead)):
         raise UserError(f"{node}: some of the indices are not in {list(lead)}")
     position = np.full(lead, -1, np.int64)
-    for number, index in enumerate(flat):  # the last one counts
-        position[tuple(index)] = number
+    position[tuple(flat.T)] = np.arange(len(flat))  # of several for one element the last counts
     rows = reshaped(b, updates, (len(flat), *x.shape[depth:]))
     return b.add("overlay", [x, rows, b.constant(position)])
 

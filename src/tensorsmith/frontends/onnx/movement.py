@@ -163,8 +163,8 @@ def _split(node: OnnxNode, b: Builder, sizes: Sequence[int] | None) -> list[Valu
     extent = x.shape[axis]
     if sizes is None:
         count = node.attribute("num_outputs", node.output_count)
-        if count < 1:
-            raise UserError(f"{node} is to give {count} parts")
+        if not 1 <= count <= max(extent, node.output_count):
+            raise UserError(f"{node} is to give {count} parts of dimension {axis} of {x}")
         each = -(-extent // count)
         sizes = [max(0, min(each, extent - n * each)) for n in range(count)]
     if sum(sizes) != extent or any(n < 0 for n in sizes):

@@ -25,7 +25,8 @@ def _axis(node: OnnxNode, rank: int, default: int) -> int:
     return int(axis) % rank if rank else 0
 
 
-def _cast(b: Builder, x: Value, dtype: str) -> Value:
+def as_type(b: Builder, x: Value, dtype: str) -> Value:
+    """x, cast where it is of another type."""
     return x if x.dtype == dtype else b.add("cast", [x], to=dtype)
 
 
@@ -75,11 +76,11 @@ def batch_normalization(node: OnnxNode, b: Builder) -> Value | Sequence[Value]:
         running = [_running(node, b, old, new) for old, new in zip((mean, variance), batch)]
         mean, variance = batch
     deviation = b.add("inverse_deviation", [variance], epsilon=float(node.attribute("epsilon", 1e-5)))
-    factor = b.add("multiply", [_cast(b, scale, deviation.dtype), deviation])
-    offset = b.add("subtract", [_cast(b, shift, factor.dtype), b.add("multiply", [mean, factor])])
+    factor = b.add("multiply", [as_type(b, scale, deviation.dtype), deviation])
+    offset = b.add("subtract", [as_type(b, shift, factor.dtype), b.add("multiply", [mean, factor])])
     rank = len(x.shape)
-    scaled = b.add("multiply", [x, per_channel(b, _cast(b, factor, x.dtype), rank)])
-    return [b.add("add", [scaled, per_channel(b, _cast(b, offset, x.dtype), rank)]), *running]
+    scaled = b.add("multiply", [x, per_channel(b, as_type(b, factor, x.dtype), rank)])
+    return [b.add("add", [scaled, per_channel(b, as_type(b, offset, x.dtype), rank)]), *running]
 
 
 def _statistics(b: Builder, x: Value) -> tuple[Value, Value]:
@@ -92,11 +93,10 @@ def _statistics(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def _running(node: OnnxNode, b: Builder, old: Value, new: Value) -> Value:
+    """The running statistics a batch leaves behind."""
     momentum = float(node.attribute("momentum", 0.9))
-    new = _cast(b, new, old.dtype)
-    return b.add(
-        "add", [b.add("multiply", [old, scalar(b, momentum, old)]), b.add("multiply", [new, scalar(b, 1 - momentum, old)])]
-    )
+    kept = b.add("multiply", [old, scalar(b, momentum, old)])
+    return b.add("add", [kept, b.add("multiply", [as_type(b, new, old.dtype), scalar(b, 1 - momentum, old)])])
 
 
 @onnx_operator("InstanceNormalization")

@@ -15,8 +15,9 @@ from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 from tensorsmith.errors import TensorsmithError, UserError
 from tensorsmith.graph.graph import Array
 
-#: more elements than this in one tensor that is known when the model is compiled is taken for a mistake in the file
+#: more elements than this in one tensor of a file, or in one that is made when the model is compiled, are taken for a mistake
 LARGEST_CONSTANT = 1 << 31
+LARGEST_MADE = 1 << 27
 
 
 class UnsupportedType(UserError):

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.movement import numbers
-from tensorsmith.frontends.onnx.read import LARGEST_CONSTANT, type_of
+from tensorsmith.frontends.onnx.read import LARGEST_CONSTANT, LARGEST_MADE, type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
@@ -31,16 +31,16 @@ def constant(node: OnnxNode, b: Builder) -> Value:
     raise UserError(f"{node}: a constant must be given as a tensor, floats or ints; it has {given}")
 
 
-def checked_size(node: OnnxNode, shape: list[int]) -> tuple[int, ...]:
+def checked_size(node: OnnxNode, shape: list[int], largest: int = LARGEST_MADE) -> tuple[int, ...]:
     """A shape that a constant may have."""
-    if any(n < 0 for n in shape) or math.prod(shape) > LARGEST_CONSTANT:
+    if any(n < 0 for n in shape) or math.prod(shape) > largest:
         raise UserError(f"{node}: {shape} is no shape that a constant can have")
     return tuple(shape)
 
 
 @onnx_operator("ConstantOfShape")
 def constant_of_shape(node: OnnxNode, b: Builder) -> Value:
-    shape = checked_size(node, numbers(node.constant(0, "the shape")))
+    shape = checked_size(node, numbers(node.constant(0, "the shape")), LARGEST_CONSTANT)
     value = node.attribute("value", np.zeros(1, np.float32))
     if value.size != 1:
         raise UserError(f"{node}: the value must be one number, not {list(value.shape)}")

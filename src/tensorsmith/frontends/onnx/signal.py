@@ -6,6 +6,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.movement import reshaped, transposed
+from tensorsmith.frontends.onnx.read import LARGEST_MADE
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
@@ -79,6 +80,8 @@ def stft(node: OnnxNode, b: Builder) -> Value:
     if window is not None and window.shape != (length,):
         raise UserError(f"{node}: the window has the shape {list(window.shape)}; a frame has {length} elements")
     count = (x.shape[1] - length) // step + 1
+    if count * length > LARGEST_MADE:
+        raise UserError(f"{node}: {count} frames of {length} elements are more than is possible")
     bins = length // 2 + 1 if node.attribute("onesided", 1) else length
     matrix = _matrix(node, length, length, bins, parts, inverse=False)
     if window is not None:

@@ -138,8 +138,3 @@ def find_handler(kind: str, version: int, domain: str = "") -> Handler | None:
     versions = _loaded().get(("" if domain in STANDARD_DOMAINS else domain, kind), {})
     fitting = [since for since in versions if since <= version]
     return versions[max(fitting)] if fitting else None
-
-
-def supported() -> list[str]:
-    """The names of the standard operators that have a handler."""
-    return sorted(kind for domain, kind in _loaded() if domain == "")

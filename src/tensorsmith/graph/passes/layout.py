@@ -219,23 +219,38 @@ def _reduced(node: Node, attributes: dict[str, Attribute], order: Order) -> Orde
 
 
 def _through_reshape(builder: Builder, node: Node, source: Value, order: Order, wish: Order | None) -> list[Value] | None:
-    """reshape(transpose(x, (0, 3, 1, 2)), (n, c, hw)) -> transpose(reshape(x, (n, hw, c)), (0, 2, 1)), if the new one vanishes."""
+    """reshape(transpose(x, (0, 3, 1, 2)), (n, c, hw)) -> transpose(reshape(x, (n, hw, c)), (0, 2, 1)), for readers that transpose.
+
+    Where that is not possible, because dimensions that become one are no neighbours in x, x is transposed so that they are, and so
+    that the readers' transpose has nothing left to do.
+    """
     old, new = [source.shape[d] for d in order], node.output.shape
     if 0 in old:
         return None
-    pieces: list[tuple[int, list[int]]] = []  # where each run starts in x, and the new dimensions it becomes
-    for left, right in runs(old, new):
-        places = [order[d] for d in left]
-        between = [d for d in range(places[0], places[-1] + 1) if source.shape[d] != 1]
-        if places != between:
-            return None  # dimensions that become one are no neighbours in x
-        pieces.append((places[0], right))
-    moved = [d for _, run in sorted(pieces) for d in run]
-    free = [d for d in range(len(new)) if new[d] == 1]
-    for d in free:  # dimensions of extent 1 stand where the result has them, as far as that can be
-        moved.insert(min(d, len(moved)), d)
-    after = inverse(tuple(moved))
-    done = is_reshape(after, [new[d] for d in moved])
-    if not done and wish != inverse(after):
+    pieces = runs(old, new)
+    kept = [([order[d] for d in left], right) for left, right in pieces]
+    if all(_neighbours(places, source.shape) for places, _ in kept):
+        moved = _with_ones([d for _, right in sorted(kept) for d in right], new)
+        after = inverse(tuple(moved))
+        if wish is not None or is_reshape(after, [new[d] for d in moved]):
+            return [turned(builder, reshaped(builder, source, tuple(new[d] for d in moved)), after)]
+    if wish is None or not all(_neighbours([wish.index(d) for d in right], [new[d] for d in wish]) for _, right in pieces):
         return None
-    return [turned(builder, reshaped(builder, source, tuple(new[d] for d in moved)), after)]
+    wanted = sorted(kept, key=lambda piece: wish.index(piece[1][0]))
+    turn = tuple(_with_ones([d for places, _ in wanted for d in places], source.shape))
+    ready = reshaped(builder, turned(builder, source, turn), tuple(new[d] for d in wish))
+    return [turned(builder, ready, inverse(wish))]
+
+
+def _neighbours(places: list[int], shape: Sequence[int]) -> bool:
+    """Whether dimensions follow each other, but for some of extent 1."""
+    return places == [d for d in range(places[0], places[-1] + 1) if shape[d] != 1]
+
+
+def _with_ones(dimensions: list[int], shape: Sequence[int]) -> list[int]:
+    """Dimensions in some order, and those of extent 1 where the shape has them, as far as that can be."""
+    result = list(dimensions)
+    for d in range(len(shape)):
+        if shape[d] == 1:
+            result.insert(min(d, len(result)), d)
+    return result

@@ -1,0 +1,131 @@
+"""Whole networks side by side with peers.
+
+    python benchmarks/networks.py [--models resnet50,mobilenet_v2,...] [--batch 1] [--trials N] [--seconds S] [--untuned]
+                                  [--peers torch,inductor,onnxruntime,openvino] [--db FILE] [--profile] [--memory] [--overhead]
+                                  [--json FILE] [--plot FILE]
+
+Every network is tuned with N trials or S seconds, whichever ends first, then run untuned, tuned and by every peer: same inputs,
+same threads, interleaved in one process, outputs checked against ONNX Runtime's. `--trials 0` searches nothing and takes what
+the database has; `--untuned` does not look into it. The JSON file is written after every network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+
+import environment  # noqa: F401  before torch
+import models
+from contest import Settings, quiet_machine
+from network_contest import Entry
+from network_memory import memory
+from network_overhead import overhead
+from network_report import means, memory_table, networks_table, overhead_text, plot
+from ours_networks import Budget
+from peers_networks import FRAMEWORKS
+from report import DISTURBED, Report, Row
+from tensorsmith.target import native
+
+
+def main(words: list[str] | None = None) -> int:
+    """The exit status: 1 if a row has an error."""
+    given = arguments(words)
+    settings = Settings(native().cores, given.timing, given.peers, patience=given.patience)
+    budget = None if given.untuned else Budget(given.trials, given.seconds, given.db)
+    networks = [models.get(name, given.batch) for name in given.models]  # exports what is missing, before anything is timed
+    report = Report()
+    section = f"networks, batch {given.batch}, {settings.threads} threads"
+    with quiet_machine():
+        if given.overhead:
+            report.add("overhead", "overhead", overhead(settings))
+            print(overhead_text(report.rows()["overhead"]), flush=True)
+        for network in networks:
+            entry = Entry(network, settings)
+            entry.prepare(budget)
+            row = entry.measure()
+            if given.memory and entry.ours is not None:
+                row["memory"] = memory(network, entry.ours, settings.threads)
+            case = f"{network.name}-b{given.batch}"
+            report.add(section, case, row)
+            report.write(given.json)
+            print(f"{case}: {summary(row)}", flush=True)
+            if given.profile and entry.ours is not None and row.get("ratio_to_best_peer", 1.0) < 1.0:
+                print(entry.ours.profile(threads=settings.threads, **network.inputs), flush=True)
+            del entry
+            gc.collect()
+    rows = report.sections.get(section, {})
+    if rows:
+        report.console.print(networks_table(section, rows, given.peers))
+        print(means(rows))
+    if given.memory and rows:
+        report.console.print(memory_table(rows))
+    disturbed = sum(row.get("disturbed", 0) > DISTURBED for row in report.rows().values())
+    if disturbed:
+        print(f"Other processes ran during {disturbed} of {len(report.rows())} cases: do not believe these.")
+    report.write(given.json)
+    if given.plot:
+        plot(given.plot, rows, given.peers)
+    return 1 if report.errors else 0
+
+
+def arguments(words: list[str] | None) -> argparse.Namespace:
+    """Checked: what cannot work fails before anything is measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=_names, default=models.PAPER, help=f"of {', '.join(models.MODELS)}, or all, or none")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--trials", type=int, help="of tuning per network")
+    parser.add_argument("--seconds", type=float, help="of tuning per network")
+    parser.add_argument("--untuned", action="store_true", help="default schedules only")
+    parser.add_argument("--peers", type=_names, default=("torch", "onnxruntime", "openvino"), help=", ".join(FRAMEWORKS))
+    parser.add_argument("--timing", type=float, default=10.0, help="seconds of timing per network")
+    parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a quiet machine before each network")
+    parser.add_argument("--db", help="record file; without one every run starts afresh")
+    parser.add_argument("--profile", action="store_true", help="the kernels of every network that is behind")
+    parser.add_argument("--memory", action="store_true", help="peak resident memory, of ours and of ONNX Runtime")
+    parser.add_argument("--overhead", action="store_true", help="time per kernel beyond its work")
+    parser.add_argument("--json")
+    parser.add_argument("--plot", help="file for the tuning curves")
+    given = parser.parse_args(words)
+    if given.models in (("all",), ("none",)):
+        given.models = tuple(models.MODELS) if given.models == ("all",) else ()
+    for kind, wanted, known in (("network", given.models, models.MODELS), ("peer", given.peers, FRAMEWORKS)):
+        for name in wanted:
+            if name not in known:
+                parser.error(f"there is no {kind} {name!r}; there are {', '.join(known)}")
+    if given.batch < 1:
+        parser.error(f"--batch is 1 or more, {given.batch} given")
+    if given.untuned and (given.trials or given.seconds or given.plot):
+        parser.error("--untuned searches nothing: leave out --trials, --seconds and --plot")
+    if not given.untuned and given.models and given.trials is None and given.seconds is None:
+        parser.error("say how long to search with --trials or --seconds, or --untuned")
+    if given.trials == 0 and not given.db:
+        parser.error("--trials 0 takes what the record file has: give it with --db, or say --untuned")
+    if given.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: pip install 'tensorsmith[report]'")
+    return given
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
+
+
+def summary(row: Row) -> str:
+    """A network in a line or some."""
+    parts = []
+    if "ratio_to_best_peer" in row:
+        parts.append(f"{row['ratio_to_best_peer']:.3f} times {row['best_peer']}")
+    if "untuned_ratio_to_best_peer" in row:
+        parts.append(f"untuned {row['untuned_ratio_to_best_peer']:.3f}")
+    if row.get("seconds_searching"):
+        parts.append(f"{row['trials']} trials in {row['seconds_searching']:.0f} s")
+    if row.get("difference"):
+        worst = max(row["difference"], key=row["difference"].__getitem__)
+        parts.append(f"largest difference {row['difference'][worst]:.1e} ({worst})")
+    notes = [f"  without {name}: {why}" for name, why in row.get("notes", {}).items()]
+    errors = [f"  ERROR: {row['error']}"] if "error" in row else []
+    return "\n".join([", ".join(parts) or "nothing to compare", *notes, *errors])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,89 @@
+"""Our executables of whole networks: compiled, searched for, and as contestants."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import tensorsmith as ts
+from models import Network
+from peers_networks import Array, NetworkPeer
+from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.tune import Progress
+
+
+@dataclass
+class Search:
+    """What a search took, and how the estimated latency of the network came down: (seconds, latency) after each improvement."""
+
+    seconds: float = 0.0
+    trials: int = 0
+    curve: list[tuple[float, float]] = field(default_factory=list)
+
+    def note(self, progress: Progress) -> None:
+        """What `ts.tune` tells now and then."""
+        self.trials = progress.trials
+        latency = progress.best_seconds
+        if latency is not None and (not self.curve or latency != self.curve[-1][1]):
+            self.curve.append((progress.elapsed, latency))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a search may take; without trials and seconds it is what the database has, and no search."""
+
+    trials: int | None = None
+    seconds: float | None = None
+    database: str | None = None
+
+    @property
+    def searching(self) -> bool:
+        return bool(self.trials or self.seconds)
+
+
+def load(network: Network) -> ts.Model:
+    return ts.load(network.path, shapes={name: array.shape for name, array in network.inputs.items()})
+
+
+def tuned(model: ts.Model, budget: Budget) -> tuple[NetworkExecutable, Search]:
+    """The executable of the best that is known after the search."""
+    found = Search()
+    if not budget.searching:
+        return ts.compile(model, database=budget.database), found
+    start = time.perf_counter()
+    executable = ts.tune(model, trials=budget.trials, seconds=budget.seconds, database=budget.database, on_progress=found.note)
+    found.seconds = time.perf_counter() - start
+    return executable, found
+
+
+def contestant(name: str, executable: NetworkExecutable, inputs: Mapping[str, Array]) -> NetworkPeer:
+    """Called through Python with its checks, as a user calls it, into memory of the user's; on the threads of the moment."""
+    arrays = [inputs[argument.name] for argument in executable.inputs]
+    out = [np.empty(argument.shape, argument.numpy_dtype) for argument in executable.outputs]
+
+    def run() -> object:
+        return executable(*arrays, out=out)
+
+    def outputs() -> list[Array]:
+        for array in out:
+            array.fill(np.nan if array.dtype.kind == "f" else 0)  # what it does not write is noticed
+        run()
+        return [array.copy() for array in out]
+
+    return NetworkPeer(name, run, outputs)
+
+
+def flops(executable: NetworkExecutable) -> int:
+    """Of one run."""
+    network = executable.network
+    return sum(network.kernels[step.kernel].flops for step in network.steps if step.kernel is not None)
+
+
+def schedules(executable: NetworkExecutable) -> dict[str, int]:
+    """How many steps run a kernel from a record, from the default schedule, ..."""
+    network = executable.network
+    return dict(Counter(network.kernels[step.kernel].schedule for step in network.steps if step.kernel is not None))

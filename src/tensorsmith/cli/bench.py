@@ -1,0 +1,97 @@
+"""`tensorsmith bench`: a model side by side with other systems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from tensorsmith.cli import peers, show
+from tensorsmith.cli.arrays import inputs_for
+from tensorsmith.cli.computation import is_model
+from tensorsmith.cli.executables import executable_of, kernels
+from tensorsmith.cli.options import Inputs, ModelOrExecutable, Records, Shapes
+from tensorsmith.cli.race import largest_difference, race
+from tensorsmith.errors import UserError
+from tensorsmith.lang.compare import Array
+from tensorsmith.runtime.buffers import aligned_copy
+from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.pool import shared
+
+
+def bench(
+    file: ModelOrExecutable,
+    db: Records = None,
+    vs: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help='Others to compare with: onnxruntime, torch (by onnx2torch), openvino; "" for none.'),
+    ] = "onnxruntime",
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL.onnx", help="What the others run, if FILE is an executable; else nobody does."),
+    ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time goes inside.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure, about.")] = 5.0,
+    input: Inputs = None,
+    shape: Shapes = None,
+) -> None:
+    """Times a model side by side with other systems, in turns, and compares their outputs.
+
+    A system that is not installed is left out, with a note. Exits with 1 if outputs differ by more than rounding.
+    """
+    names = peers.parse(vs)
+    source = file if is_model(file) else model
+    if source is not None and not is_model(source):
+        raise UserError(f"--model {source}: expected an ONNX file")
+    executable = executable_of(file, db, shape or ())
+    inputs = inputs_for(executable, input or ())
+    show.say(f"{executable.name}: {kernels(executable)}; {shared().threads} threads")
+    others = [] if source is None else make_peers(names, source, inputs)
+    fine = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
+    if profile:
+        show.say(executable.profile(*inputs.values()))
+    if not fine:
+        raise typer.Exit(1)
+
+
+def make_peers(names: Sequence[str], path: str, inputs: Mapping[str, Array]) -> list[peers.Peer]:
+    """Those that there are; a note for each that is not."""
+    found = []
+    for name in names:
+        try:
+            found.append(peers.make(name, path, inputs))
+        except peers.Missing as problem:
+            show.say(problem)
+    return found
+
+
+def side_by_side(
+    ours: Mapping[str, NetworkExecutable], others: Sequence[peers.Peer], inputs: Mapping[str, Array], seconds: float
+) -> bool:
+    """Prints the table, relative to the last of ours; whether all outputs are the same but for rounding."""
+    runs = {name: call(executable, inputs) for name, executable in ours.items()} | {peer.name: peer.run for peer in others}
+    outputs = {name: list(executable.run(inputs).values()) for name, executable in ours.items()}
+    outputs |= {peer.name: peer.outputs for peer in others}
+    times = race(runs, seconds)
+    reference = list(ours)[-1]
+    rows, fine = [], True
+    for name, t in times.items():
+        worst, same = largest_difference(outputs[name], outputs[reference])
+        fine = fine and same
+        apart = "" if name == reference else f"{worst:.1e}{'' if same else ' WRONG'}"
+        rows.append((name, show.time(t.best), show.time(t.median), f"{t.best / times[reference].best:.2f}x", apart))
+    largest = max((float(np.abs(a).max(initial=0.0)) for a in outputs[reference] if a.dtype.kind != "b"), default=1.0)
+    columns = ("system", "best", "median", f"time / {reference}", "largest difference")
+    show.table(columns, rows, ("system",))
+    if len(rows) > 1:
+        show.say(f"the largest number of the outputs is {largest:.3g}")
+    return fine
+
+
+def call(executable: NetworkExecutable, inputs: Mapping[str, Array]) -> Callable[[], object]:
+    """One call with everything in place, as with the peers."""
+    arrays = [aligned_copy(inputs[a.name]) for a in executable.inputs]
+    out = [np.empty(a.shape, a.numpy_dtype) for a in executable.outputs]
+    return lambda: executable(*arrays, out=out)

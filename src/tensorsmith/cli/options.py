@@ -1,0 +1,39 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL.onnx", help="A model in the ONNX format.")]
+
+ModelOrExecutable = Annotated[
+    str, typer.Argument(metavar="FILE", help="A model (MODEL.onnx), or an executable that compile or tune wrote (model.tsm).")
+]
+
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=SIZE",
+        help="What the model leaves open: the shape of an input (x=1x3x224x224; of one dimension: x=128,) or the size of a "
+        "symbolic dimension (batch=1). May be given several times.",
+    ),
+]
+
+Records = Annotated[
+    str | None,
+    typer.Option(
+        "--db", metavar="FILE", help="Record file of `tensorsmith tune`; tasks without a record get the default schedule."
+    ),
+]
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="[NAME=]FILE",
+        help="An input as NAME=FILE.npy, or several as FILE.npz. Without any, floats are random and integers are ones.",
+    ),
+]

@@ -1,0 +1,93 @@
+"""The roofline: the least time that this machine allows a workload, so that nobody searches for what cannot be.
+
+Only what is certain counts. Operations do where they all are of f32, where no condition lets a program skip some (padding), and
+where no other formulation needs fewer (Winograd). Bytes do as far as they exceed the caches, if those are warm. What a task is seen
+to reach raises the roof: the peak may have been measured while the machine was busy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Load, Select, walk
+from tensorsmith.lang.flops import flops
+from tensorsmith.lang.workload import Workload
+from tensorsmith.ops.formulations import formulations
+from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.target import Target
+
+_OVERHEAD = 1e-6  # seconds that a call takes at least, in estimates
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a workload has to do: operations, how many of them every program of it has to do, and bytes of memory to move."""
+
+    flops: float
+    needed_flops: float
+    bytes: float
+
+
+@functools.lru_cache(maxsize=1024)
+def work(workload: Workload) -> Work:
+    """The work of a workload."""
+    plain = all(b.dtype == "f32" for b in workload.buffers.values())
+    skips = any(isinstance(e, Select) for s in workload.stages for e in walk(s.body))
+    operations = flops(workload)
+    needed = operations if plain and not skips and len(formulations(workload)) == 1 else 0
+    written = sum(workload.buffers[name].bytes for name in workload.outputs)
+    return Work(operations, needed, written + _bytes_read(workload))
+
+
+def _bytes_read(workload: Workload) -> float:
+    """Of the inputs; no more than there are loads, since a gather reads a few rows of a large table."""
+    loaded = dict.fromkeys((b.name for b in workload.inputs), 0)
+    for stage in workload.stages:
+        for e in walk(stage.body):
+            if isinstance(e, Load) and e.tensor in loaded:
+                loaded[e.tensor] += math.prod(a.extent for a in stage.all_axes)
+    return sum(min(b.bytes, loaded[b.name] * dtype(b.dtype).bytes) for b in workload.inputs)
+
+
+class Roofline:
+    """What the machine can do at most: operations and bytes per second."""
+
+    def __init__(self, target: Target, cache: Literal["warm", "cold"], peak: float, bandwidth: float) -> None:
+        self._cached = target.l3_bytes if cache == "warm" else 0
+        self.peak, self.bandwidth = peak, bandwidth
+
+    @staticmethod
+    def measured(target: Target, cache: Literal["warm", "cold"]) -> Roofline:
+        """That of this machine, measured once per process, in less than a second."""
+        found = _peak()
+        return Roofline(target, cache, max(found["flops"], target.cores * found["flops_one_core"]), found["bytes"])
+
+    def estimate(self, workload: Workload) -> float:
+        """Seconds, rough: good for an order of tasks before anything is measured."""
+        w = work(workload)
+        return max(w.flops / self.peak, w.bytes / self.bandwidth, _OVERHEAD)
+
+    def bound(self, workload: Workload) -> float:
+        """Seconds that no program of a workload can beat."""
+        w = work(workload)
+        return max(w.needed_flops / self.peak, self._from_memory(w) / self.bandwidth)
+
+    def raise_to(self, workload: Workload, seconds: float) -> bool:
+        """A program took so long: the machine can do that. Whether that is news."""
+        w = work(workload)
+        peak, bandwidth = max(self.peak, w.needed_flops / seconds), max(self.bandwidth, self._from_memory(w) / seconds)
+        news = (peak, bandwidth) != (self.peak, self.bandwidth)
+        self.peak, self.bandwidth = peak, bandwidth
+        return news
+
+    def _from_memory(self, w: Work) -> float:
+        return max(0.0, w.bytes - self._cached)
+
+
+@functools.cache
+def _peak() -> dict[str, float]:
+    return measure_peak()
