@@ -27,7 +27,7 @@ ALLOWED = {
     "assemble": {"errors", "lang", "graph", "runtime"},
     "compile": {"errors", "target", "lang", "ops", "space", "program", "codegen", "runtime", "records", "model", "assemble"},
     "tuning": {"errors", "target", "lang", "ops", "space", "search", "measure", "records", "runtime"},
-    "tune": {"errors", "target", "lang", "ops", "space", "compile", "learn", "search", "measure", "records", "runtime", "tuning"},
+    "tune": {"errors", "target", "lang", "compile", "model", "search", "records", "runtime", "tuning"},
     "graph": {"errors", "target", "lang", "ops"},
     "frontends": {"errors", "target", "lang", "ops", "graph", "compile", "model"},
     "cli": {"errors", "target", "lang", "ops", "space", "graph", "model", "compile", "records", "runtime", "learn", "tune", "tuning"},

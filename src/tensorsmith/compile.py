@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
 from tensorsmith.records.keys import Timing
+from tensorsmith.records.record import Record
 from tensorsmith.records.store import Store
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
@@ -40,6 +42,12 @@ _RECORDS = 3  # how many records of a task are tried before the default schedule
 
 Packer = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
 Found = tuple[Candidate, Formulation]  # a candidate, and the formulation of the workload in question that it is of
+
+
+class Records(Protocol):
+    """Whatever knows the records of the k fastest candidates of a workload: a store, or the journal of a run."""
+
+    def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]: ...
 
 
 @dataclass(frozen=True)
@@ -172,28 +180,40 @@ def compile(
     model are bound here.
     """
     target = target or native()
-    if not isinstance(computation, Model):
-        workload = as_workload(computation)
-        (records,) = _best_records([workload], database, target).values()
-        return build_best(workload, records, target, name).executable()
-    partition = computation.partition
-    best = _best_records([task.workload for task in partition.tasks], database, target)
-    built = [build_best(task.workload, best[task.workload.key], target, task.name) for task in partition.tasks]
+    timing = Timing("warm", target.cores)
+    with contextlib.ExitStack() as opened:
+        store = None
+        if database is not None and Path(database).exists():
+            store = opened.enter_context(Store.open(database, read_only=True))
+        if isinstance(computation, Model):
+            return compile_model(computation, store, target, timing, name)
+        return compile_workload(as_workload(computation), store, target, timing, name)
+
+
+def compile_workload(
+    workload: Workload, records: Records | None, target: Target, timing: Timing, name: str | None = None
+) -> Executable:
+    """A workload with the best of the `records`, else the default schedule."""
+    return build_best(workload, _best_records(workload, records, target, timing), target, name).executable()
+
+
+def compile_model(
+    model: Model, records: Records | None, target: Target, timing: Timing, name: str | None = None
+) -> NetworkExecutable:
+    """A network whose tasks have each the best of the `records`, else the default schedule."""
+    partition = model.partition
+    best = [_best_records(task.workload, records, target, timing) for task in partition.tasks]
+    built = [build_best(task.workload, found, target, task.name) for task, found in zip(partition.tasks, best)]
     return assemble(partition, [b.kernel for b in built], [b.packers for b in built], name)
 
 
-def _best_records(workloads: Iterable[Workload], database: str | Path | None, target: Target) -> dict[str, list[Found]]:
-    """The best few candidates of each workload, in any formulation, that the database has, by the workload's key."""
-    if database is None or not Path(database).exists():
-        return {workload.key: [] for workload in workloads}
-    timing = Timing("warm", target.cores)
-    found: dict[str, list[Found]] = {}
-    with Store.open(database, read_only=True) as store:
-        for workload in workloads:
-            records = [(r, f) for f in formulations(workload) for r in store.top(f.workload, target, timing, _RECORDS)]
-            records.sort(key=lambda x: x[0].seconds or math.inf)
-            found[workload.key] = [(r.candidate, f) for r, f in records[:_RECORDS]]
-    return found
+def _best_records(workload: Workload, records: Records | None, target: Target, timing: Timing) -> list[Found]:
+    """The best few candidates of a workload, in any formulation."""
+    if records is None:
+        return []
+    found = [(r, f) for f in formulations(workload) for r in records.top(f.workload, target, timing, _RECORDS)]
+    found.sort(key=lambda x: x[0].seconds or math.inf)
+    return [(r.candidate, f) for r, f in found[:_RECORDS]]
 
 
 def as_workload(computation: Workload | Sequence[Tensor]) -> Workload:

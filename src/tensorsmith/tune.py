@@ -1,4 +1,4 @@
-"""One verb: search for a fast program of a computation, within a budget, and give it.
+"""One verb: search for a fast program of a computation or of whole networks, within a budget, and give it.
 
 Everything measured is stored at once, so a run can be stopped at any moment and continued: what is in the database is told to the
 policy first and never measured again. Ctrl-C keeps everything and gives the best so far; a second Ctrl-C ends at once.
@@ -9,24 +9,69 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, overload
 
-from tensorsmith.compile import as_workload, build_kernel, compile
+from tensorsmith.compile import as_workload, compile_model, compile_workload
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.model import Model
 from tensorsmith.records.keys import CACHES, Timing
 from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.search.objectives import Objective, named
+from tensorsmith.search.scheduler import Schedule
 from tensorsmith.target import Target, native
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.journal import Journal
+from tensorsmith.tuning.network_progress import NetworkProgress
 from tensorsmith.tuning.progress import Progress
-from tensorsmith.tuning.reporting import make_reporter
+from tensorsmith.tuning.reporting import Reporter, make_reporter
 
-__all__ = ["Progress", "tune"]
+__all__ = ["NetworkProgress", "Progress", "tune"]
+
+_PER_TASK = 0.25  # of an effort's trials, for each task of a network: tasks are many, and their results help each other
 
 
+@overload
+def tune(
+    computation: Model,
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    patience: int | None = None,
+    effort: Literal["quick", "normal", "thorough"] | None = None,
+    database: str | Path | None = None,
+    target: Target | None = None,
+    seed: int = 0,
+    cache: Literal["warm", "cold"] = "warm",
+    objective: str | Objective = "sum",
+    schedule: str | Schedule = "gradient",
+    verbose: bool = False,
+    on_progress: Callable[[NetworkProgress], None] | None = None,
+) -> NetworkExecutable: ...
+
+
+@overload
+def tune(
+    computation: Sequence[Model],
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    patience: int | None = None,
+    effort: Literal["quick", "normal", "thorough"] | None = None,
+    database: str | Path | None = None,
+    target: Target | None = None,
+    seed: int = 0,
+    cache: Literal["warm", "cold"] = "warm",
+    objective: str | Objective = "sum",
+    schedule: str | Schedule = "gradient",
+    verbose: bool = False,
+    on_progress: Callable[[NetworkProgress], None] | None = None,
+) -> list[NetworkExecutable]: ...
+
+
+@overload
 def tune(
     computation: Workload | Sequence[Tensor],
     *,
@@ -40,35 +85,140 @@ def tune(
     cache: Literal["warm", "cold"] = "warm",
     verbose: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
-) -> Executable:
+) -> Executable: ...
+
+
+def tune(
+    computation: Workload | Sequence[Tensor] | Model | Sequence[Model],
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    patience: int | None = None,
+    effort: Literal["quick", "normal", "thorough"] | None = None,
+    database: str | Path | None = None,
+    target: Target | None = None,
+    seed: int = 0,
+    cache: Literal["warm", "cold"] = "warm",
+    objective: str | Objective | None = None,
+    schedule: str | Schedule | None = None,
+    verbose: bool = False,
+    on_progress: Callable[[Any], None] | None = None,
+) -> Executable | list[NetworkExecutable]:
     """Searches for a fast program, and gives it.
 
     The run ends after `trials` candidates, after `seconds`, or after `patience` trials in a row that did not improve the best by
     more than 1 %, whichever comes first. `effort` presets trials and patience: "quick" (64, the default), "normal" (256, patience
-    128) or "thorough" (1000, patience 300); what is given besides wins, and `patience=0` means none. With `seconds` alone,
-    trials are not limited.
+    128) or "thorough" (1000, patience 300), for networks a quarter of that per task; what is given besides wins, and `patience=0`
+    means none. With `seconds` alone, trials are not limited.
 
     With a `database` file everything is stored, and what is there already is built upon. `cache="cold"` measures runs that find
     nothing in the caches. A progress line is printed, with `verbose` also where the time went; with `on_progress` that is called
     instead, and nothing is printed.
+
+    A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
+    "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
+    seconds, to be minimised. The `schedule` says which task gets the next trials: "gradient", "round-robin", or a `Schedule` of
+    `tensorsmith.search.scheduler`. A list of models gives a list of executables.
     """
-    budget = Budget.of(effort, trials, seconds, patience)
     if cache not in CACHES:
         raise UserError(f'cache is "warm" or "cold", {cache!r} given')
-    workload, target = as_workload(computation), target or native()
-    clock = Clock(budget.seconds)
-    with Journal(database) as journal:
-        if budget.trials != 0 and not clock.over:
-            from tensorsmith.tuning.run import Run  # the search is loaded by those who search, not by every worker and program
+    target = target or native()
+    models = _models(computation)
+    if models is not None:
+        budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
+        how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
+        reporter = make_reporter(on_progress)
+        built = _tune_models(models, budget, database, target, seed, cache, named(objective or "sum"), how, verbose, reporter)
+        return built[0] if isinstance(computation, Model) else built
+    if objective is not None or schedule is not None:
+        raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
+    workload = as_workload(computation)  # type: ignore[arg-type]
+    return _tune_workload(
+        workload, Budget.of(effort, trials, seconds, patience), database, target, seed, cache, verbose, make_reporter(on_progress)
+    )
 
-            reporter = make_reporter(on_progress)
-            try:
+
+def _models(computation: Any) -> list[Model] | None:
+    """The models to tune; None if it is a workload."""
+    if isinstance(computation, Model):
+        return [computation]
+    if isinstance(computation, Workload) or not isinstance(computation, Sequence):
+        return None
+    found = [m for m in computation if isinstance(m, Model)]
+    if found and len(found) < len(computation):
+        other = next(m for m in computation if not isinstance(m, Model))
+        raise UserError(f"a list of models to tune has a {type(other).__name__} in it; give models only")
+    return found or None
+
+
+def _tunable(models: Sequence[Model]) -> dict[Workload, tuple[str, tuple[int, ...]]]:
+    """The workloads that are worth tuning, each with a name and how often each model runs it."""
+    names: dict[Workload, str] = {}
+    weights: dict[Workload, list[int]] = {}
+    for n, model in enumerate(models):
+        for task in model.tasks():
+            if task.tunable:
+                names.setdefault(task.workload, task.name)
+                weights.setdefault(task.workload, [0] * len(models))[n] += task.weight
+    return {workload: (name, tuple(weights[workload])) for workload, name in names.items()}
+
+
+def _tune_workload(
+    workload: Workload,
+    budget: Budget,
+    database: str | Path | None,
+    target: Target,
+    seed: int,
+    cache: Literal["warm", "cold"],
+    verbose: bool,
+    reporter: Reporter,
+) -> Executable:
+    clock = Clock(budget.seconds)
+    try:
+        with Journal(database) as journal:
+            if budget.trials != 0 and not clock.over:
+                from tensorsmith.tuning.run import Run  # the search is loaded by those who search, not by every worker and program
+
                 Run(workload, target, journal, budget, clock, reporter).go(cache, seed, verbose)
-            finally:
-                reporter.close()
-        timing = Timing(cache, target.cores)
-        found = [(r, f) for f in formulations(workload) for r in journal.top(f.workload, target, timing, 1)]
-    if not found:
-        return compile(workload, target=target)
-    best, formulation = min(found, key=lambda x: x[0].seconds or math.inf)
-    return build_kernel(best.candidate, target, formulation=formulation).executable()
+            return compile_workload(workload, journal, target, Timing(cache, target.cores))
+    finally:
+        reporter.close()
+
+
+def _tune_models(
+    models: Sequence[Model],
+    budget: Budget,
+    database: str | Path | None,
+    target: Target,
+    seed: int,
+    cache: Literal["warm", "cold"],
+    objective: Objective,
+    schedule: Schedule,
+    verbose: bool,
+    reporter: Reporter,
+) -> list[NetworkExecutable]:
+    clock = Clock(budget.seconds, most_settling=math.inf)
+    try:
+        with Journal(database) as journal:
+            shared = _tunable(models)
+            if budget.trials != 0 and not clock.over and shared:
+                from tensorsmith.tuning.network import NetworkRun, NetworkTask
+
+                tasks = [NetworkTask(name, workload, weights) for workload, (name, weights) in shared.items()]
+                run = NetworkRun(
+                    [m.name for m in models],
+                    tasks,
+                    target,
+                    journal,
+                    budget,
+                    clock,
+                    reporter,
+                    objective=objective,
+                    schedule=schedule,
+                    cache=cache,
+                    seed=seed,
+                )
+                run.go(verbose)
+            return [compile_model(m, journal, target, Timing(cache, target.cores)) for m in models]
+    finally:
+        reporter.close()

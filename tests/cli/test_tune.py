@@ -41,7 +41,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def tune(workload: object, **options: object) -> None:
         raise Asked(options)
 
-    monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "tune_workload", tune)
+    monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "search", tune)
     given = ["--time", "1h30m", "--effort", "normal", "--patience", "7", "--db", "x.db", "--seed", "3", "--cold"]
     result = RUN.invoke(app, ["tune", definition, *given])
     assert result.exception.args[0] == {
@@ -74,5 +74,5 @@ def test_mistakes(definition: str, tmp_path: Path, option: list[str], message: s
 
 def test_help_names_every_option() -> None:
     out = RUN.invoke(app, ["tune", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
-    for option in ("--trials", "--time", "--effort", "--patience", "--db", "--seed", "--cold", "--verbose"):
+    for option in ("--trials", "--time", "--effort", "--patience", "--db", "--seed", "--cold", "--shape", "--output", "--verbose"):
         assert option in out

@@ -260,3 +260,25 @@ def test_exit_neither_hangs_nor_crashes(how):
     script = "from tensorsmith.runtime import pool\npool.measure_region_overhead(2, rounds=3, regions=20)\n" + EXITS[how]
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs Linux and two CPUs")
+def test_woken_workers_are_barred_from_the_callers_cpu():
+    everywhere = os.sched_getaffinity(0)
+    two = pool.Pool(2)
+    try:
+        seen = set()
+        for cpu in sorted(everywhere)[:2]:
+            os.sched_setaffinity(threading.get_native_id(), {cpu})
+            time.sleep(0.05)  # the worker goes to sleep
+            region = pool._function(pool._code(), "empty_regions", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+            region(two.handle, 2, 1)
+            (worker,) = two._workers
+            assert worker.native_id is not None
+            allowed = os.sched_getaffinity(worker.native_id)
+            assert allowed == everywhere - {cpu}
+            seen.add(frozenset(allowed))
+        assert len(seen) == 2
+    finally:
+        os.sched_setaffinity(threading.get_native_id(), everywhere)
+        two.close()

@@ -27,7 +27,8 @@ def tune(
         ),
     ],
     trials: Annotated[
-        int | None, typer.Option(help="Candidates to measure in this run, over all tasks of a model.", show_default="64")
+        int | None,
+        typer.Option(help="Candidates to measure in this run, over all tasks of a model.", show_default="as --effort quick"),
     ] = None,
     time: Annotated[
         str | None, typer.Option(help="Time after which the run ends, such as 90s, 10m or 1h30m; without --trials, the only limit.")
@@ -36,7 +37,7 @@ def tune(
         str | None,
         typer.Option(
             help="quick (64 trials), normal (256 trials, patience 128) or thorough (1000 trials, patience 300); "
-            "--trials and --patience win over it."
+            "for a model a quarter of that per task; --trials and --patience win over it."
         ),
     ] = None,
     patience: Annotated[

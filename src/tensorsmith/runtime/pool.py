@@ -18,6 +18,10 @@ in), the caller runs `body(ctx, 0, count, 0)` itself. Scratch memory indexed by 
 calls that may overlap have their own; a nested region must not use its parent's.
 
 Waiting: a worker polls the gate for some 50 microseconds, then sleeps on a futex; an idle pool uses no CPU time.
+
+Placing: a thread that is woken may be put on the CPU of the one that wakes it, and it takes the kernel milliseconds to see
+that this halves the speed of both. So whoever wakes workers first bars them from the CPU it is running on (Linux; only if it
+came to another CPU since the last time, and only if there are CPUs enough).
 """
 
 from __future__ import annotations
@@ -50,8 +54,11 @@ _AT = {
     "REGION": 384,  # ptr body, ptr ctx, i64 chunk
     "THREADS": 408,  # i64: threads, the caller's included
     "POLLS": 416,  # i64: how often a waiting thread looks before it sleeps
-    "SHARES": 512,  # per thread, 128 bytes apart: i64 next, i64 end
+    "HOME": 424,  # i32: the CPU the last caller was on when it woke the workers; -1: none yet, -2: workers go where they like
+    "ALLOWED": 512,  # 128 bytes: the CPUs this process may use, a bit each
+    "SHARES": 640,  # per thread, 128 bytes apart: i64 next, i64 end, i32 the kernel's number of the thread
 }
+_MASK_BYTES = 128
 _POLL_SECONDS = 50e-6
 _WARM_UP_SECONDS = 20e-3
 
@@ -69,6 +76,7 @@ class Pool:
         self.parallel_for_address: int = self._code.address("parallel_for")
         self._field("THREADS").value = self.threads
         self._field("POLLS").value = _polls()
+        self._place()
         self._workers = [
             threading.Thread(target=_work, args=(self._code, self._memory, n), name=f"tensorsmith-{n}", daemon=True)
             for n in range(1, self.threads)
@@ -81,6 +89,15 @@ class Pool:
         _function(self._code, "stop", ctypes.c_void_p)(self.handle)
         for worker in self._workers:
             worker.join(timeout)
+
+    def _place(self) -> None:
+        """Says which CPUs there are, if workers are to be kept away from their caller's."""
+        allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        enough = 1 < self.threads <= len(allowed) and allowed[-1] < 8 * _MASK_BYTES
+        home = ctypes.c_int32.from_address(self.handle + _AT["HOME"])
+        home.value = -1 if enough else -2
+        for cpu in allowed if enough else []:
+            self._memory[_AT["ALLOWED"] + cpu // 8] |= 1 << cpu % 8
 
     def _field(self, name: str) -> ctypes.c_int64:
         return ctypes.c_int64.from_address(self.handle + _AT[name])
@@ -154,6 +171,7 @@ def measure_region_overhead(threads: int | None = None, rounds: int = 50, region
 
 def _work(code: jit.Module, memory: np.ndarray, number: int) -> None:
     """Body of a worker's Python thread. The arguments keep code and pool in memory for as long as it runs."""
+    ctypes.c_int32.from_address(memory.ctypes.data + _AT["SHARES"] + 128 * number + 16).value = threading.get_native_id()
     _function(code, "worker", ctypes.c_void_p, ctypes.c_int64)(memory.ctypes.data, number)
 
 
@@ -187,7 +205,7 @@ def _code() -> jit.Module:
     else:
         pause = ""
     futex = _FUTEX.get(target.triple.split("-")[0]) if sys.platform == "linux" else None
-    text = _IR + (_SLEEP_FUTEX if futex else _SLEEP_TIMED)
+    text = _IR + (_SLEEP_FUTEX + _BAR if futex else _SLEEP_TIMED)
     for name, value in {**_AT, "FUTEX": futex, "PAUSE": pause}.items():
         text = text.replace(f"${name}$", str(value))
     return jit.build(text, target)
@@ -438,9 +456,69 @@ define internal void @sleep_unless_changed(ptr %pool, i32 %number) {
   ret void
 }
 
+declare i32 @sched_getcpu()
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
 define internal void @wake(ptr %pool) {
+entry:
+  %home.at = getelementptr i8, ptr %pool, i64 $HOME$
+  %home = load i32, ptr %home.at
+  %placed = icmp sge i32 %home, -1
+  br i1 %placed, label %look, label %now
+look:
+  %cpu = call i32 @sched_getcpu()
+  %known = icmp sge i32 %cpu, 0
+  %other = icmp ne i32 %cpu, %home
+  %moved = and i1 %known, %other
+  br i1 %moved, label %bar, label %now
+bar:
+  store i32 %cpu, ptr %home.at
+  call void @bar_workers(ptr %pool, i32 %cpu)
+  br label %now
+now:
   %word = getelementptr i8, ptr %pool, i64 4
   %woken = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %word, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  ret void
+}
+"""
+
+# The workers may use all CPUs that the process may use, but one.
+_BAR = """
+define internal void @bar_workers(ptr %pool, i32 %cpu) noinline {
+entry:
+  %mask = alloca [128 x i8], align 8
+  %allowed = getelementptr i8, ptr %pool, i64 $ALLOWED$
+  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %allowed, i64 128, i1 false)
+  %number = zext i32 %cpu to i64
+  %byte.number = lshr i64 %number, 3
+  %byte.at = getelementptr i8, ptr %mask, i64 %byte.number
+  %low = and i32 %cpu, 7
+  %bit = shl i32 1, %low
+  %others = xor i32 %bit, 255
+  %keep = trunc i32 %others to i8
+  %byte = load i8, ptr %byte.at
+  %left = and i8 %byte, %keep
+  store i8 %left, ptr %byte.at
+  %threads.at = getelementptr i8, ptr %pool, i64 $THREADS$
+  %threads = load i64, ptr %threads.at
+  br label %workers
+workers:
+  %t = phi i64 [ 1, %entry ], [ %t.next, %next ]
+  %offset = shl i64 %t, 7
+  %slots = getelementptr i8, ptr %pool, i64 $SHARES$
+  %slot = getelementptr i8, ptr %slots, i64 %offset
+  %id.at = getelementptr i8, ptr %slot, i64 16
+  %id = load i32, ptr %id.at
+  %there = icmp sgt i32 %id, 0
+  br i1 %there, label %set, label %next
+set:
+  %ignored = call i32 @sched_setaffinity(i32 %id, i64 128, ptr %mask)
+  br label %next
+next:
+  %t.next = add i64 %t, 1
+  %more = icmp ult i64 %t.next, %threads
+  br i1 %more, label %workers, label %done
+done:
   ret void
 }
 """

@@ -232,4 +232,6 @@ class Scheduler:
 
     def _proportion(self) -> float:
         """Measured seconds to estimated ones."""
-        return statistics.median([t.best / t.facts.estimate for t in self.tasks if t.best is not None and t.facts.estimate] or [1.0])
+        return statistics.median(
+            [t.best / t.facts.estimate for t in self.tasks if t.best is not None and t.facts.estimate] or [1.0]
+        )

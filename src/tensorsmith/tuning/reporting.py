@@ -16,7 +16,9 @@ _PEAK_ROUNDS = 10  # of some milliseconds; the best one counts, as others may be
 
 
 class Reporter(Protocol):
-    """`update` while the run goes on, with something that is readable as text, `say` for people, `warn` for what no program must miss, `close` at the end."""
+    """`update` while the run goes on, with what reads well as text; `say` for people, `warn` for what no program must miss,
+    `close` at the end.
+    """
 
     def update(self, progress: object) -> None: ...
 
