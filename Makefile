@@ -15,7 +15,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	touch $@
 
-demo: $(VENV)/.dev          ## compile, tune and check layers of real networks
+demo: $(VENV)/.dev          ## tune a small network for a minute, compare with ONNX Runtime
 	$(BIN)/tensorsmith demo
 
 test: $(VENV)/.dev          ## the tests; under 15 minutes on 2 cores

@@ -23,6 +23,9 @@ from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.peak import peak_kernel
 
 
+_SLACK = 4.0  # times the tolerance of the sum as written: a convolution in Winograd's way rounds more
+
+
 class WrongAnswer(Exception):
     """A contestant's output differs from the others'."""
 
@@ -83,6 +86,6 @@ def check(workload: Workload, want: np.ndarray, outputs: Mapping[str, Callable[[
     """Raises `WrongAnswer` with the name of the first that differs from `want` by more than rounding."""
     name = workload.outputs[0]
     for who, output in outputs.items():
-        problem = difference(workload, name, output(), want)
+        problem = difference(workload, name, output(), want, _SLACK)
         if problem is not None:
             raise WrongAnswer(f"{who}: {problem}")

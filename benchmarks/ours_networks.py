@@ -13,22 +13,25 @@ import tensorsmith as ts
 from models import Network
 from peers_networks import Array, NetworkPeer
 from tensorsmith.runtime.network import NetworkExecutable
-from tensorsmith.tune import Progress
+from tensorsmith.tune import NetworkProgress
 
 
 @dataclass
 class Search:
-    """What a search took, and how the estimated latency of the network came down: (seconds, latency) after each improvement."""
+    """What a search took, and how the estimated latency of the network came down: (seconds, latency) whenever it changed.
+
+    The estimate is the sum of the tuned tasks; there is none before each of them has a time.
+    """
 
     seconds: float = 0.0
     trials: int = 0
     curve: list[tuple[float, float]] = field(default_factory=list)
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: NetworkProgress) -> None:
         """What `ts.tune` tells now and then."""
         self.trials = progress.trials
-        latency = progress.best_seconds
-        if latency is not None and (not self.curve or latency != self.curve[-1][1]):
+        (latency,) = progress.latencies
+        if progress.measured == progress.tasks and (not self.curve or latency != self.curve[-1][1]):
             self.curve.append((progress.elapsed, latency))
 
 

@@ -152,13 +152,14 @@ def _models(computation: Any) -> list[Model] | None:
 
 
 def _tunable(models: Sequence[Model]) -> dict[Workload, tuple[str, tuple[int, ...]]]:
-    """The workloads that are worth tuning, each with a name and how often each model runs it."""
+    """The workloads that are worth tuning, each with its name and shape, and how often each model runs it."""
     names: dict[Workload, str] = {}
     weights: dict[Workload, list[int]] = {}
     for n, model in enumerate(models):
         for task in model.tasks():
             if task.tunable:
-                names.setdefault(task.workload, task.name)
+                result = task.workload.buffers[task.workload.outputs[0]]
+                names.setdefault(task.workload, f"{task.name} {list(result.shape)}")
                 weights.setdefault(task.workload, [0] * len(models))[n] += task.weight
     return {workload: (name, tuple(weights[workload])) for workload, name in names.items()}
 

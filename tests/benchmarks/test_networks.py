@@ -5,7 +5,6 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from network_overhead import SIZE, chain, overhead  # noqa: E402
 from ours_networks import Budget, Search, flops, load, schedules, tuned  # noqa: E402
 from peers_networks import NetworkPeer, Unavailable, fixed_shapes, forms  # noqa: E402
 from report import OURS, write_json  # noqa: E402
+from tensorsmith.tune import NetworkProgress  # noqa: E402
 
 SETTINGS = Settings(threads=2, seconds=0.0, frameworks=("torch", "onnxruntime"))
 
@@ -223,18 +223,22 @@ def test_a_model_that_cannot_be_read_is_an_error_of_the_row(network, tmp_path):
     assert "missing.onnx" in entry.errors[0]
 
 
-def test_the_curve_has_a_point_for_each_change():
+def progress(trials: int, elapsed: float, latency: float, measured: int) -> NetworkProgress:
+    return NetworkProgress(("tiny",), (latency,), (latency,), measured, 3, "conv", trials, 64, elapsed)
+
+
+def test_the_curve_begins_when_all_tasks_have_a_time_and_has_a_point_for_each_change():
     search = Search()
-    for trials, elapsed, latency in [(0, 0.1, None), (8, 1.0, 5e-3), (16, 2.0, 5e-3), (24, 3.0, 4e-3)]:
-        search.note(SimpleNamespace(trials=trials, elapsed=elapsed, best_seconds=latency))
+    for step in [(0, 0.1, 0.0, 0), (4, 0.5, 1e-3, 2), (8, 1.0, 5e-3, 3), (16, 2.0, 5e-3, 3), (24, 3.0, 4e-3, 3)]:
+        search.note(progress(*step))
     assert search.trials == 24
     assert search.curve == [(1.0, 5e-3), (3.0, 4e-3)]
 
 
 @pytest.mark.long
 def test_tuning_is_noted(network, tmp_path):
-    executable, search = tuned(load(network), Budget(trials=4, database=str(tmp_path / "tune.db")))
-    assert search.trials == 4
+    executable, search = tuned(load(network), Budget(trials=48, database=str(tmp_path / "tune.db")))
+    assert search.trials == 48
     assert search.curve
     assert search.seconds > 0
     assert schedules(executable).get("record", 0) >= 1

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from tests.cli.models import write_dense, write_lookup
 from typer.testing import CliRunner, Result
@@ -156,8 +157,6 @@ def test_bench_exits_with_1_if_outputs_differ(dense: str, tmp_path: Path) -> Non
     pytest.importorskip("onnxruntime")
     ran("compile", dense, "-o", tmp_path / "dense.tsm")
     other = tmp_path / "other.onnx"
-    import onnx
-
     model = onnx.load(dense)
     model.graph.node[1].op_type = "Neg"
     onnx.save(model, other)
@@ -188,6 +187,13 @@ def test_dimensions_that_stay_open(command: str, tmp_path: Path) -> None:
     assert "input x [rows, 8]: rows. Bind them: --shape rows=N" in mistake(command, model)
     assert "'cols' is not a dimension of the model" in mistake(command, model, "--shape", "cols=3")
     assert "--shape rows: write input=1x3x224x224, or dimension=1" in mistake(command, model, "--shape", "rows")
+
+
+def test_operators_that_are_not_supported(dense: str, tmp_path: Path) -> None:
+    model = onnx.load(dense)
+    model.graph.node[1].op_type = "Reluu"
+    onnx.save(model, tmp_path / "odd.onnx")
+    assert "dense uses operators that are not supported: Reluu (opset 17) x1" in mistake("compile", tmp_path / "odd.onnx")
 
 
 @pytest.mark.parametrize("command", ["tasks", "compile", "run", "bench"])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.cli.models import write_dense
 from typer.testing import CliRunner
 
+import tensorsmith as ts
 from tensorsmith.cli import app
 from tensorsmith.errors import UserError
 
@@ -31,6 +34,17 @@ def test_a_file_is_tuned(definition: str, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "3/3 trials, best " in result.output and "s in all" in result.output
     assert "B[i" in result.output and (tmp_path / "tune.db").exists()
+
+
+def test_a_model_is_tuned_and_written(tmp_path: Path) -> None:
+    model, db, file = write_dense(tmp_path / "dense.onnx"), tmp_path / "tune.db", tmp_path / "dense.tsm"
+    result = RUN.invoke(app, ["tune", model, "--trials", "4", "--db", str(db), "-o", str(file)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "with a record" in result.output
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    for name, array in ts.load_executable(file).run({"x": x}).items():
+        np.testing.assert_allclose(array, ts.load(model).evaluate({"x": x})[name], rtol=1e-4, atol=1e-5)
+    assert "with a record" in RUN.invoke(app, ["compile", model, "--db", str(db), "-o", str(file)]).output
 
 
 class Asked(Exception):

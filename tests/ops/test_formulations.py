@@ -91,3 +91,9 @@ def test_without_records_many_tiles_are_transformed():
 )
 def test_what_has_none(original):
     assert [f.name for f in formulations(original)] == [DIRECT]
+
+
+def test_the_environment_can_insist_on_the_sum_as_written(monkeypatch):
+    monkeypatch.setenv("TENSORSMITH_FORMULATIONS", "direct")
+    assert [f.name for f in formulations(SAME["square"])] == [DIRECT]
+    assert likely(SAME["square"]).name == DIRECT

@@ -25,7 +25,7 @@ _MEASURING = 8.0  # seconds of the comparison
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.0, help="How long to tune.")] = 45.0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="How long to tune.")] = 60.0,
 ) -> None:
     """Tunes a small network for about a minute, compares it with ONNX Runtime side by side, saves it and loads it again."""
     with tempfile.TemporaryDirectory(prefix="tensorsmith-demo-") as folder:
@@ -46,7 +46,7 @@ def _demo(path: Path, seconds: float) -> bool:
     show.say(f"\ntuning for {seconds:.0f} seconds; Ctrl-C ends it early and keeps what was found")
     tuned = tune(model, seconds=seconds, database=path.with_name("tune.db"))
     assert isinstance(tuned, NetworkExecutable)
-    show.say(f"\n{tuned.profile(*inputs.values())}\n\nside by side, in turns:")
+    show.say("\nside by side, in turns:")
     fine = side_by_side({"untuned": untuned, "tuned": tuned}, make_peers(["onnxruntime"], str(path), inputs), inputs, _MEASURING)
     _save_and_load(tuned, path.with_name("smallnet.tsm"), inputs)
     return fine

@@ -52,7 +52,7 @@ def tune(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say at the end where the time went.")] = False,
 ) -> None:
-    """Searches for fast programs, keeps every measurement, and shows the best: of a workload its loops, of a model its profile.
+    """Searches for fast programs and keeps every measurement. Shows the loops of a workload, or a line for each task of a model.
 
     Ctrl-C ends the run, keeps what is measured and shows the best so far; pressed twice, it ends at once.
     """
@@ -73,8 +73,7 @@ def tune(
     }
     found = search(loaded, **options)
     if isinstance(found, NetworkExecutable):
-        show.say(found.profile())
-        show.say(kernels(found))
+        show.say(f"{found.name}: {kernels(found)}")
     else:
         print(found.program)
     print(found.benchmark())

@@ -90,13 +90,16 @@ def _rounding(workload: Workload, name: str) -> float:
     return float(np.finfo(facts.numpy).eps) * math.sqrt(max(1, terms))
 
 
-def difference(workload: Workload, name: str, got: Array, want: Array) -> str | None:
-    """What is wrong with `got` as the result of stage `name`, with the worst element; None if nothing is."""
+def difference(workload: Workload, name: str, got: Array, want: Array, slack: float = 1.0) -> str | None:
+    """What is wrong with `got` as the result of stage `name`, with the worst element; None if nothing is.
+
+    `slack` widens the tolerance, for results that may come of another formulation, whose rounding is larger.
+    """
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{name} is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
     if want.size == 0:
         return None
-    share = tolerance(workload, name)
+    share = slack * tolerance(workload, name)
     if dtype(workload.buffers[name].dtype).kind == "f":
         g, w = got.astype(np.float64), want.astype(np.float64)
         finite = np.isfinite(w)

@@ -41,7 +41,7 @@ class Limits:
     round_seconds: float = 0.4e-3
     rounds: int = 5
     timing_seconds: float = 5e-3
-    most_seconds: float = 0.3
+    most_seconds: float = 0.06
     # After the first two rounds a candidate this many times slower than the incumbent is cut short.
     cut_ratio: float = 2.0
 

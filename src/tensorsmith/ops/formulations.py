@@ -7,13 +7,15 @@ fewer multiplications. The weight is then another one, made of the original once
         ->    direct                       weight as it is
               winograd-4, winograd-2       weight (6, 6, ci, co) or (4, 4, ci, co), by `transform_weight`
 
-Rounding differs from the direct sum's: about ten times its error for tiles of 4, the same for tiles of 2.
+Rounding differs from the direct sum's: about ten times its error for tiles of 4, the same for tiles of 2. Whoever wants the sum as it
+was written sets TENSORSMITH_FORMULATIONS=direct.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -43,9 +45,14 @@ class Formulation:
     transforms: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
 
 
-@functools.lru_cache(maxsize=256)
 def formulations(original: Workload) -> tuple[Formulation, ...]:
-    """The workload itself, first, then other formulations of it."""
+    """The workload itself, first, then other formulations of it, unless the environment says TENSORSMITH_FORMULATIONS=direct."""
+    found = _formulations(original)
+    return found[:1] if os.environ.get("TENSORSMITH_FORMULATIONS") == DIRECT else found
+
+
+@functools.lru_cache(maxsize=256)
+def _formulations(original: Workload) -> tuple[Formulation, ...]:
     found = [Formulation(DIRECT, original, original)]
     for stage in original.stages:
         convolution = _match(original, stage)

@@ -25,7 +25,7 @@ from tensorsmith.tuning.interrupt import CtrlC
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.live import LiveTunings
 from tensorsmith.tuning.network_progress import NetworkProgress, TaskSummary, table
-from tensorsmith.tuning.past import best_seconds, default_seconds, past, seconds
+from tensorsmith.tuning.past import default_seconds, past, seconds
 from tensorsmith.tuning.reporting import Reporter
 from tensorsmith.tuning.roofline import Roofline
 
@@ -251,7 +251,7 @@ class NetworkRun:
         """What became of each task."""
         found = []
         for n, task in enumerate(self.tasks):
-            best = best_seconds(self.journal, task.workload, self.target, self.timing)
+            best = self.scheduler.tasks[n].best
             found.append(TaskSummary(task.name, sum(task.weights), self.trials[n], flops(task.workload), best, self.first[n]))
         return found
 

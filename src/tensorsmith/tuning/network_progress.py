@@ -38,7 +38,11 @@ class NetworkProgress(Paced):
         if not self.measured:
             return "nothing measured yet"
         each = zip(self.networks, self.latencies, self.first)
-        return ", ".join(f"{name} {now * 1e3:.3f} ms ({first * 1e3:.3f} at first)" for name, now, first in each)
+        return ", ".join(f"{name} {_latency(now)} ({_latency(first)} at first)" for name, now, first in each)
+
+
+def _latency(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
 
 
 @dataclass(frozen=True)

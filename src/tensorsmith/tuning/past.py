@@ -38,9 +38,3 @@ def default_seconds(records: Sequence[Record], workload: Workload, target: Targe
     same = (r for r in ran if r.workload.key == first.key and programs.key(r.candidate) == wanted)
     found = next(same, ran[0] if ran else None)
     return None if found is None else found.seconds
-
-
-def best_seconds(journal: Journal, workload: Workload, target: Target, timing: Timing) -> float | None:
-    """The fastest candidate of any formulation, by its last timing."""
-    found = [r.seconds for f in formulations(workload) for r in journal.top(f.workload, target, timing, 1)]
-    return min((s for s in found if s is not None), default=None)
