@@ -79,7 +79,7 @@ def _resnet50(name: str, batch: int) -> Network:
     def build() -> Any:
         import torch
 
-        from networks.vision import ResNet50
+        from zoo.vision import ResNet50
 
         torch.manual_seed(0)
         return _calibrated(ResNet50(), torch.empty(2, 3, 224, 224))
@@ -91,7 +91,7 @@ def _mobilenet_v2(name: str, batch: int) -> Network:
     def build() -> Any:
         import torch
 
-        from networks.vision import MobileNetV2
+        from zoo.vision import MobileNetV2
 
         torch.manual_seed(0)
         return _calibrated(MobileNetV2(), torch.empty(2, 3, 224, 224))
@@ -103,7 +103,7 @@ def _resnet3d_18(name: str, batch: int) -> Network:
     def build() -> Any:
         import torch
 
-        from networks.vision import ResNet3D18
+        from zoo.vision import ResNet3D18
 
         torch.manual_seed(0)
         return _calibrated(ResNet3D18(), torch.empty(1, 3, 16, 112, 112))
@@ -115,7 +115,7 @@ def _dcgan(name: str, batch: int) -> Network:
     def build() -> Any:
         import torch
 
-        from networks.vision import DCGAN
+        from zoo.vision import DCGAN
 
         torch.manual_seed(0)
         return _calibrated(DCGAN(), torch.empty(8, 100, 1, 1))
@@ -128,7 +128,7 @@ def _bert_base(name: str, batch: int) -> Network:
         import torch
         from transformers import BertConfig, BertModel
 
-        from networks.text import encoder
+        from zoo.text import encoder
 
         torch.manual_seed(0)
         return encoder(BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=True))
@@ -140,7 +140,7 @@ def _minilm(name: str, batch: int) -> Network:
     def build() -> Any:
         from transformers import AutoModel
 
-        from networks.text import encoder
+        from zoo.text import encoder
 
         folder = next(_unpacked("minilm").rglob("config.json")).parent
         return encoder(AutoModel.from_pretrained(folder, attn_implementation="eager"))

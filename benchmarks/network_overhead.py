@@ -1,7 +1,8 @@
 """What a kernel costs beyond its work: a chain of tiny matrix products, each with a weight of its own.
 
 The work of one is the time of the same kernel alone, called from a compiled loop. What a step of the network takes longer is
-going through the table of steps, and operands that come from elsewhere each time. ONNX Runtime on the same chain is for comparison.
+going through the table of steps, weights from elsewhere each time, and waiting for the result of the step before. ONNX Runtime on
+the same chain is for comparison.
 """
 
 from __future__ import annotations

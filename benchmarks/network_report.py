@@ -88,22 +88,27 @@ def memory_table(rows: Mapping[str, Row]) -> Table:
 def plot(file: str | Path, rows: Mapping[str, Row], frameworks: Sequence[str]) -> None:
     """The tuning curves: the estimated latency over the seconds of searching, with what was measured in the end as lines."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     shown = {case: entry for case, entry in rows.items() if entry.get("curve")}
     if not shown:
-        raise SystemExit("--plot has nothing to draw: no network was tuned in this run")
+        raise SystemExit("--plot has nothing to draw: in no network was every task measured, give the search more time")
     columns = min(3, len(shown))
     lines = math.ceil(len(shown) / columns)
     figure = Figure(figsize=(4.5 * columns, 3.2 * lines), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for panel, (case, entry) in zip(panels, shown.items()):
-        seconds, latency = zip(*entry["curve"])
+        seconds, latency = zip(*entry["curve"], (entry["seconds_searching"], entry["curve"][-1][1]))
         panel.plot(seconds, [1e3 * t for t in latency], drawstyle="steps-post", label="estimate while searching")
         measured = {OURS: entry.get("seconds", {}).get(OURS), **best_of_frameworks(entry, frameworks)}
         for n, (name, time) in enumerate(measured.items()):
             if time is not None:
                 panel.axhline(1e3 * time, color=f"C{n + 1}", linestyle="--", linewidth=1, label=name)
         panel.set(title=case, xlabel="seconds of searching", ylabel="milliseconds", yscale="log")
+        panel.set_xlim(left=0)
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_minor_formatter(NullFormatter())
         panel.legend(fontsize="small")
     for panel in panels[len(shown) :]:
         panel.set_axis_off()

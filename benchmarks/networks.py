@@ -95,8 +95,13 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
                 parser.error(f"there is no {kind} {name!r}; there are {', '.join(known)}")
     if given.batch < 1:
         parser.error(f"--batch is 1 or more, {given.batch} given")
-    if given.untuned and (given.trials or given.seconds or given.plot):
-        parser.error("--untuned searches nothing: leave out --trials, --seconds and --plot")
+    if given.untuned and (given.trials is not None or given.seconds is not None):
+        parser.error("--untuned searches nothing: leave out --trials and --seconds")
+    for name, value in (("--trials", given.trials), ("--seconds", given.seconds)):
+        if value is not None and value < 0:
+            parser.error(f"{name} is 0 or more, {value} given")
+    if given.plot and not given.trials and not given.seconds:
+        parser.error("--plot draws the tuning curves: give the search --trials or --seconds")
     if not given.untuned and given.models and given.trials is None and given.seconds is None:
         parser.error("say how long to search with --trials or --seconds, or --untuned")
     if given.trials == 0 and not given.db:

@@ -5,24 +5,29 @@
 The figure is the estimated latency of the whole network: the sum over its tasks of calls times best seconds, after so many
 trials. Both begin with the same warm-up, of all tasks. The two take turns, seed by seed, so that what disturbs the machine disturbs
 both; nothing is shared between the runs. `trials to match` is how many trials the gradient needs for what round-robin has at
-the end.
+the end. These are estimates, made minutes apart. `measured` is the whole network as each run left it, all of them timed side by
+side in the end: where the two disagree, believe this one.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 
-import models
-from harness import geometric_mean
-from report import Row, console, write_json
+import numpy as np
 from rich.table import Table
 
+import models
 import tensorsmith as ts
+from harness import compare, geometric_mean
+from report import DISTURBED, Row, console, write_json
+from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.scheduler import STRATEGIES, Schedule, Strategy
 from tensorsmith.tune import NetworkProgress
 
+SECONDS = 2.0  # of the final timing, for each executable
 SHOWN = (0.25, 0.5, 0.75, 1.0)  # of the trials
 
 
@@ -47,10 +52,19 @@ class Curve:
         return next((n for n, reached in self.points if reached <= latency), None)
 
 
-def run(model: ts.Model, strategy: Strategy, trials: int, seed: int) -> Curve:
+def run(model: ts.Model, strategy: Strategy, trials: int, seed: int) -> tuple[Curve, NetworkExecutable]:
     curve = Curve()
-    ts.tune(model, trials=trials, seed=seed, schedule=Schedule(strategy, negligible=0.0), on_progress=curve.add)
-    return curve
+    schedule = Schedule(strategy, negligible=0.0)
+    return curve, ts.tune(model, trials=trials, seed=seed, schedule=schedule, on_progress=curve.add)
+
+
+def measure(executables: dict[str, NetworkExecutable], inputs: dict[str, np.ndarray]) -> dict[str, float]:
+    """Seconds of each, in turns."""
+    contestants = {name: functools.partial(executable.run, inputs) for name, executable in executables.items()}
+    result = compare(contestants, seconds=SECONDS * len(contestants), keep=contestants)
+    if result.disturbed > DISTURBED:
+        print(f"other processes ran during {result.disturbed:.0%} of the final timing", file=sys.stderr)
+    return {name: timing.best for name, timing in result.timings.items()}
 
 
 def row(curves: dict[Strategy, Curve], trials: int) -> Row:
@@ -69,28 +83,32 @@ def row(curves: dict[Strategy, Curve], trials: int) -> Row:
 
 def table(title: str, rows: dict[str, Row]) -> Table:
     result = Table(title=title, title_justify="left")
-    for heading in (
-        "seed",
-        "strategy",
-        "default",
-        *(f"{share:.0%} of trials" for share in SHOWN),
-        "seconds",
-        "ratio",
-        "trials to match",
-    ):
-        result.add_column(heading, justify="left" if heading in ("seed", "strategy") else "right")
+    shares = [f"{share:.0%}" for share in SHOWN]
+    for heading in ("case", "strategy", "default", *shares, "ratio", "trials to match", "seconds", "measured", "ratio"):
+        result.add_column(heading, justify="left" if heading in ("case", "strategy") else "right")
     for case, entry in rows.items():
         for strategy in STRATEGIES:
-            latencies = [_ms(latency) for latency in entry["latency"][strategy].values()]
-            against = [f"{entry.get('ratio_to_round_robin', float('nan')):.3f}", str(entry.get("trials_to_match") or "-")]
-            took = f"{entry['seconds_searching'][strategy]:.0f}"
-            more = against if strategy == "gradient" else ["", ""]
-            result.add_row(case, strategy, _ms(entry["default_seconds"]), *latencies, took, *more)
-    ratios = [entry["ratio_to_round_robin"] for entry in rows.values() if "ratio_to_round_robin" in entry]
-    if ratios:
-        result.add_section()
-        result.add_row("geometric mean", f"of {len(ratios)}", *[""] * (len(SHOWN) + 2), f"{geometric_mean(ratios):.3f}", "")
+            ours = strategy == "gradient"
+            result.add_row(
+                case if ours else "",
+                strategy,
+                _ms(entry["default_seconds"]) if ours else "",
+                *(_ms(entry["latency"][strategy][share]) for share in shares),
+                _ratio(entry.get("ratio_to_round_robin")) if ours else "",
+                str(entry.get("trials_to_match") or "-") if ours else "",
+                f"{entry['seconds_searching'][strategy]:.0f}",
+                _ms(entry["measured"][strategy]),
+                _ratio(entry["measured_ratio"]) if ours else "",
+            )
+    estimated, measured = ([e[key] for e in rows.values() if key in e] for key in ("ratio_to_round_robin", "measured_ratio"))
+    result.add_section()
+    means = [_ratio(geometric_mean(ratios)) if ratios else "-" for ratios in (estimated, measured)]
+    result.add_row("geometric mean", f"of {len(rows)}", "", *("" for _ in shares), means[0], "", "", "", means[1])
     return result
+
+
+def _ratio(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.3f}"
 
 
 def _ms(seconds: float | None) -> str:
@@ -106,15 +124,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.trials < 1 or given.seeds < 1:
         parser.error("--trials and --seeds are 1 or more")
-    model = ts.load(models.get(given.model).path)
+    found = models.get(given.model)
+    model = ts.load(found.path)
     rows: dict[str, Row] = {}
+    executables: dict[str, NetworkExecutable] = {}
     for seed in range(given.seeds):
-        order = STRATEGIES if seed % 2 == 0 else STRATEGIES[::-1]
-        curves = {strategy: run(model, strategy, given.trials, seed) for strategy in order}
+        curves: dict[Strategy, Curve] = {}
+        for strategy in STRATEGIES if seed % 2 == 0 else STRATEGIES[::-1]:
+            curves[strategy], executables[f"{strategy} {seed}"] = run(model, strategy, given.trials, seed)
+            print(f"seed {seed}, {strategy}: {_ms(curves[strategy].at(given.trials))}", file=sys.stderr)
         rows[f"{given.model}, seed {seed}"] = row(curves, given.trials)
-        ends = ", ".join(f"{strategy} {_ms(curve.at(given.trials))}" for strategy, curve in curves.items())
-        print(f"{given.model} seed {seed}: {ends}", file=sys.stderr)
-    console().print(table(f"{given.model}: estimated latency, {given.trials} trials", rows))
+    seconds = measure(executables, found.inputs)
+    for seed, entry in enumerate(rows.values()):
+        entry["measured"] = {strategy: seconds[f"{strategy} {seed}"] for strategy in STRATEGIES}
+        entry["measured_ratio"] = entry["measured"]["round-robin"] / entry["measured"]["gradient"]
+    console().print(table(f"{given.model}: latency after shares of {given.trials} trials", rows))
     if given.json:
         write_json(given.json, rows)
 

@@ -253,6 +253,7 @@ ROWS = {
         "seconds": {OURS: 1e-3, UNTUNED: 4e-3, "torch": 3e-3, "torch last": 2e-3, "openvino": 2.5e-3},
         "untuned_ratio_to_best_peer": 0.5,
         "trials": 64,
+        "seconds_searching": 2.0,
         "curve": [(0.0, 5e-3), (1.0, 1.2e-3)],
         "difference": {OURS: 2e-6, "torch": 1e-6},
         "memory": {OURS: {"network": 2**20, "library": 2**22}, "onnxruntime": {"network": 2**21, "library": 2**20}},
@@ -357,6 +358,8 @@ def script() -> object:
         ("--models dcgan --untuned --trials 4", "--untuned searches nothing"),
         ("--models dcgan --trials 0", "give it with --db"),
         ("--models dcgan --untuned --batch 0", "--batch is 1 or more"),
+        ("--models dcgan --seconds -1", "--seconds is 0 or more, -1.0 given"),
+        ("--models dcgan --untuned --plot curves.png", "--plot draws the tuning curves"),
     ],
 )
 def test_bad_arguments_fail_at_once(script, capsys, words, message):

@@ -142,8 +142,9 @@ def test_bench_compares_with_onnx_runtime(dense: str, records: str) -> None:
 def test_bench_of_an_executable_needs_the_model_for_others(dense: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     ran("compile", dense, "-o", tmp_path / "dense.tsm")
-    assert "onnxruntime" not in ran("bench", tmp_path / "dense.tsm", "--seconds", 0)
-    assert "onnxruntime" in ran("bench", tmp_path / "dense.tsm", "--seconds", 0, "--model", dense)
+    assert "without others: give --model MODEL.onnx" in ran("bench", tmp_path / "dense.tsm", "--seconds", 0)
+    assert "without others" not in ran("bench", tmp_path / "dense.tsm", "--seconds", 0, "--vs", "")
+    assert "│ onnxruntime" in ran("bench", tmp_path / "dense.tsm", "--seconds", 0, "--model", dense)
 
 
 def test_bench_leaves_out_what_is_not_installed(dense: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,12 @@ def test_bad_objectives():
         Targets((1.0, 2.0))([1.0])
     with pytest.raises(UserError, match="there is no scheduling strategy 'random'; it is one of gradient, round-robin"):
         Schedule(strategy="random")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="round of the schedule is 0; give a whole number, 1 or more"):
+        Schedule(round=0)
+    with pytest.raises(UserError, match="epsilon of the schedule is 2; give a share, from 0 to 1"):
+        Schedule(epsilon=2)
+    with pytest.raises(UserError, match="2 target latencies for 1 networks"):
+        scheduler(one(), objective=Targets((1.0, 2.0)))
 
 
 # -- choices --------------------------------------------------------------------------------------------------------------------

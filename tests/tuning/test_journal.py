@@ -59,6 +59,23 @@ def test_without_a_file() -> None:
         assert [round(r.seconds * 1e6) for r in journal.history(*PLACE)] == [3, 1, 2] and journal.finish() is None
 
 
+def test_a_file_that_cannot_be_read_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this run measured is known all the same; what it did not measure is not made up."""
+    read = Store.history
+
+    def history(store: Store, *arguments) -> list:
+        if str(store.path) != ":memory:":
+            raise StoreError("locked", "another process holds it")
+        return read(store, *arguments)
+
+    with Journal(tmp_path / "tune.db") as journal:
+        monkeypatch.setattr(Store, "history", history)
+        with pytest.raises(StoreError, match="another process holds it"):
+            journal.history(*PLACE)
+        journal.add(*PLACE, trials(3, 1))
+        assert [round(r.seconds * 1e6) for r in journal.history(*PLACE)] == [3, 1]
+
+
 def test_a_disk_that_is_full_for_a_while(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PAUSE", 0.0)
     with Journal(tmp_path / "tune.db") as journal:

@@ -30,7 +30,7 @@ def bench(
     ] = "onnxruntime",
     model: Annotated[
         str | None,
-        typer.Option(metavar="MODEL.onnx", help="What the others run, if FILE is an executable; else nobody does."),
+        typer.Option(metavar="MODEL.onnx", help="What the others run, if FILE is an executable."),
     ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time goes inside.")] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure, about.")] = 5.0,
@@ -48,6 +48,8 @@ def bench(
     executable = executable_of(file, db, shape or ())
     inputs = inputs_for(executable, input or ())
     show.say(f"{executable.name}: {kernels(executable)}; {shared().threads} threads")
+    if source is None and names:
+        show.say(f"without others: give --model MODEL.onnx, which {', '.join(names)} can read")
     others = [] if source is None else make_peers(names, source, inputs)
     fine = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
     if profile:
@@ -80,7 +82,7 @@ def side_by_side(
     for name, t in times.items():
         worst, same = largest_difference(outputs[name], outputs[reference])
         fine = fine and same
-        apart = "" if name == reference else f"{worst:.1e}{'' if same else ' WRONG'}"
+        apart = "" if name == reference else f"{worst:.1g}{'' if same else ' WRONG'}"
         rows.append((name, show.time(t.best), show.time(t.median), f"{t.best / times[reference].best:.2f}x", apart))
     largest = max((float(np.abs(a).max(initial=0.0)) for a in outputs[reference] if a.dtype.kind != "b"), default=1.0)
     columns = ("system", "best", "median", f"time / {reference}", "largest difference")

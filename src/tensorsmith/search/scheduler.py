@@ -52,6 +52,13 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise UserError(f"there is no scheduling strategy {self.strategy!r}; it is one of {', '.join(STRATEGIES)}")
+        for name in ("window", "round", "warm_up", "patience"):
+            number = getattr(self, name)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+                raise UserError(f"{name} of the schedule is {number!r}; give a whole number, 1 or more")
+        for name in ("alpha", "epsilon", "negligible"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"{name} of the schedule is {getattr(self, name)!r}; give a share, from 0 to 1")
 
 
 SCHEDULE = Schedule()
@@ -94,6 +101,8 @@ class Scheduler:
         self.tasks = [Standing(t) for t in tasks]
         self._rng = np.random.default_rng(seed)
         self._last = -1  # the task that the round-robin chose last
+        if tasks:
+            self.value()  # an objective that is wrong is found out before any work is done
 
     # -- asked and told ------------------------------------------------------------------------------------------------
 

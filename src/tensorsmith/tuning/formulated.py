@@ -57,6 +57,7 @@ class FormulatedTuning:
         self._make = make
         first = likely(workload)
         self._waiting = [first, *(f for f in formulations(workload) if f is not first)]
+        self._several = len(self._waiting) > 1
         self._parts: list[TaskTuning] = []
         self._current = self._begin()
         self._yardstick = self.best_seconds
@@ -76,7 +77,7 @@ class FormulatedTuning:
         if chosen is not self._current:
             self._current.collect()
             self._current = chosen
-        if self._waiting or self._new(chosen):  # only a first look for now
+        if self._several and (self._waiting or self._new(chosen)):  # only a first look for now
             count = min(count, _FIRST)
         return self._current.propose(count, finishing)
 

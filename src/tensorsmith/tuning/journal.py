@@ -58,7 +58,13 @@ class Journal:
         """What is known of a workload, in the file and of this run; without a file, of this run alone."""
         if self.file is None:
             return self.memory.history(workload, target, timing)
-        found = self.file.history(workload, target, timing)
+        try:
+            found = self.file.history(workload, target, timing)
+        except StoreError:  # in the middle of a run, what this run knows will do
+            known = self.memory.history(workload, target, timing)
+            if not known:
+                raise
+            return known
         if self._unsaved:
             stored = {r.key for r in found}
             found += [r for r in self.memory.history(workload, target, timing) if r.key not in stored]

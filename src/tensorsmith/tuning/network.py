@@ -15,6 +15,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.workshop import Workshop
+from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing, structure_key
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
@@ -74,6 +75,7 @@ class NetworkRun:
         self._current: int | None = None  # the task whose candidates the workers have
         self._yardstick: float | None = None  # the objective at the last improvement that counts
         self._since = 0  # trials of the run up to then
+        self._satisfied = False  # the scheduler sees nothing left to gain
         self._stored = True  # until the record file refuses trials
 
     def go(self, verbose: bool = False) -> None:
@@ -112,6 +114,7 @@ class NetworkRun:
             return None
         chosen = self.scheduler.next()
         if chosen is None:
+            self._satisfied = True
             return None
         task, count = chosen
         return task, count if left is None else min(count, left)
@@ -119,14 +122,12 @@ class NetworkRun:
     def _propose(self, task: int, count: int) -> int:
         """How many candidates of a task the workers got. A task that cannot be tuned is left as it is, and the run goes on."""
         try:
-            tuning = self.live.get(task)
-        except UserError:  # nobody could be tuned
-            raise
+            proposed = self.live.get(task).propose(count, finishing=self._finishing())
         except Exception as problem:  # whatever it is, it must not end the whole
-            self.reporter.warn(f"task {self.tasks[task].name} cannot be tuned, and keeps its default schedule: {problem!r}")
-            self.scheduler.exhaust(task)
-            return 0
-        proposed = tuning.propose(count, finishing=self._finishing())
+            if isinstance(problem, UserError) and not isinstance(problem, StoreError):
+                raise  # no task could be tuned: there are no workers
+            self.reporter.warn(f"task {self.tasks[task].name} cannot be tuned, and stays as it is: {problem!r}")
+            proposed = 0
         self.scheduler.begin(task, proposed)
         if not proposed:
             self.scheduler.exhaust(task)
@@ -261,8 +262,8 @@ class NetworkRun:
             self.reporter.say(f"stopped after {count} trials; everything measured is kept")
         elif self._hopeless():
             self.reporter.say(f"no improvement in the last {self._unimproved()} trials")
-        elif not any(self.scheduler.can_gain(n) for n in range(len(self.tasks))):
-            self.reporter.say("no task can gain any more")
+        elif self._satisfied:
+            self.reporter.say("nothing is left to gain")
         if (lost := self.journal.finish()) is not None:
             self.reporter.warn(lost)
         if count:

@@ -28,13 +28,14 @@ def seconds(record: Record) -> float | None:
 
 def default_seconds(records: Sequence[Record], workload: Workload, target: Target) -> float | None:
     """What the schedule takes that is used without any search; where that is not known, the first program that ran."""
+    ran = [r for r in records if r.seconds is not None]
+    if not ran:
+        return None
     first = likely(workload).workload
     programs = Programs(target)
     try:
         wanted = programs.key(default_candidate(first, target))
     except Refusal:
-        wanted = None
-    ran = [r for r in records if r.seconds is not None]
+        return ran[0].seconds
     same = (r for r in ran if r.workload.key == first.key and programs.key(r.candidate) == wanted)
-    found = next(same, ran[0] if ran else None)
-    return None if found is None else found.seconds
+    return next(same, ran[0]).seconds
