@@ -22,7 +22,6 @@ from tensorsmith.ops.catalogue import Case
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.peak import peak_kernel
 
-
 _SLACK = 4.0  # times the tolerance of the sum as written: a convolution in Winograd's way rounds more
 
 

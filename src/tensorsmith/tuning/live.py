@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tensorsmith.tuning.failures import Failures
 from tensorsmith.tuning.formulated import FormulatedTuning
 
-_MOST = 16  # a worker keeps benches for as many workloads
+_MOST = 40  # of some 10 MB each; to make one again takes up to a few seconds
 
 
 class LiveTunings:

@@ -1,0 +1,78 @@
+"""Formulations of one workload tuned together, with made-up times."""
+
+from __future__ import annotations
+
+import pytest
+from tests.tuning.fakes import FakeMeasurer
+
+import tensorsmith as ts
+from tensorsmith.ops import conv
+from tensorsmith.ops.formulations import formulations
+from tensorsmith.search.ansor import RANDOM
+from tensorsmith.target import native
+from tensorsmith.tuning.formulated import FormulatedTuning
+from tensorsmith.tuning.journal import Journal
+
+
+def convolution() -> ts.workload:
+    x = ts.placeholder((1, 8, 8, 16), name="x")
+    weight = ts.placeholder((3, 3, 16, 16), name="weight", constant=True)
+    return ts.workload([x, weight, conv.conv2d(x, weight, 1, 1)])
+
+
+@pytest.fixture
+def tuning(monkeypatch):
+    """A tuning whose formulations take these seconds, by name; a measurer for each, by name."""
+
+    def make(**seconds: float):
+        workload = convolution()
+        names = {f.workload.key: f.name for f in formulations(workload)}
+        measurers: dict[str, FakeMeasurer] = {}
+
+        def measurer(workload, target, **_):
+            name = names[workload.key]
+            measurers[name] = FakeMeasurer(lambda n: seconds[name.replace("-", "_")] * (1 + 1 / (n + 1)))
+            return measurers[name]
+
+        monkeypatch.setattr("tensorsmith.tuning.task.Measurer", measurer)
+        return FormulatedTuning(workload, native(), Journal(None), None, settings=RANDOM), measurers
+
+    return make
+
+
+def run(tuning: FormulatedTuning, trials: int) -> None:
+    while tuning.trials < trials:
+        assert tuning.step(16)
+
+
+def test_all_get_a_first_look_and_the_leader_the_rest(tuning):
+    task, measurers = tuning(direct=3e-3, winograd_4=1e-3, winograd_2=2e-3)
+    run(task, 96)
+    counts = {name: len(m.measured) for name, m in measurers.items()}
+    assert counts["direct"] == counts["winograd-2"] == 8
+    assert counts["winograd-4"] >= 72
+    assert task.best_seconds == pytest.approx(1e-3, rel=0.02)
+    assert task.trials == sum(counts.values()) and task.pending == 0
+
+
+def test_those_near_the_lead_share(tuning):
+    task, measurers = tuning(direct=1.05e-3, winograd_4=1e-3, winograd_2=2e-3)
+    run(task, 160)
+    counts = {name: len(m.measured) for name, m in measurers.items()}
+    assert counts["winograd-2"] == 8
+    assert counts["winograd-4"] > counts["direct"] > 32
+
+
+def test_patience_counts_over_all(tuning):
+    task, _ = tuning(direct=1e-3, winograd_4=2e-3, winograd_2=2e-3)
+    kept = []
+    task._on_trials = lambda: kept.append(task.unimproved)
+    run(task, 240)
+    assert kept[0] == 0 and kept[-1] > 32
+
+
+def test_finals_are_among_those_that_can_win(tuning):
+    task, measurers = tuning(direct=1.02e-3, winograd_4=1e-3, winograd_2=2e-3)
+    run(task, 64)
+    task.settle()
+    assert measurers["winograd-4"].finals and measurers["direct"].finals and not measurers["winograd-2"].finals
