@@ -153,7 +153,9 @@ def _padded_axes(stage: Stage) -> set[str]:
 
 
 def _instructions(e: Expr) -> int:
-    """Roughly, of a body at one point: those for indices are shared between points."""
+    """Roughly, of a body at one point: those for indices are shared between points, and a choice by an index is made beforehand."""
+    if isinstance(e, Select) and isinstance(e.cond, Binary) and e.cond.op == "eq":
+        return max(_instructions(e.a), _instructions(e.b))
     own = 25 if isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE else 2
     return own + (0 if isinstance(e, Load) else sum(_instructions(c) for c in children(e)))
 
@@ -174,8 +176,7 @@ def _shrink_tiles(plan: Plan, rows: Matrix, limits: Limits) -> None:
             long = _product(code, len(part)) > limits.instructions
             large = (wide | long) & ~found.inlined[nest.stage] & ~changed
             if large.any():
-                _halve_largest(part, [f for f in code if f.column is not None], large)
-                changed |= large
+                changed |= _halve_largest(part, [f for f in code if f.column is not None], large)
         if not changed.any():
             break
         rows[todo] = part
@@ -196,16 +197,19 @@ def _product(factors: list[Factor], rows: int) -> Array:
     return total
 
 
-def _halve_largest(part: Matrix, factors: list[Factor], chosen: Array) -> None:
-    """Halves, in each chosen row, the column of the largest factor; a column that counts lanes, to whole vectors."""
+def _halve_largest(part: Matrix, factors: list[Factor], chosen: Array) -> Array:
+    """Halves, in each chosen row, the column of the largest factor; a column that counts lanes, to whole vectors. Says where it could."""
+    changed = np.zeros(len(part), bool)
     if not factors:
-        return
+        return changed
     values = np.stack([f.value for f in factors])
     largest = values.argmax(axis=0)
     for n, f in enumerate(factors):
         here = chosen & (largest == n) & (values[n] > 1)
         if f.column is not None and here.any():
             part[here, f.column] = np.maximum(f.least, (values[n][here] // 2) * f.least)
+            changed |= here
+    return changed
 
 
 # -- buffers -----------------------------------------------------------------------------------------------------------
