@@ -30,7 +30,8 @@ ALLOWED = {
     "tune": {"errors", "target", "lang", "compile", "model", "search", "records", "runtime", "tuning"},
     "graph": {"errors", "target", "lang", "ops"},
     "frontends": {"errors", "target", "lang", "ops", "graph", "compile", "model"},
-    "cli": {"errors", "target", "lang", "ops", "space", "graph", "model", "compile", "records", "runtime", "learn", "tune", "tuning"},
+    "cli": {"errors", "target", "lang", "ops", "space", "graph", "model", "compile", "records", "runtime", "learn", "tuning"}
+    | {"tune"},
 }
 
 

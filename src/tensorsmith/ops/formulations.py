@@ -7,8 +7,8 @@ fewer multiplications. The weight is then another one, made of the original once
         ->    direct                       weight as it is
               winograd-4, winograd-2       weight (6, 6, ci, co) or (4, 4, ci, co), by `transform_weight`
 
-Rounding differs from the direct sum's: about ten times its error for tiles of 4, the same for tiles of 2. Whoever wants the sum as it
-was written sets TENSORSMITH_FORMULATIONS=direct.
+Rounding differs from the direct sum's: about ten times its error for tiles of 4, the same for tiles of 2. Whoever wants the sum
+as it was written sets TENSORSMITH_FORMULATIONS=direct.
 """
 
 from __future__ import annotations
