@@ -15,7 +15,7 @@ from tensorsmith.tuning.journal import Journal
 
 
 def convolution() -> ts.workload:
-    x = ts.placeholder((1, 8, 8, 16), name="x")
+    x = ts.placeholder((1, 16, 16, 16), name="x")
     weight = ts.placeholder((3, 3, 16, 16), name="weight", constant=True)
     return ts.workload([x, weight, conv.conv2d(x, weight, 1, 1)])
 
