@@ -64,8 +64,8 @@ def _formulations(original: Workload) -> tuple[Formulation, ...]:
 
 
 def likely(original: Workload) -> Formulation:
-    """The formulation to use where none was measured: Winograd's with tiles of 4, which was at least twice as fast wherever there are
-    tiles enough for it, else the direct one. What tiles of 2 gain their larger weight may cost again."""
+    """The formulation to use where none was measured: Winograd's with tiles of 4, which was at least twice as fast wherever there
+    are tiles enough, else the direct one. What tiles of 2 gain their larger weight may cost again."""
     found = formulations(original)
     return next((f for f in found if f.name == "winograd-4"), found[0])
 

@@ -198,7 +198,7 @@ def _product(factors: list[Factor], rows: int) -> Array:
 
 
 def _halve_largest(part: Matrix, factors: list[Factor], chosen: Array) -> Array:
-    """Halves, in each chosen row, the column of the largest factor; a column that counts lanes, to whole vectors. Where it could."""
+    """Halves, in each chosen row, the column of the largest factor; one that counts lanes, to whole vectors. Where it could."""
     changed = np.zeros(len(part), bool)
     if not factors:
         return changed
