@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from tensorsmith.cli.computation import load
+from tensorsmith.cli.show import console, plain
 from tensorsmith.errors import UserError
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
@@ -24,7 +23,6 @@ from tensorsmith.records import recover as recover_file
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import native
 
-_WIDE = 240  # columns of a table that does not go to a terminal: nothing is cut or wrapped there
 _SHORTEST_KEY = 4  # characters of a workload's key that may stand for it
 
 Name = Annotated[
@@ -213,28 +211,24 @@ def _summaries(store: Store, text: str) -> list[Summary]:
 
 
 def _plain(value: Any) -> Text:
-    """Text that can do nothing to a terminal."""
-    return Text("".join(_printable(str(value))))
+    return Text(_line(value))
 
 
-def _printable(text: str) -> Iterator[str]:
-    return (c if c.isprintable() else " " if c.isspace() else "?" for c in text)
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+def _line(value: Any) -> str:
+    """What a file of records says, on one line: it cannot pass for a line of ours."""
+    return plain(value).replace("\n", " ")
 
 
 def _show(table: Table) -> None:
-    _console().print(table)
+    console().print(table)
 
 
 def _say(text: str) -> None:
-    print("".join(_printable(text)))
+    print(_line(text))
 
 
 def _warn(text: str) -> None:
-    print("".join(_printable(text)), file=sys.stderr)
+    print(_line(text), file=sys.stderr)
 
 
 def _heading(summary: Summary) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_WIDE = 240  # columns of a table that does not go to a terminal: nothing is cut or wrapped there
+_WIDE = 240  # columns of a table that does not go to a terminal
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], left: Sequence[str] = ()) -> None:
@@ -19,7 +19,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], left: Sequen
         made.add_column(column, justify="left" if column in left else "right")
     for row in rows:
         made.add_row(*(Text(plain(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(made)
+    console().print(made)
+
+
+def console() -> Console:
+    """As wide as the terminal; elsewhere so wide that nothing is cut or wrapped."""
+    return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
 
 
 def say(text: object) -> None:

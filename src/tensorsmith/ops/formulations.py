@@ -7,7 +7,7 @@ fewer multiplications. The weight is then another one, made of the original once
         ->    direct                       weight as it is
               winograd-4, winograd-2       weight (6, 6, ci, co) or (4, 4, ci, co), by `transform_weight`
 
-Rounding differs from the direct sum's: about ten times its error for tiles of 4, the same for tiles of 2. Whoever wants the sum
+Rounding differs from the direct sum's, and is larger for tiles of 4 than for tiles of 2. Whoever wants the sum
 as it was written sets TENSORSMITH_FORMULATIONS=direct.
 """
 
@@ -64,8 +64,8 @@ def _formulations(original: Workload) -> tuple[Formulation, ...]:
 
 
 def likely(original: Workload) -> Formulation:
-    """The formulation to use where none was measured: Winograd's with tiles of 4, which was at least twice as fast wherever there
-    are tiles enough, else the direct one. What tiles of 2 gain their larger weight may cost again."""
+    """The formulation to use where none was measured: Winograd's with tiles of 4 where there are tiles enough, else the direct one.
+    What tiles of 2 gain their larger weight may cost again."""
     found = formulations(original)
     return next((f for f in found if f.name == "winograd-4"), found[0])
 
