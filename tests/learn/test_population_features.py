@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from random import Random
 
 import numpy as np
@@ -87,6 +88,18 @@ def test_statements_seen_in_other_structures_are_not_lowered_again(monkeypatch: 
     monkeypatch.setattr(batch, "_outlines", seen)
     for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
         assert_equal(extract_decisions(sketch, decisions, TARGET), together)
+
+
+def test_structures_are_forgotten_when_nobody_has_them() -> None:
+    seen = Outlines()
+    groups = population("ConvLayer-2-b1", 64)
+    kept = groups[0][0]
+    for sketch, _ in groups:
+        seen.of(sketch)
+    assert len(seen._structures) == len({id(sketch) for sketch, _ in groups}) > 1
+    del groups, sketch
+    gc.collect()
+    assert list(seen._structures) == [id(kept)]
 
 
 def test_candidates_that_share_a_statement_share_its_work() -> None:

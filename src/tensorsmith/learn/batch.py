@@ -63,7 +63,7 @@ def extract_rows(groups: Sequence[Batch], target: Target, machine: Machine = DEF
     """The features of all candidates of all groups, statement by statement: what a model wants."""
     if not groups:
         return FeatureRows(np.empty((0, len(FEATURES)), np.float32), np.empty(0, np.int64), 0, ())
-    _outlines.make_room(len(groups))
+    _outlines.make_room()
     structures = [_outlines.of(sketch) for sketch, _ in groups]
     columns = _Columns(_outlines.graph, structures, [decisions for _, decisions in groups])
     merged: dict[int, _Merged] = {}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import weakref
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch import Sketch
 
 Slot = tuple[Any, ...]
-_MOST = 4096  # structures remembered: some runs of them, a few megabytes
+_MOST = 8192  # different statements remembered, some kilobytes each
 
 
 class _AccessOutline(NamedTuple):
@@ -141,33 +142,37 @@ class Outlined:
 class Structure:
     """All statements of a structure."""
 
-    sketch: Sketch
     blocks: tuple[str, ...]
     statements: tuple[Outlined, ...]
 
 
 class Outlines:
-    """Remembers structures and their statements; a structure with a statement never seen costs a lowering."""
+    """Remembers structures as long as they live, and their statements; a structure with a statement never seen costs a lowering."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
         self.graph = Graph()
-        self._structures: dict[int, Structure] = {}  # by identity: a population's sketches are shared, and slow to compare
+        # by identity: a population's sketches are shared, and slow to compare. Those of a search are of no use after it
+        self._structures: dict[int, tuple[weakref.ref[Sketch], Structure]] = {}
         self._outlines: dict[Any, Outline] = {}
         self._contexts = Contexts()
         self._traced: dict[int, _Traced] = {}  # by context
 
-    def make_room(self, count: int) -> None:
-        if len(self._structures) + count > _MOST:
+    def make_room(self) -> None:
+        """To be called between populations only: what structures of one refer to must stay until they are worked out."""
+        if len(self._traced) > _MOST:
             self.forget()
 
     def of(self, sketch: Sketch) -> Structure:
-        found = self._structures.get(id(sketch))
+        key = id(sketch)
+        found = self._structures.get(key)
         if found is None:
-            found = self._structures[id(sketch)] = self._trace(sketch)
-        return found
+            structures = self._structures
+            gone = weakref.ref(sketch, lambda _: structures.pop(key, None))
+            found = structures[key] = gone, self._trace(sketch)
+        return found[1]
 
     def _trace(self, sketch: Sketch) -> Structure:
         contexts = self._contexts.of(sketch)
@@ -184,7 +189,7 @@ class Outlines:
             path = (0, *(loops.setdefault(name, len(loops) + 1) for name in t.loops))
             touched = tuple(buffers.setdefault(name, len(buffers)) for name in t.buffers)
             found.append(Outlined(t.outline, t.nodes, t.holes, path, touched))
-        return Structure(sketch, tuple(contexts), tuple(found))
+        return Structure(tuple(contexts), tuple(found))
 
     def _outline(self, s: Statement) -> _Traced:
         nested = s.nested
