@@ -8,7 +8,8 @@ A round gives every contestant one slot, in an order that changes from round to 
     several calls, timed together       as many as take `slot_seconds`, at least one
 
 and its time is the time of one call. Best and median are over the slots. The machine's FMA peak gets a slot of its own
-in every round, so that a share of the peak refers to the clock frequency and the neighbours of the same seconds.
+in every round, as long as the others', so that a share of the peak refers to the clock frequency and the neighbours of the same
+seconds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+SLOT_SECONDS = 15e-3
 
 Run = Callable[[], object]
 Repeat = Callable[[int], object]  # runs that many times
@@ -84,7 +87,7 @@ def compare(
     seconds: float = 2.0,
     rounds: int = 200,
     min_rounds: int = 3,
-    slot_seconds: float = 15e-3,
+    slot_seconds: float = SLOT_SECONDS,
     hopeless: float = 3.0,
     keep: Iterable[str] = (),
     peak: Callable[[], float] | None = None,

@@ -130,7 +130,7 @@ class Entry:
             min_rounds=MIN_ROUNDS,
             slot_seconds=BLOCK_SECONDS,
             keep=[OURS, UNTUNED],
-            peak=lambda: fma.run_once(self.settings.threads),
+            peak=lambda: fma.run_once(self.settings.threads, BLOCK_SECONDS),
         )
 
 

@@ -45,21 +45,22 @@ class FmaPeak:
         chains = 24 if target.vector_registers >= 32 else 12
         self._flops_per_step = 2 * target.lanes(4) * chains
         self._code = jit.build(_fma_ir(target.lanes(4), chains), target)
-        self._steps = self._calibrate()
+        self._steps_per_second = self._calibrate()
 
-    def run_once(self, threads: int) -> float:
-        """f32 operations per second, of one round of some milliseconds on that many threads."""
+    def run_once(self, threads: int, seconds: float = _ROUND_SECONDS) -> float:
+        """f32 operations per second on that many threads, of one round that takes about that long."""
+        steps = int(self._steps_per_second * seconds) + 1
         with with_threads(threads) as pool:
             self._run(pool, 1)  # wakes the workers
-            seconds = self._run(pool, self._steps)
-            return self._flops_per_step * self._steps * _PARTS * pool.threads / seconds
+            took = self._run(pool, steps)
+            return self._flops_per_step * steps * _PARTS * pool.threads / took
 
-    def _calibrate(self) -> int:
+    def _calibrate(self) -> float:
         with with_threads(1) as pool:
             steps = 100
             while (seconds := min(self._run(pool, steps) for _ in range(3))) < _ROUND_SECONDS / 4:
                 steps *= 2
-            return int(steps * _ROUND_SECONDS / seconds)
+            return steps / seconds
 
     def _run(self, pool: Pool, steps: int) -> float:
         return _parallel_for(pool, self._code, "fma", np.array([steps, 0, 0], np.int64), _PARTS * pool.threads)
