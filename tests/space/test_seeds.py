@@ -32,3 +32,22 @@ def test_the_default_schedule_is_among_them():
     found = space.find(default_candidate(space.workload, space.target))
     assert found is not None
     assert (seeds(space)[found[0]].matrix == found[1]).all(axis=1).any()
+
+
+def test_a_thread_may_copy_its_own_panel():
+    target = native()
+    space = Space(catalogue.get("GMM-3-b1").workload(), target)
+    private = [
+        (plan, row)
+        for p in seeds(space)
+        for plan, row in ((space.plans[p.plan], row) for row in p.matrix)
+        if any(nest.at is not None and nest.follows == "matmul" for nest in plan.candidate(row).sketch.nests)
+    ]
+    assert private
+    for plan, row in private:
+        (copy,) = [n for n in plan.candidate(row).sketch.nests if n.at is not None]
+        numbers = plan.candidate(row).decisions
+        i, j = (numbers.get(f"matmul.{axis}.1", 1) * numbers[f"matmul.{axis}.2"] for axis in "ij")
+        panel, across = (j, i) if copy.stage == "b.pack" else (i, j)
+        assert across >= 512  # one copy, and all it is used for
+        assert 4 * panel * min(512, numbers.get("matmul.k.1", 512)) <= target.l2_bytes

@@ -53,7 +53,7 @@ class Settings:
     sampling: str = "target"  # how rows are drawn: with the machine in mind, or "uniform" as in the paper
     known: bool = True  # whether to start from the default schedule, from similar workloads and from seeds
     hints: int = 8  # candidates of similar workloads that are tried, the nearest shapes first
-    seeds: int = 6  # hardware-aligned rows that are measured at first, those that the model likes best
+    seeds: int = 8  # hardware-aligned rows that are measured at first, each of another sketch or with other places of its stages
     parents: int = 32  # best measured rows that breed
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
@@ -114,7 +114,7 @@ class AnsorPolicy:
             if self._take(*place):
                 chosen.append(place)
         if self.seeds and len(chosen) < count:
-            chosen += self._pick(self.seeds, min(self.settings.seeds, count - len(chosen)))
+            chosen += self._pick(self._best_seeds(), min(self.settings.seeds, count - len(chosen)))
             self.seeds = []
         if len(chosen) < count:
             chosen += self._evolved(count - len(chosen))
@@ -198,6 +198,18 @@ class AnsorPolicy:
         return new
 
     # -- proposals -------------------------------------------------------------------------------------------------
+
+    def _best_seeds(self) -> list[Population]:
+        """Of each sketch, and of each way to place its stages in it, the seed that the model likes best: it knows more of sizes
+        than of structures before anything is measured."""
+        found = []
+        for p, scores in zip(self.seeds, self._scores(self.seeds)):
+            places = [n for n, c in enumerate(self.space.plans[p.plan].columns) if c.kind == "at"]
+            _, group = np.unique(p.matrix[:, places], axis=0, return_inverse=True)
+            for g in range(int(group.max()) + 1):
+                rows = np.flatnonzero(group.reshape(-1) == g)
+                found.append(Population(p.plan, p.matrix[rows[np.argmax(scores[rows])]][None, :]))
+        return found
 
     def _evolved(self, count: int) -> list[Place]:
         s = self.settings

@@ -269,8 +269,9 @@ def block_sizes(left: Array, rng: np.random.Generator, least: int = 1) -> Array:
     return np.where(kind < 0.35, low, np.where(kind < 0.5, left, size))
 
 
-def working_set(plan: Plan, rows: Matrix) -> Array:
-    """Bytes that the register tiles of a block (all loops but the outermost ones) read, for the stage that reads most."""
+def working_set(plan: Plan, rows: Matrix, tensor: str | None = None) -> Array:
+    """Bytes that the register tiles of a block (all loops but the outermost ones) read, for the stage that reads most; or those
+    of one tensor alone."""
     most = np.zeros(len(rows))
     found = plan.geometry.measure(rows)
     for nest in plan.sketch.nests:
@@ -283,6 +284,8 @@ def working_set(plan: Plan, rows: Matrix) -> Array:
             seen[mine.name] = _inner_length(found, nest.stage, theirs.name)
         total = np.zeros(len(rows))
         for read in stage.reads:
+            if tensor not in (None, read.tensor):
+                continue
             size = np.full(len(rows), float(dtype(read.dtype).bytes))
             for index in read.indices:
                 length = reach(index, seen, len(rows))
@@ -314,7 +317,7 @@ def unroll_values(plan: Plan, stage: str) -> list[int]:
     for loop in reversed(nest.tile):
         axis = loop.rpartition(".")[0]
         if axis in reduce and loop != nest.vector:
-            product *= plan.geometry.most(stage, axis)
+            product *= max(1, plan.geometry.most(stage, axis))
             if product > 24:
                 break
             values.add(product)

@@ -1,6 +1,7 @@
 """Seeds: a handful of rows per sketch that the target's facts alone call for, and the default schedule where it is one of them.
 
-Register tiles in the order of their cycles, each loop order, with and without blocks that fill half of the second cache.
+Register tiles in the order of their cycles, each loop order, with and without blocks that fill half of the second cache; where
+operands are copied, also a thread's own copy of a panel that fills it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import numpy as np
 
 from tensorsmith.errors import Refusal
+from tensorsmith.lang.expr import variables
 from tensorsmith.space.default import default_candidate, register_tiles
 from tensorsmith.space.domains import repair
 from tensorsmith.space.geometry import Matrix
@@ -19,6 +21,7 @@ from tensorsmith.space.sampling import Tile, register_tile, reusing, shared_loop
 _TILES = 3  # best register tiles that are tried
 _REDUCTION_BLOCK = 256  # steps of a split reduction
 _WORK_TO_SHARE = 1 << 15
+_PANELS_PER_CORE = 4
 
 
 def seeds(space: Space) -> list[Population]:
@@ -46,6 +49,8 @@ def seed_rows(plan: Plan) -> Matrix:
             blocked = row.copy()
             _grow_blocks(plan, blocked)
             made += [row, blocked] if tiles else [row]
+            if tiles and order == 0:
+                made += _private_copies(plan, row)
     rows = repair(plan, np.concatenate(made))
     found = plan.geometry.measure(rows)
     for n, c in enumerate(plan.columns):
@@ -65,7 +70,7 @@ def _start(plan: Plan, c: Column, order: int) -> int:
         return len(c.options) // 2
     if c.kind == "unroll":
         innermost = plan.geometry.stages[c.stage].reduce_axes[-1].extent
-        return innermost if innermost <= 4 else 2
+        return max(1, innermost) if innermost <= 4 else 2
     if c.kind == "size":
         spatial = c.axis in {a.name for a in plan.geometry.stages[c.stage].axes}
         if c.vector:
@@ -90,13 +95,49 @@ def _set_tile(plan: Plan, tile: Tile, row: Matrix, rank: int) -> None:
 
 def _grow_blocks(plan: Plan, row: Matrix) -> None:
     """Doubles the sizes around the register tiles, the last axis first, while what a block reads fits half of the second cache."""
-    inner = {f"{n.stage}.{loop}" for n in plan.sketch.nests for loop in n.tile}
-    for n in reversed(range(plan.numbers)):
-        c = plan.columns[n]
-        if c.kind != "size" or c.hole in inner:
-            continue
-        sizes = [1 << k for k in range(c.high.bit_length() + 1)]
-        tries = np.repeat(row, len(sizes), axis=0)
-        tries[:, n] = np.minimum(sizes, c.high)
+    for n, c in reversed(_block_sizes(plan)):
+        tries = _doubled(row, n, c)
         fits = np.flatnonzero(working_set(plan, tries) <= plan.target.l2_bytes // 2)
         row[:, n] = tries[fits[-1], n] if len(fits) else 1
+
+
+def _private_copies(plan: Plan, row: Matrix) -> list[Matrix]:
+    """For each operand that its reader can copy in its own loops: a panel of it as large as fits half of the second cache, as long
+    as there are several for each thread, and then everything that this panel is used for."""
+    found = []
+    for choice, c in enumerate(plan.columns):
+        reader = plan.sketch.nest(c.stage).follows if c.kind == "at" else None
+        if reader is None or len(c.options) < 2:
+            continue
+        private = row.copy()
+        private[:, choice] = 1
+        stage = plan.geometry.stages[reader]
+        spatial = {a.name for a in stage.axes}
+        used = {v for read in stage.reads if read.tensor == c.stage for index in read.indices for v in variables(index)}
+        for n, size in _block_sizes(plan):
+            if size.stage != reader or size.axis not in spatial:
+                continue
+            if size.axis not in used:
+                private[:, n] = size.high
+                continue
+            tries = _doubled(private, n, size)
+            panels = plan.geometry.measure(tries).counts[reader][size.axis][0]
+            small = working_set(plan, tries, c.stage) <= plan.target.l2_bytes // 2
+            fits = np.flatnonzero(small & (panels >= _PANELS_PER_CORE * plan.target.cores))
+            private[:, n] = tries[fits[-1], n] if len(fits) else 1
+        found.append(private)
+    return found
+
+
+def _block_sizes(plan: Plan) -> list[tuple[int, Column]]:
+    """The sizes around the register tiles, by column."""
+    inner = {f"{n.stage}.{loop}" for n in plan.sketch.nests for loop in n.tile}
+    return [(n, c) for n, c in enumerate(plan.columns[: plan.numbers]) if c.kind == "size" and c.hole not in inner]
+
+
+def _doubled(row: Matrix, n: int, c: Column) -> Matrix:
+    """The row with 1, 2, 4, ... in a column, up to all there is."""
+    sizes = [1 << k for k in range(c.high.bit_length() + 1)]
+    tries = np.repeat(row, len(sizes), axis=0)
+    tries[:, n] = np.minimum(sizes, c.high)
+    return tries
