@@ -6,7 +6,8 @@ are asleep before the next one's block begins with a run that is not timed (`har
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,9 +22,12 @@ from report import OURS, Row, row
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.runtime.peak import peak_kernel
 from tensorsmith.runtime.pool import with_threads
+from tensorsmith.runtime.profile import Profile
 
 UNTUNED = f"{OURS} untuned"
+UNTUNED_TO_REFERENCE = f"untuned_ratio_to_{REFERENCE}"  # a figure of a row
 TOLERANCE = 1e-3  # of the largest output: f32 gives 1e-6 to 1e-4, bf16 1e-2
+NEAR_ENOUGH = 0.5  # of ONNX Runtime's speed: what default schedules should reach on any network
 BLOCK_SECONDS = 50e-3
 MIN_ROUNDS = 5
 
@@ -38,6 +42,7 @@ class Entry:
         self.errors: list[str] = []
         self.notes: dict[str, str] = {}  # why a peer takes no part
         self.differences: dict[str, float] = {}
+        self.preparing: dict[str, float] = {}  # seconds that a peer took to load the network and to compile it
 
     @property
     def ours(self) -> NetworkExecutable | None:
@@ -73,22 +78,36 @@ class Entry:
             trials=self.search.trials,
             seconds_searching=self.search.seconds,
             curve=self.search.curve or None,
+            seconds_preparing=self.preparing or None,
             notes=self.notes or None,
             error="; ".join(self.errors) or None,
         )
         if UNTUNED in result.timings:
             untuned = result[UNTUNED]
             entry["seconds"][UNTUNED], entry["median_seconds"][UNTUNED] = untuned.best, untuned.median
-            if "best_peer" in entry:
-                entry["untuned_ratio_to_best_peer"] = result[entry["best_peer"]].best / untuned.best
-        return entry
+        return entry | _untuned_ratios(result, entry.get("best_peer"), UNTUNED if UNTUNED in self.executables else OURS)
+
+    def profiles(self, entry: Row) -> Iterator[tuple[str, Profile]]:
+        """The profile of whichever of ours the row says is behind: ours behind the best peer, the default schedules far behind
+        ONNX Runtime."""
+        behind = {OURS: entry.get("ratio_to_best_peer", 1.0) < 1.0}
+        if entry.get(UNTUNED_TO_REFERENCE, 1.0) < NEAR_ENOUGH:
+            behind[UNTUNED if UNTUNED in self.executables else OURS] = True
+        for name in behind:
+            if behind[name] and name in self.executables:
+                yield name, self.profile(name)
+
+    def profile(self, name: str) -> Profile:
+        return self.executables[name].profile(threads=self.settings.threads, **self.network.inputs)
 
     def contestants(self) -> list[NetworkPeer]:
         """All of ours, and all forms of all peers that can take part."""
         found = [contestant(name, exe, self.network.inputs) for name, exe in self.executables.items()]
         for framework in self.settings.frameworks:
+            start = time.perf_counter()
             try:
                 found += peers_networks.forms(framework, self.network, self.settings.threads)
+                self.preparing[framework] = time.perf_counter() - start
             except Unavailable as why:
                 self.notes[framework] = str(why)
         return found
@@ -149,6 +168,12 @@ def _difference(got: Array, want: Array) -> float:
     if not finite.any():
         return 0.0
     return float(np.abs(got[finite] - want[finite]).max() / (np.abs(want[finite]).max() or 1.0))
+
+
+def _untuned_ratios(result: Comparison, best_peer: str | None, ours: str) -> Row:
+    """The default schedules against the best peer and against ONNX Runtime; `ours` is the name under which they ran."""
+    peers = {"untuned_ratio_to_best_peer": best_peer, UNTUNED_TO_REFERENCE: REFERENCE}
+    return {key: result[p].best / result[ours].best for key, p in peers.items() if p in result.timings and ours in result.timings}
 
 
 def _median_ratio(timings: Mapping[str, Timing]) -> float | None:

@@ -72,8 +72,8 @@ def _status(key: str) -> int:
 
 
 def _ours(file: Path, inputs: dict[str, Array], threads: int) -> object:
+    executable = ts.load_executable(file.with_suffix(".tsm"))  # first: it brings the pool's code along
     with with_threads(threads):
-        executable = ts.load_executable(file.with_suffix(".tsm"))
         for _ in range(RUNS):
             executable.run(inputs)
     return executable

@@ -6,34 +6,33 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 
+import models
 from harness import geometric_mean
-from network_contest import UNTUNED
+from network_contest import NEAR_ENOUGH, UNTUNED, UNTUNED_TO_REFERENCE
+from peers_networks import REFERENCE
 from report import OURS, Row
+from tensorsmith.runtime.profile import Profile
 
 
-def networks_table(title: str, rows: Mapping[str, Row], frameworks: Sequence[str]) -> Table:
-    """A line per network: our best times and those of every peer in its best form, all in milliseconds, and the ratios."""
+def times_table(title: str, rows: Mapping[str, Row], frameworks: Sequence[str]) -> Table:
+    """A line per network: our best times and those of every peer in its best form, all in milliseconds."""
     table = Table(title=title, title_justify="left")
-    figures = ("ratio", "of medians", "ratio untuned", "of peak", "difference", "disturbed")
     table.add_column("network, ms")
-    for heading in ("untuned", "tuned", *frameworks, *figures):
+    for heading in ("untuned", "tuned", *frameworks, "of peak", "difference", "disturbed"):
         table.add_column(heading, justify="right")
     for case, entry in rows.items():
         best = best_of_frameworks(entry, frameworks)
         fastest = min(best.values(), default=None)
-        searched = entry.get("trials", 0) > 0 or UNTUNED in entry.get("seconds", {})
-        ours = entry.get("seconds", {}).get(OURS)
-        untuned = entry.get("seconds", {}).get(UNTUNED) if searched else ours
+        seconds = entry.get("seconds", {})
+        tuned = is_tuned(entry)
         table.add_row(
             case,
-            _milliseconds(untuned),
-            _milliseconds(ours) if searched else "",
+            _milliseconds(seconds.get(UNTUNED if tuned else OURS)),
+            _milliseconds(seconds.get(OURS)) if tuned else "",
             *(f"[bold]{_milliseconds(t)}" if (t := best.get(f)) == fastest and t else _milliseconds(t) for f in frameworks),
-            _number(entry.get("ratio_to_best_peer"), "{:.3f}"),
-            _number(entry.get("median_ratio_to_best_peer"), "{:.3f}"),
-            _number(entry.get("untuned_ratio_to_best_peer"), "{:.3f}"),
             _number(entry.get("share_of_peak"), "{:.1%}"),
             _number(max(entry.get("difference", {}).values(), default=None), "{:.0e}"),
             _number(entry.get("disturbed"), "{:.0%}"),
@@ -41,14 +40,89 @@ def networks_table(title: str, rows: Mapping[str, Row], frameworks: Sequence[str
     return table
 
 
-def means(rows: Mapping[str, Row]) -> str:
-    """The geometric means, and of how many networks they are."""
-    named = {
-        "ratio to the best peer": "ratio_to_best_peer",
-        "of medians": "median_ratio_to_best_peer",
-        "untuned": "untuned_ratio_to_best_peer",
-    }
-    return "geometric mean: " + ", ".join(f"{name} {mean}" for name, key in named.items() if (mean := _mean(rows, key)))
+def ratios_table(title: str, rows: Mapping[str, Row]) -> Table:
+    """A line per network: how many times as fast as the best peer we are, tuned and not, and what the search took."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("network")
+    table.add_column("best peer")
+    for heading in ("tuned to best", "of medians", "untuned to best", f"untuned to {REFERENCE}", "trials", "seconds"):
+        table.add_column(heading, justify="right")
+    for case, entry in rows.items():
+        tuned = is_tuned(entry)
+        table.add_row(
+            case,
+            entry.get("best_peer", ""),
+            _number(entry.get("ratio_to_best_peer") if tuned else None, "{:.3f}"),
+            _number(entry.get("median_ratio_to_best_peer") if tuned else None, "{:.3f}"),
+            _number(entry.get("untuned_ratio_to_best_peer"), "{:.3f}"),
+            _number(entry.get(UNTUNED_TO_REFERENCE), "{:.3f}"),
+            _number(entry.get("trials") if tuned else None, "{}"),
+            _number(entry.get("seconds_searching") if tuned else None, "{:.0f}"),
+        )
+    return table
+
+
+def is_tuned(entry: Row) -> bool:
+    """Whether a row is of records; else it is of default schedules alone."""
+    return entry.get("trials", 0) > 0 or UNTUNED in entry.get("seconds", {})
+
+
+def verdict(rows: Mapping[str, Row]) -> str:
+    """The figures in lines: tuned and untuned against the best peer, over the paper's networks and over all; untuned against
+    ONNX Runtime."""
+    tuned = {case: entry["ratio_to_best_peer"] for case, entry in rows.items() if is_tuned(entry) and "ratio_to_best_peer" in entry}
+    medians = {case: rows[case]["median_ratio_to_best_peer"] for case in tuned if "median_ratio_to_best_peer" in rows[case]}
+    untuned, reference = (
+        {case: entry[key] for case, entry in rows.items() if key in entry}
+        for key in ("untuned_ratio_to_best_peer", UNTUNED_TO_REFERENCE)
+    )
+    lines = []
+    for what, ratios in (("tuned", tuned), ("tuned, medians", medians), ("untuned", untuned)):
+        of_paper = {case: ratio for case, ratio in ratios.items() if case.rsplit("-b", 1)[0] in models.PAPER}
+        lines += [_standing(f"{what}, the paper's networks", of_paper)] if of_paper else []
+        lines += [_standing(f"{what}, all networks", ratios)] if ratios and len(ratios) > len(of_paper) else []
+    if reference:
+        far = [case for case, ratio in reference.items() if ratio < NEAR_ENOUGH]
+        judgement = f"not within {1 / NEAR_ENOUGH:g}x: {', '.join(far)}" if far else f"all within {1 / NEAR_ENOUGH:g}x"
+        lines.append(f"untuned against {REFERENCE}: {judgement}; {_slowest(reference)}")
+    failed = [case for case, entry in rows.items() if "error" in entry]
+    return "\n".join([*lines, *([f"with errors: {', '.join(failed)}"] if failed else [])])
+
+
+def _standing(what: str, ratios: Mapping[str, float]) -> str:
+    ahead = sum(ratio >= 1.0 for ratio in ratios.values())
+    mean = geometric_mean(ratios.values())
+    return f"{what}: ahead of the best peer on {ahead} of {len(ratios)}, geometric mean {mean:.3f}x, {_slowest(ratios)}"
+
+
+def _slowest(ratios: Mapping[str, float]) -> str:
+    case = min(ratios, key=ratios.__getitem__)
+    return f"the slowest {ratios[case]:.3f}x ({case})"
+
+
+def profile_table(title: str, profile: Profile, peak: float | None, most: int | None = None) -> Table:
+    """The kernels of a network, the costliest first, `most` of them at most; `peak` in operations per second."""
+    table = Table(title=title, title_justify="left")
+    for n, heading in enumerate(("kernel", "result", "calls", "µs", "share", "GFLOP/s", "of peak", "schedule")):
+        table.add_column(heading, justify="right" if 2 <= n <= 6 else "left")
+    kernels = profile.kernels[:most]
+    for kernel in kernels:
+        rate = kernel.flops / kernel.seconds if kernel.flops and kernel.seconds else None
+        table.add_row(
+            kernel.name,
+            escape(kernel.result),
+            str(kernel.calls),
+            f"{kernel.seconds * 1e6:,.1f}",
+            f"{kernel.share:.1%}",
+            _number(None if rate is None else rate / 1e9, "{:.1f}"),
+            _number(rate / peak if rate and peak else None, "{:.1%}"),
+            kernel.schedule,
+        )
+    rest = profile.kernels[len(kernels) :]
+    if rest:
+        calls, seconds = (sum(k.calls for k in rest), sum(k.seconds for k in rest))
+        table.add_row(f"{len(rest)} others", "", str(calls), f"{seconds * 1e6:,.1f}", f"{sum(k.share for k in rest):.1%}")
+    return table
 
 
 def overhead_text(entry: Row) -> str:
@@ -86,21 +160,22 @@ def memory_table(rows: Mapping[str, Row]) -> Table:
 
 
 def plot(file: str | Path, rows: Mapping[str, Row], frameworks: Sequence[str]) -> None:
-    """The tuning curves: the estimated latency over the seconds of searching, with what was measured in the end as lines."""
+    """The tuning curves: the estimated latency over the seconds of searching, with whole networks measured in the end as lines."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter
 
     shown = {case: entry for case, entry in rows.items() if entry.get("curve")}
     if not shown:
-        raise SystemExit("--plot has nothing to draw: in no network was every task measured, give the search more time")
+        raise SystemExit("--plot has nothing to draw: nothing was measured, give the search more time")
     columns = min(3, len(shown))
     lines = math.ceil(len(shown) / columns)
     figure = Figure(figsize=(4.5 * columns, 3.2 * lines), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for panel, (case, entry) in zip(panels, shown.items()):
         seconds, latency = zip(*entry["curve"], (entry["seconds_searching"], entry["curve"][-1][1]))
-        panel.plot(seconds, [1e3 * t for t in latency], drawstyle="steps-post", label="estimate while searching")
-        measured = {OURS: entry.get("seconds", {}).get(OURS), **best_of_frameworks(entry, frameworks)}
+        panel.plot(seconds, [1e3 * t for t in latency], drawstyle="steps-post", label="tuned tasks, estimate")
+        ours = {f"{name}, measured": entry.get("seconds", {}).get(name) for name in (OURS, UNTUNED)}
+        measured = ours | best_of_frameworks(entry, frameworks)
         for n, (name, time) in enumerate(measured.items()):
             if time is not None:
                 panel.axhline(1e3 * time, color=f"C{n + 1}", linestyle="--", linewidth=1, label=name)
@@ -113,11 +188,6 @@ def plot(file: str | Path, rows: Mapping[str, Row], frameworks: Sequence[str]) -
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
     figure.savefig(file, dpi=150)
-
-
-def _mean(rows: Mapping[str, Row], key: str) -> str:
-    values = [entry[key] for entry in rows.values() if key in entry]
-    return f"{geometric_mean(values):.3f} ({len(values)} of {len(rows)})" if values else ""
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -6,7 +6,8 @@
 
 Every network is tuned with N trials or S seconds, whichever ends first, then run untuned, tuned and by every peer: same inputs,
 same threads, interleaved in one process, outputs checked against ONNX Runtime's. `--trials 0` searches nothing and takes what
-the database has; `--untuned` does not look into it. The JSON file is written after every network.
+the database has; `--untuned` does not look into it. Of a network that is behind, its costliest kernels are shown. The JSON file is
+written after every network.
 """
 
 from __future__ import annotations
@@ -14,18 +15,23 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib.util
+from collections.abc import Iterable
 
 import environment  # noqa: F401  before torch
 import models
 from contest import Settings, quiet_machine
-from network_contest import Entry
+from network_contest import UNTUNED_TO_REFERENCE, Entry
 from network_memory import memory
 from network_overhead import overhead
-from network_report import means, memory_table, networks_table, overhead_text, plot
+from network_report import is_tuned, memory_table, overhead_text, plot, profile_table, ratios_table, times_table, verdict
 from ours_networks import Budget
-from peers_networks import FRAMEWORKS
+from peers_networks import FRAMEWORKS, REFERENCE
 from report import DISTURBED, Report, Row
+from tensorsmith.runtime.profile import Profile
 from tensorsmith.target import native
+
+COSTLIEST = 10  # kernels that are shown of a network that is behind
+SLOW_START = 5.0  # seconds from which on it is worth a word how long a peer took to compile a network
 
 
 def main(words: list[str] | None = None) -> int:
@@ -50,14 +56,16 @@ def main(words: list[str] | None = None) -> int:
             report.add(section, case, row)
             report.write(given.json)
             print(f"{case}: {summary(row)}", flush=True)
-            if given.profile and entry.ours is not None and row.get("ratio_to_best_peer", 1.0) < 1.0:
-                print(entry.ours.profile(threads=settings.threads, **network.inputs), flush=True)
+            for name, profile in _profiles(entry, row, given.profile):
+                most = None if given.profile else COSTLIEST
+                report.console.print(profile_table(f"{case}, {name}", profile, row.get("peak_flops"), most))
             del entry
             gc.collect()
     rows = report.sections.get(section, {})
     if rows:
-        report.console.print(networks_table(section, rows, given.peers))
-        print(means(rows))
+        report.console.print(times_table(section, rows, given.peers))
+        report.console.print(ratios_table("ratios; above 1 we are faster", rows))
+        print(verdict(rows))
     if given.memory and rows:
         report.console.print(memory_table(rows))
     disturbed = sum(row.get("disturbed", 0) > DISTURBED for row in report.rows().values())
@@ -69,6 +77,11 @@ def main(words: list[str] | None = None) -> int:
     return 1 if report.errors else 0
 
 
+def _profiles(entry: Entry, row: Row, everyone: bool) -> Iterable[tuple[str, Profile]]:
+    """Of whatever is behind; of every network of ours if they are all asked for."""
+    return [(name, entry.profile(name)) for name in entry.executables] if everyone else entry.profiles(row)
+
+
 def arguments(words: list[str] | None) -> argparse.Namespace:
     """Checked: what cannot work fails before anything is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,11 +90,11 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--trials", type=int, help="of tuning per network")
     parser.add_argument("--seconds", type=float, help="of tuning per network")
     parser.add_argument("--untuned", action="store_true", help="default schedules only")
-    parser.add_argument("--peers", type=_names, default=("torch", "onnxruntime", "openvino"), help=", ".join(FRAMEWORKS))
+    parser.add_argument("--peers", type=_names, default=tuple(FRAMEWORKS), help=", ".join(FRAMEWORKS))
     parser.add_argument("--timing", type=float, default=10.0, help="seconds of timing per network")
     parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a quiet machine before each network")
     parser.add_argument("--db", help="record file; without one every run starts afresh")
-    parser.add_argument("--profile", action="store_true", help="the kernels of every network that is behind")
+    parser.add_argument("--profile", action="store_true", help="all kernels of all networks; else the costliest of those behind")
     parser.add_argument("--memory", action="store_true", help="peak resident memory, of ours and of ONNX Runtime")
     parser.add_argument("--overhead", action="store_true", help="time per kernel beyond its work")
     parser.add_argument("--json")
@@ -120,10 +133,15 @@ def summary(row: Row) -> str:
     parts = []
     if "ratio_to_best_peer" in row:
         parts.append(f"{row['ratio_to_best_peer']:.3f} times {row['best_peer']}")
-    if "untuned_ratio_to_best_peer" in row:
+    if is_tuned(row) and "untuned_ratio_to_best_peer" in row:
         parts.append(f"untuned {row['untuned_ratio_to_best_peer']:.3f}")
+    if UNTUNED_TO_REFERENCE in row:
+        parts.append(f"untuned {row[UNTUNED_TO_REFERENCE]:.3f} times {REFERENCE}")
     if row.get("seconds_searching"):
         parts.append(f"{row['trials']} trials in {row['seconds_searching']:.0f} s")
+    slow = {name: took for name, took in row.get("seconds_preparing", {}).items() if took >= SLOW_START}
+    if slow:
+        parts.append("prepared: " + ", ".join(f"{name} {took:.0f} s" for name, took in slow.items()))
     if row.get("difference"):
         worst = max(row["difference"], key=row["difference"].__getitem__)
         parts.append(f"largest difference {row['difference'][worst]:.1e} ({worst})")

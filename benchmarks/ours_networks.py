@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -18,21 +19,27 @@ from tensorsmith.tune import NetworkProgress
 
 @dataclass
 class Search:
-    """What a search took, and how the estimated latency of the network came down: (seconds, latency) whenever it changed.
-
-    The estimate is the sum of the tuned tasks; there is none before each of them has a time.
-    """
+    """What a search took, and how the estimated latency of the network came down."""
 
     seconds: float = 0.0
     trials: int = 0
-    curve: list[tuple[float, float]] = field(default_factory=list)
+    points: list[tuple[float, float, float]] = field(default_factory=list)  # seconds; sum of the best; of the default schedules
 
     def note(self, progress: NetworkProgress) -> None:
         """What `ts.tune` tells now and then."""
         self.trials = progress.trials
-        (latency,) = progress.latencies
-        if progress.measured == progress.tasks and (not self.curve or latency != self.curve[-1][1]):
-            self.curve.append((progress.elapsed, latency))
+        self.points.append((progress.elapsed, progress.latencies[0], progress.first[0]))
+
+    @property
+    def curve(self) -> list[tuple[float, float]]:
+        """(seconds, latency) whenever it changed: the sum over the tasks that are measured in the end. Until a task is measured, it
+        has the time of its default schedule, which is what it would run with."""
+        found: list[tuple[float, float]] = []
+        for seconds, best, default in self.points:
+            latency = best + self.points[-1][2] - default
+            if not found or not math.isclose(latency, found[-1][1], rel_tol=1e-6):
+                found.append((seconds, latency))
+        return found
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import environment  # noqa: F401  before torch
 
-import importlib.util  # isort: skip
+import contextlib  # isort: skip
+import importlib.util
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,8 @@ Array = np.ndarray[Any, Any]
 #: The peers by name, and the module that each needs.
 FRAMEWORKS = {"torch": "torch", "inductor": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
 REFERENCE = "onnxruntime"
+#: Settings of `torch.compile`, for all that it does: given as its `options` they would come too late to freeze anything.
+INDUCTOR = {"freezing": True, "max_autotune": True, "cpp_wrapper": True, "compile_threads": 1}  # 1: no processes that would stay
 
 
 @dataclass(frozen=True)
@@ -153,19 +157,19 @@ def _torch(network: Network, threads: int) -> Iterator[NetworkPeer]:
 
 
 def _inductor(network: Network, threads: int) -> Iterator[NetworkPeer]:
-    """`torch.compile` with frozen weights, which it packs; the layout of convolutions it chooses by itself. It compiles here, not
-    when it is timed: that takes a minute or more, and a C++ compiler."""
+    """`torch.compile` set up for inference: frozen weights, so that it folds batch norms, packs weights and has convolutions work
+    with channels last whatever the input; static shapes; matrix products tried in its own form and in MKL's; C++ instead of Python
+    from kernel to kernel. It compiles here, not when it is timed: that takes a minute or so, and a C++ compiler."""
     import torch
     import torch._inductor.config as config
 
     torch.set_num_threads(threads)
     torch._dynamo.reset()
-    config.freezing = True
-    config.compile_threads = 1  # no worker processes, which would stay
-    module = torch.compile(_module(network), dynamic=False)
-    peer = _eager("inductor", module, [torch.from_numpy(array) for array in network.inputs.values()])
-    for _ in range(2):  # the second call may compile once more
-        peer.run()
+    tensors = [torch.from_numpy(array) for array in network.inputs.values()]
+    with config.patch(INDUCTOR), contextlib.redirect_stderr(io.StringIO()):  # it tells what it tried
+        peer = _eager("inductor", torch.compile(_module(network), dynamic=False), tensors)
+        for _ in range(2):  # the second call may compile once more
+            peer.run()
     yield peer
 
 

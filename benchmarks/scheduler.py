@@ -1,45 +1,63 @@
 """What the task scheduler is worth: the gradient against round-robin, at equal trials, on a network.
 
-    python benchmarks/scheduler.py [--model mobilenet_v2] [--trials 512] [--seeds 3] [--json FILE]
+    python benchmarks/scheduler.py [--model mobilenet_v2] [--trials 448] [--seeds 3] [--folder DIR] [--json FILE]
 
-The figure is the estimated latency of the whole network: the sum over its tasks of calls times best seconds, after so many
-trials. Both begin with the same warm-up, of all tasks. The two take turns, seed by seed, so that what disturbs the machine disturbs
-both; nothing is shared between the runs. `trials to match` is how many trials the gradient needs for what round-robin has at
-the end. These are estimates, made minutes apart. `measured` is the whole network as each run left it, all of them timed side by
-side in the end: where the two disagree, believe this one.
+Every seed is one run of each strategy: same seed, same trials, a record file of its own, so nothing is shared between runs. They
+take turns, and the order changes from seed to seed, so that what disturbs the machine disturbs both. Both begin with the same
+warm-up of all tasks. The defaults take seven minutes or so.
+
+`estimated` is the latency of the whole network by the search: the sum over its tasks of calls times best seconds; the runs are
+minutes apart. `measured` is the whole network as each run left it, all of them timed side by side in the end: where the two
+disagree, believe this one. `trials to match` is how many trials the gradient needs for what round-robin has at the end.
+
+With `--folder` finished runs are kept there, and the same command again, after a Ctrl-C or a crash, does only what is missing. A
+run that was not finished begins anew: a search that was interrupted has forgotten what its policy was about to do.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import json
+import signal
+import statistics
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.table import Table
 
 import models
 import tensorsmith as ts
-from harness import compare, geometric_mean
+from harness import compare
 from report import DISTURBED, Row, console, write_json
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.scheduler import STRATEGIES, Schedule, Strategy
 from tensorsmith.tune import NetworkProgress
 
-SECONDS = 2.0  # of the final timing, for each executable
-SHOWN = (0.25, 0.5, 0.75, 1.0)  # of the trials
+TRIALS = 448
+SECONDS = 4.0  # of the final timing, for each executable
+SHOWN = (0.5, 0.75, 1.0)  # of the trials
+EQUAL = 0.01  # of a time: differences that two timings of the same network have, too
+
+Inputs = dict[str, np.ndarray[Any, Any]]
 
 
+@dataclass
 class Curve:
     """The estimated latency over the trials of a run."""
 
-    def __init__(self) -> None:
-        self.points: list[tuple[int, float]] = []
-        self.first = self.seconds = 0.0
+    points: list[tuple[int, float]] = field(default_factory=list)
+    first: float = 0.0  # with the default schedules
+    seconds: float = 0.0  # of searching
+    trials: int = 0
 
     def add(self, progress: NetworkProgress) -> None:
-        self.seconds = progress.elapsed
+        self.seconds, self.trials = progress.elapsed, progress.trials
         if progress.measured == progress.tasks:  # before that, it is not the latency of the whole
             self.first = progress.first[0]
             self.points.append((progress.trials, progress.latencies[0]))
@@ -52,13 +70,51 @@ class Curve:
         return next((n for n, reached in self.points if reached <= latency), None)
 
 
-def run(model: ts.Model, strategy: Strategy, trials: int, seed: int) -> tuple[Curve, NetworkExecutable]:
-    curve = Curve()
-    schedule = Schedule(strategy, negligible=0.0)
-    return curve, ts.tune(model, trials=trials, seed=seed, schedule=schedule, on_progress=curve.add)
+class Run:
+    """One search: its record file, and the curve beside it once it is finished."""
+
+    def __init__(self, folder: Path, model: str, strategy: Strategy, trials: int, seed: int) -> None:
+        self.strategy: Strategy = strategy
+        self.trials, self.seed = trials, seed
+        self._base = folder / f"{model}-{trials}-{strategy}-{seed}"
+
+    @property
+    def database(self) -> Path:
+        return self._base.with_suffix(".db")
+
+    @property
+    def _finished(self) -> Path:
+        return self._base.with_suffix(".json")
+
+    def curve(self, model: ts.Model) -> Curve:
+        """Of the finished run; searches if there is none yet."""
+        if not self._finished.exists():
+            self._search(model)
+        return Curve(**json.loads(self._finished.read_text(encoding="utf-8")))
+
+    def _search(self, model: ts.Model) -> None:
+        for rest in self._base.parent.glob(f"{self.database.name}*"):  # of a run that was not finished
+            rest.unlink()
+        curve = Curve()
+        schedule = Schedule(self.strategy, negligible=0.0)
+        ts.tune(model, trials=self.trials, seed=self.seed, schedule=schedule, database=self.database, on_progress=curve.add)
+        half = self._finished.with_suffix(".part")
+        half.write_text(json.dumps(asdict(curve)), encoding="utf-8")
+        half.replace(self._finished)  # whole or not at all
+
+    def executable(self, model: ts.Model) -> NetworkExecutable:
+        """What the run left."""
+        return ts.compile(model, database=self.database)
 
 
-def measure(executables: dict[str, NetworkExecutable], inputs: dict[str, np.ndarray]) -> dict[str, float]:
+def runs(folder: Path, model: str, trials: int, seeds: int) -> Iterator[Run]:
+    """In the order they are made."""
+    for seed in range(seeds):
+        for strategy in STRATEGIES if seed % 2 == 0 else STRATEGIES[::-1]:
+            yield Run(folder, model, strategy, trials, seed)
+
+
+def measure(executables: dict[str, NetworkExecutable], inputs: Inputs) -> dict[str, float]:
     """Seconds of each, in turns."""
     contestants = {name: functools.partial(executable.run, inputs) for name, executable in executables.items()}
     result = compare(contestants, seconds=SECONDS * len(contestants), keep=contestants)
@@ -67,25 +123,41 @@ def measure(executables: dict[str, NetworkExecutable], inputs: dict[str, np.ndar
     return {name: timing.best for name, timing in result.timings.items()}
 
 
-def row(curves: dict[Strategy, Curve], trials: int) -> Row:
+def row(curves: dict[Strategy, Curve], measured: dict[Strategy, float], trials: int) -> Row:
+    """One seed."""
     gradient, round_robin = (curves[s].at(trials) for s in STRATEGIES)
     entry: Row = {
-        "trials": trials,
+        "trials": {s: c.trials for s, c in curves.items()},
         "default_seconds": curves["gradient"].first,
         "seconds_searching": {s: c.seconds for s, c in curves.items()},
         "curve": {s: c.points for s, c in curves.items()},
-        "latency": {s: {f"{share:.0%}": c.at(share * trials) for share in SHOWN} for s, c in curves.items()},
+        "estimated": {s: {f"{share:.0%}": c.at(share * trials) for share in SHOWN} for s, c in curves.items()},
+        "measured": measured,
+        "measured_ratio": measured["round-robin"] / measured["gradient"],
     }
     if gradient and round_robin:
         entry |= {"ratio_to_round_robin": round_robin / gradient, "trials_to_match": curves["gradient"].trials_to(round_robin)}
     return entry
 
 
+def medians(rows: Sequence[Row]) -> dict[str, dict[Strategy, float]]:
+    """Over the seeds, of each strategy: the latency estimated at the end, and the measured one."""
+    last = f"{SHOWN[-1]:.0%}"
+    found: dict[str, dict[Strategy, float]] = {
+        "measured": {s: statistics.median(entry["measured"][s] for entry in rows) for s in STRATEGIES}
+    }
+    if all(entry["estimated"][s][last] for entry in rows for s in STRATEGIES):
+        found["estimated"] = {s: statistics.median(entry["estimated"][s][last] for entry in rows) for s in STRATEGIES}
+    return found
+
+
 def table(title: str, rows: dict[str, Row]) -> Table:
     result = Table(title=title, title_justify="left")
     shares = [f"{share:.0%}" for share in SHOWN]
-    for heading in ("case", "strategy", "default", *shares, "ratio", "trials to match", "seconds", "measured", "ratio"):
-        result.add_column(heading, justify="left" if heading in ("case", "strategy") else "right")
+    left = ("case", "strategy")
+    estimated = [f"estimated at {share}" for share in shares]
+    for heading in (*left, "default", *estimated, "ratio", "trials to match", "trials", "seconds", "measured", "ratio"):
+        result.add_column(heading, justify="left" if heading in left else "right", no_wrap=heading in left)
     for case, entry in rows.items():
         for strategy in STRATEGIES:
             ours = strategy == "gradient"
@@ -93,18 +165,38 @@ def table(title: str, rows: dict[str, Row]) -> Table:
                 case if ours else "",
                 strategy,
                 _ms(entry["default_seconds"]) if ours else "",
-                *(_ms(entry["latency"][strategy][share]) for share in shares),
+                *(_ms(entry["estimated"][strategy][share]) for share in shares),
                 _ratio(entry.get("ratio_to_round_robin")) if ours else "",
                 str(entry.get("trials_to_match") or "-") if ours else "",
+                str(entry["trials"][strategy]),
                 f"{entry['seconds_searching'][strategy]:.0f}",
                 _ms(entry["measured"][strategy]),
                 _ratio(entry["measured_ratio"]) if ours else "",
             )
-    estimated, measured = ([e[key] for e in rows.values() if key in e] for key in ("ratio_to_round_robin", "measured_ratio"))
     result.add_section()
-    means = [_ratio(geometric_mean(ratios)) if ratios else "-" for ratios in (estimated, measured)]
-    result.add_row("geometric mean", f"of {len(rows)}", "", *("" for _ in shares), means[0], "", "", "", means[1])
+    found = medians(list(rows.values()))
+    gaps = [""] * (len(shares) - 1)
+    for strategy in STRATEGIES:
+        ours = strategy == "gradient"
+        ratios = {k: _ratio(m["round-robin"] / m["gradient"]) if ours else "" for k, m in found.items()}
+        times = {k: _ms(m[strategy]) for k, m in found.items()}
+        estimate = (times.get("estimated", "-"), ratios.get("estimated", ""))
+        name = f"median of {len(rows)}" if ours else ""
+        result.add_row(name, strategy, "", *gaps, *estimate, "", "", "", times["measured"], ratios["measured"])
     return result
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """In a line for each kind of latency: how the medians compare, and on how many seeds the gradient is ahead, and equal."""
+    lines = []
+    keys = {"measured": "measured_ratio", "estimated": "ratio_to_round_robin"}
+    for kind, of in medians(rows).items():
+        ratios = [entry[keys[kind]] for entry in rows]
+        ahead, equal = sum(r > 1 + EQUAL for r in ratios), sum(abs(r - 1) <= EQUAL for r in ratios)
+        seeds = f"ahead on {ahead} and equal within {EQUAL:.0%} on {equal} of {len(rows)} seeds"
+        ratio = of["round-robin"] / of["gradient"]
+        lines.append(f"{kind}: the gradient is {ratio:.3f} times as fast as round-robin (medians), {seeds}")
+    return "\n".join(lines)
 
 
 def _ratio(ratio: float | None) -> str:
@@ -115,32 +207,48 @@ def _ms(seconds: float | None) -> str:
     return f"{seconds * 1e3:.3f} ms" if seconds else "-"
 
 
+def _end(number: int, frame: object) -> None:
+    """Ctrl-C ends the script: `ts.tune` would end its search, and the result of half a search would count as one of the whole."""
+    raise KeyboardInterrupt
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="The task scheduler against round-robin.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="mobilenet_v2", help="a network of models.py")
-    parser.add_argument("--trials", type=int, default=512)
+    parser.add_argument("--trials", type=int, default=TRIALS, help="of each run")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--folder", help="keeps the runs: the same command again does only what is missing")
     parser.add_argument("--json", help="write the figures to this file")
     given = parser.parse_args(arguments)
     if given.trials < 1 or given.seeds < 1:
         parser.error("--trials and --seeds are 1 or more")
     found = models.get(given.model)
-    model = ts.load(found.path)
-    rows: dict[str, Row] = {}
-    executables: dict[str, NetworkExecutable] = {}
-    for seed in range(given.seeds):
-        curves: dict[Strategy, Curve] = {}
-        for strategy in STRATEGIES if seed % 2 == 0 else STRATEGIES[::-1]:
-            curves[strategy], executables[f"{strategy} {seed}"] = run(model, strategy, given.trials, seed)
-            print(f"seed {seed}, {strategy}: {_ms(curves[strategy].at(given.trials))}", file=sys.stderr)
-        rows[f"{given.model}, seed {seed}"] = row(curves, given.trials)
-    seconds = measure(executables, found.inputs)
-    for seed, entry in enumerate(rows.values()):
-        entry["measured"] = {strategy: seconds[f"{strategy} {seed}"] for strategy in STRATEGIES}
-        entry["measured_ratio"] = entry["measured"]["round-robin"] / entry["measured"]["gradient"]
+    model = ts.load(found.path, shapes={name: array.shape for name, array in found.inputs.items()})
+    before = signal.signal(signal.SIGINT, _end)
+    try:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(given.folder or temporary)
+            folder.mkdir(parents=True, exist_ok=True)
+            rows = _rows(list(runs(folder, given.model, given.trials, given.seeds)), model, found.inputs, given)
+    except KeyboardInterrupt:
+        kept = "the same command does what is missing" if given.folder else "with --folder, finished runs would have been kept"
+        raise SystemExit(f"stopped; {kept}") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
     console().print(table(f"{given.model}: latency after shares of {given.trials} trials", rows))
+    print(verdict(list(rows.values())))
     if given.json:
         write_json(given.json, rows)
+
+
+def _rows(made: Sequence[Run], model: ts.Model, inputs: Inputs, given: argparse.Namespace) -> dict[str, Row]:
+    curves: dict[int, dict[Strategy, Curve]] = {}
+    for run in made:
+        curve = curves.setdefault(run.seed, {})[run.strategy] = run.curve(model)
+        print(f"seed {run.seed}, {run.strategy}: {_ms(curve.at(given.trials))} estimated, {curve.seconds:.0f} s", file=sys.stderr)
+    seconds = measure({f"{run.strategy} {run.seed}": run.executable(model) for run in made}, inputs)
+    measured: dict[int, dict[Strategy, float]] = {n: {s: seconds[f"{s} {n}"] for s in STRATEGIES} for n in curves}
+    return {f"{given.model}, seed {n}": row(curves[n], measured[n], given.trials) for n in curves}
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def hand_schedules(target: Target) -> dict[str, Schedule]:
     wide = target.vector_registers >= 32
     convolutions = {
         # name: (shape, loops, rows and vectors of the tile with 16 and with 32 registers, unroll)
-        "conv-7x7-224": ((1, 224, 224, 3, 64, 7, 2, 3), ROWS, (4, 3), (14, 2), 3),
+        "conv-7x7-224": ((1, 224, 224, 3, 64, 7, 2, 3), ROWS, (4, 3), (14, 2), 6),
         "conv-1x1-56": ((1, 56, 56, 64, 64, 1, 1, 0), ROWS, (4, 2), (14, 2), 8),
         "conv-3x3-56": ((1, 56, 56, 64, 64, 3, 1, 1), ROWS, (4, 3), (14, 2), 4),
         "conv-3x3-28": ((1, 28, 28, 128, 128, 3, 1, 1), PANELS, (6, 2), (14, 2), 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import importlib
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,12 @@ def test_what_a_model_says():
         MODEL.evaluate({})
 
 
-def with_records(path: Path, seconds: tuple[float, ...]) -> Path:
+def with_records(path: Path, seconds: tuple[float, ...], cache: str = "warm") -> Path:
     """A database with a plain candidate for every task, timed so."""
     with Store.open(path) as store:
         for task in MODEL.tasks():
             trials = [Trial(plain_candidate(task.workload), Status.OK, s) for s in seconds]
-            store.add(task.workload, native(), Timing("warm", native().cores), trials)
+            store.add(task.workload, native(), Timing(cache, native().cores), trials)
     return path
 
 
@@ -91,9 +92,48 @@ def test_the_best_records_are_used(tmp_path):
     check(executable)
 
 
-def test_a_database_that_is_not_there_is_not_made(tmp_path):
-    check(ts.compile(MODEL, database=tmp_path / "missing.db"))
+def test_a_database_that_is_not_there_is_an_error_and_is_not_made(tmp_path):
+    with pytest.raises(UserError, match=r"there is no record file .*missing\.db; tune first, or give another path"):
+        ts.compile(MODEL, database=tmp_path / "missing.db")
     assert not (tmp_path / "missing.db").exists()
+    check(ts.compile(MODEL))  # without one there is no question
+
+
+def test_a_database_with_nothing_of_the_model_is_told(tmp_path):
+    Store.open(tmp_path / "tune.db").close()
+    with pytest.warns(UserWarning, match=r"tune\.db has no record of .* so the default schedule is used: there are no records yet"):
+        check(ts.compile(MODEL, database=tmp_path / "tune.db"))
+
+
+def test_records_of_another_machine_are_told(tmp_path):
+    task = next(t for t in MODEL.tasks() if t.tunable)
+    with Store.open(tmp_path / "tune.db") as store:
+        other = dataclasses.replace(native(), vector_bytes=64 if native().vector_bytes != 64 else 32)
+        trial = Trial(plain_candidate(task.workload), Status.OK, 1e-3)
+        store.add(task.workload, other, Timing("warm", other.cores), [trial])
+    with pytest.warns(UserWarning, match="no record that can be used of .*has no record for the target .*vector_bytes"):
+        check(ts.compile(MODEL, database=tmp_path / "tune.db"))
+
+
+def test_records_timed_with_cold_caches_are_used_where_there_are_no_others(tmp_path, recwarn):
+    path = with_records(tmp_path / "tune.db", (1e-3,), cache="cold")
+    executable = ts.compile(MODEL, database=path)
+    assert {k.schedule for k in executable.network.kernels} == {"record"} and not recwarn.list
+
+
+def test_a_network_whose_constants_exceed_the_cache_is_timed_with_constants_from_memory(tmp_path, monkeypatch):
+    large, small = (dataclasses.replace(native(), l3_bytes=MODEL.constant_bytes + n) for n in (0, -1))
+    assert compiling.usual_cache([MODEL], large) == "warm"
+    assert compiling.usual_cache([MODEL], small) == "streamed"
+    path = with_records(with_records(tmp_path / "tune.db", (1e-3,)), (2e-3,), cache="streamed")
+    asked = []
+    original = Store.top
+    monkeypatch.setattr(Store, "top", lambda store, w, t, timing, k: asked.append(timing.cache) or original(store, w, t, timing, k))
+    for cache in ("warm", "streamed"):
+        monkeypatch.setattr(compiling, "usual_cache", lambda models, target, cache=cache: cache)
+        asked.clear()
+        ts.compile(MODEL, database=path)
+        assert set(asked) == {cache}
 
 
 def test_equal_tasks_are_built_once(monkeypatch):

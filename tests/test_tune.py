@@ -49,6 +49,16 @@ def test_no_trials_gives_the_default() -> None:
     np.testing.assert_array_equal(kernel(eye, eye), eye)
 
 
+def test_nothing_to_compute_needs_no_search() -> None:
+    a, b = ts.placeholder((5, 0), name="A"), ts.placeholder((0, 3), name="B")
+    k = ts.reduce_axis(0, name="k")
+    seen: list[int] = []
+    c = ts.compute((5, 3), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")
+    kernel = ts.tune([a, b, c], trials=4, on_progress=lambda p: seen.append(p.trials))
+    assert np.array_equal(kernel(np.zeros((5, 0), np.float32), np.zeros((0, 3), np.float32)), np.zeros((5, 3)))
+    assert not any(seen)
+
+
 def test_a_time_limit_ends_it() -> None:
     seen: list[Progress] = []
     ts.tune(matmul(), trials=10_000, seconds=0.0, on_progress=seen.append)
@@ -75,7 +85,13 @@ def test_cold_times_are_kept_apart(tmp_path: Path) -> None:
         ({"trials": -1}, "trials is -1"),
         ({"effort": "hard"}, "no effort 'hard'"),
         ({"seconds": -2}, "seconds is -2"),
-        ({"cache": "hot"}, 'cache is "warm" or "cold"'),
+        ({"cache": "hot"}, 'cache is "warm", "streamed" or "cold"'),
+        ({"seconds": "10m"}, "seconds is '10m'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": "x"}, "seed is 'x'"),
+        ({"target": "avx2"}, "target is 'avx2'"),
+        ({"database": 5}, "database is 5"),
+        ({"on_progress": 5}, "on_progress is 5"),
     ],
 )
 def test_wrong_arguments(options: dict, message: str) -> None:

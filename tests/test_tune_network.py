@@ -335,7 +335,7 @@ def test_effort_is_per_task(bench) -> None:
         ([MODEL, "resnet"], {}, "a list of models to tune has a str in it"),
         (MODEL, {"objective": "best"}, "there is no objective 'best'"),
         (MODEL, {"schedule": "random"}, "there is no scheduling strategy 'random'"),
-        (MODEL, {"cache": "hot"}, 'cache is "warm" or "cold"'),
+        (MODEL, {"cache": "hot"}, 'cache is "warm", "streamed" or "cold"'),
         (MODEL, {"trials": 24, "objective": Targets((1e-3, 1e-3))}, "2 target latencies for 1 networks"),
         (MODEL, {"trials": 24, "objective": lambda latencies: None}, "it has to give a finite number"),
         (MODEL.tasks()[0].workload, {"objective": "sum"}, "objective and schedule are for models"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from tensorsmith.assemble import assemble
 from tensorsmith.codegen.generate import ENTRY, generate
+from tensorsmith.errors import UserError
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.dtypes import dtype
@@ -25,7 +27,7 @@ from tensorsmith.ops.formulations import Formulation, formulations, likely
 from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
-from tensorsmith.records.keys import Timing
+from tensorsmith.records.keys import CACHES, Cache, Timing
 from tensorsmith.records.record import Record
 from tensorsmith.records.store import Store
 from tensorsmith.runtime import jit
@@ -34,7 +36,7 @@ from tensorsmith.runtime.network import Kernel, NetworkExecutable
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import Target, native
+from tensorsmith.target import Target, given_or_native, native
 
 _SLACK = 64  # elements behind a packed constant: vectors may be read past its end
 _RECORDS = 3  # how many records of a task are tried before the default schedule
@@ -178,16 +180,22 @@ def compile(
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, a `Workload`, or a `Model`, whose tasks are each compiled so.
     Bind the constants of a workload with `kernel.bind(B=b)`, so that they are packed once instead of on every call; those of a
     model are bound here.
+
+    Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
+    that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
     """
-    target = target or native()
+    target = given_or_native(target)
     timing = Timing("warm", target.cores)
     with contextlib.ExitStack() as opened:
-        store = None
-        if database is not None and Path(database).exists():
-            store = opened.enter_context(Store.open(database, read_only=True))
+        path = database_path(database)
+        store = None if path is None else opened.enter_context(Store.open(path, read_only=True))
         if isinstance(computation, Model):
+            timing = Timing(usual_cache([computation], target), target.cores)
+            _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, store, target, timing)
             return compile_model(computation, store, target, timing, name)
-        return compile_workload(as_workload(computation), store, target, timing, name)
+        workload = as_workload(computation)
+        _warn_of_missing({workload: name or ", ".join(workload.outputs)}, store, target, timing)
+        return compile_workload(workload, store, target, timing, name)
 
 
 def compile_workload(
@@ -208,12 +216,51 @@ def compile_model(
 
 
 def _best_records(workload: Workload, records: Records | None, target: Target, timing: Timing) -> list[Found]:
-    """The best few candidates of a workload, in any formulation."""
+    """The best few candidates of a workload, in any formulation; where none was timed like that, those timed with other caches."""
     if records is None:
         return []
-    found = [(r, f) for f in formulations(workload) for r in records.top(f.workload, target, timing, _RECORDS)]
-    found.sort(key=lambda x: x[0].seconds or math.inf)
-    return [(r.candidate, f) for r, f in found[:_RECORDS]]
+    for cache in sorted(CACHES, key=lambda c: c != timing.cache):
+        one = Timing(cache, timing.threads)
+        found = [(r, f) for f in formulations(workload) for r in records.top(f.workload, target, one, _RECORDS)]
+        if found:
+            found.sort(key=lambda x: x[0].seconds or math.inf)
+            return [(r.candidate, f) for r, f in found[:_RECORDS]]
+    return []
+
+
+def _warn_of_missing(workloads: Mapping[Workload, str], store: Store | None, target: Target, timing: Timing) -> None:
+    """Whoever names a record file expects something of it. That some tasks of a model were never tried is usual, though."""
+    if store is None:
+        return
+    missing = {w: name for w, name in workloads.items() if not _best_records(w, store, target, timing)}
+    tried = {
+        name: f.workload
+        for w, name in missing.items()
+        for f in formulations(w)
+        if store.key_parts(f.workload, target, timing)[0].records
+    }
+    if tried:
+        (name, workload), what = next(iter(tried.items())), "no record that can be used"
+    elif missing and len(missing) == len(workloads):
+        (workload, name), what = next(iter(missing.items())), "no record"
+    else:
+        return
+    more = len(tried or missing) - 1
+    others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
+    why = store.why_missing(workload, target, timing)
+    warnings.warn(f"{store.path} has {what} of {name}{others}, so the default schedule is used: {why}", stacklevel=3)
+
+
+def usual_cache(models: Sequence[Model], target: Target) -> Cache:
+    """What the runs of networks find in the caches: not their constants, where those of one network exceed the last-level cache."""
+    return "streamed" if any(m.constant_bytes > target.l3_bytes for m in models) else "warm"
+
+
+def database_path(database: str | Path | None) -> Path | None:
+    """Where the records are, if anywhere."""
+    if database is not None and not isinstance(database, (str, os.PathLike)):
+        raise UserError(f"database is {database!r}; give the path of a record file")
+    return None if database is None else Path(database)
 
 
 def as_workload(computation: Workload | Sequence[Tensor]) -> Workload:

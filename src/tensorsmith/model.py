@@ -42,6 +42,11 @@ class Model:
         values = self.source.values
         return tuple(Value(outside, values[name].shape, values[name].dtype) for outside, name in self.source.outputs)
 
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants, as imported."""
+        return sum(a.nbytes for a in self.source.constants.values())
+
     @functools.cached_property
     def graph(self) -> Graph:
         """What is compiled: the source after the passes."""
@@ -72,8 +77,8 @@ class Model:
     def __str__(self) -> str:
         taken = ", ".join(f"{v.name}: {v}" for v in self.inputs)
         given = ", ".join(f"{v.name}: {v}" for v in self.outputs)
-        weights = sum(a.nbytes for a in self.source.constants.values())
-        head = f"{self.name}({taken}) -> {given}\n{len(self.source.nodes)} operators, {weights / 2**20:.1f} MiB of constants"
+        size = f"{len(self.source.nodes)} operators, {self.constant_bytes / 2**20:.1f} MiB of constants"
+        head = f"{self.name}({taken}) -> {given}\n{size}"
         return "\n".join([head, *(f"  {node}  : {', '.join(map(str, node.outputs))}" for node in self.source.nodes)])
 
     def __repr__(self) -> str:

@@ -90,6 +90,17 @@ def native() -> Target:
     )
 
 
+def given_or_native(target: Target | None) -> Target:
+    """The target that a caller gave, or this machine."""
+    if target is None:
+        return native()
+    if not isinstance(target, Target):
+        from tensorsmith.errors import UserError
+
+        raise UserError(f"target is {target!r}; give a tensorsmith.target.Target, or nothing for this machine")
+    return target
+
+
 def _vector_unit(triple: str, flags: dict[str, bool]) -> tuple[int, int]:
     """(bytes of a vector register, number of vector registers) for the widest unit the machine has."""
     if triple.startswith(("x86_64", "i686")):

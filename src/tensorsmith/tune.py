@@ -1,7 +1,8 @@
 """One verb: search for a fast program of a computation or of whole networks, within a budget, and give it.
 
 Everything measured is stored at once, so a run can be stopped at any moment and continued: what is in the database is told to the
-policy first and never measured again. Ctrl-C keeps everything and gives the best so far; a second Ctrl-C ends at once.
+policy first, and the search never measures it again; only the best of it is checked, before the search goes on. Ctrl-C keeps
+everything and gives the best so far; a second Ctrl-C ends at once.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from tensorsmith.compile import as_workload, compile_model, compile_workload
+from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
 from tensorsmith.model import Model
-from tensorsmith.records.keys import CACHES, Timing
+from tensorsmith.records.keys import Timing
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.objectives import Objective, named
 from tensorsmith.search.scheduler import Schedule
-from tensorsmith.target import Target, native
+from tensorsmith.search.trial import Cache, check_cache
+from tensorsmith.target import Target, given_or_native
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.network_progress import NetworkProgress
@@ -30,6 +32,7 @@ from tensorsmith.tuning.reporting import Reporter, make_reporter
 
 __all__ = ["NetworkProgress", "Progress", "tune"]
 
+_SETTLING = 0.15  # of the seconds of networks: each of their tasks has a final of its own
 _PER_TASK = 0.25  # of an effort's trials, for each task of a network: tasks are many, and their results help each other
 
 
@@ -44,7 +47,7 @@ def tune(
     database: str | Path | None = None,
     target: Target | None = None,
     seed: int = 0,
-    cache: Literal["warm", "cold"] = "warm",
+    cache: Cache | None = None,
     objective: str | Objective = "sum",
     schedule: str | Schedule = "gradient",
     verbose: bool = False,
@@ -63,7 +66,7 @@ def tune(
     database: str | Path | None = None,
     target: Target | None = None,
     seed: int = 0,
-    cache: Literal["warm", "cold"] = "warm",
+    cache: Cache | None = None,
     objective: str | Objective = "sum",
     schedule: str | Schedule = "gradient",
     verbose: bool = False,
@@ -82,7 +85,7 @@ def tune(
     database: str | Path | None = None,
     target: Target | None = None,
     seed: int = 0,
-    cache: Literal["warm", "cold"] = "warm",
+    cache: Cache | None = None,
     verbose: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Executable: ...
@@ -98,7 +101,7 @@ def tune(
     database: str | Path | None = None,
     target: Target | None = None,
     seed: int = 0,
-    cache: Literal["warm", "cold"] = "warm",
+    cache: Cache | None = None,
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
     verbose: bool = False,
@@ -111,31 +114,36 @@ def tune(
     128) or "thorough" (1000, patience 300), for networks a quarter of that per task; what is given besides wins, and `patience=0`
     means none. With `seconds` alone, trials are not limited.
 
-    With a `database` file everything is stored, and what is there already is built upon. `cache="cold"` measures runs that find
-    nothing in the caches. A progress line is printed, with `verbose` also where the time went; with `on_progress` that is called
-    instead, and nothing is printed.
+    With a `database` file everything is stored, and what is there already is built upon. The `cache` is what measured runs
+    find in the caches: "warm", everything; "streamed", all but their constants; "cold", nothing. By default it is "warm", and
+    "streamed" for networks whose constants do not fit the last-level cache. A progress line is printed, with `verbose` also where
+    the time went; with `on_progress` that is called instead, and nothing is printed.
 
     A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
     seconds, to be minimised. The `schedule` says which task gets the next trials: "gradient", "round-robin", or a `Schedule` of
     `tensorsmith.search.scheduler`. A list of models gives a list of executables.
     """
-    if cache not in CACHES:
-        raise UserError(f'cache is "warm" or "cold", {cache!r} given')
-    target = target or native()
+    if cache is not None:
+        check_cache(cache)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UserError(f"seed is {seed!r}; give a whole number, 0 or more")
+    if on_progress is not None and not callable(on_progress):
+        raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
+    target = given_or_native(target)
     models = _models(computation)
     if models is not None:
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         reporter = make_reporter(on_progress)
+        cache = cache or usual_cache(models, target)
         built = _tune_models(models, budget, database, target, seed, cache, named(objective or "sum"), how, verbose, reporter)
         return built[0] if isinstance(computation, Model) else built
     if objective is not None or schedule is not None:
         raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
     workload = as_workload(computation)  # type: ignore[arg-type]
-    return _tune_workload(
-        workload, Budget.of(effort, trials, seconds, patience), database, target, seed, cache, verbose, make_reporter(on_progress)
-    )
+    budget = Budget.of(effort, trials, seconds, patience)
+    return _tune_workload(workload, budget, database, target, seed, cache or "warm", verbose, make_reporter(on_progress))
 
 
 def _models(computation: Any) -> list[Model] | None:
@@ -170,14 +178,14 @@ def _tune_workload(
     database: str | Path | None,
     target: Target,
     seed: int,
-    cache: Literal["warm", "cold"],
+    cache: Cache,
     verbose: bool,
     reporter: Reporter,
 ) -> Executable:
     clock = Clock(budget.seconds)
     try:
-        with Journal(database) as journal:
-            if budget.trials != 0 and not clock.over:
+        with Journal(database_path(database)) as journal:
+            if budget.trials != 0 and not clock.over and not _is_empty(workload):
                 from tensorsmith.tuning.run import Run  # the search is loaded by those who search, not by every worker and program
 
                 Run(workload, target, journal, budget, clock, reporter).go(cache, seed, verbose)
@@ -186,21 +194,26 @@ def _tune_workload(
         reporter.close()
 
 
+def _is_empty(workload: Workload) -> bool:
+    """Whether a stage loops over nothing: no schedule is faster than another, and costs of nothing cannot be compared."""
+    return any(a.extent == 0 for s in workload.stages for a in s.all_axes)
+
+
 def _tune_models(
     models: Sequence[Model],
     budget: Budget,
     database: str | Path | None,
     target: Target,
     seed: int,
-    cache: Literal["warm", "cold"],
+    cache: Cache,
     objective: Objective,
     schedule: Schedule,
     verbose: bool,
     reporter: Reporter,
 ) -> list[NetworkExecutable]:
-    clock = Clock(budget.seconds, most_settling=math.inf)
+    clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
     try:
-        with Journal(database) as journal:
+        with Journal(database_path(database)) as journal:
             shared = _tunable(models)
             if budget.trials != 0 and not clock.over and shared:
                 from tensorsmith.tuning.network import NetworkRun, NetworkTask

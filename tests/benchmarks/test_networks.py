@@ -25,6 +25,7 @@ from network_overhead import SIZE, chain, overhead  # noqa: E402
 from ours_networks import Budget, Search, flops, load, schedules, tuned  # noqa: E402
 from peers_networks import NetworkPeer, Unavailable, fixed_shapes, forms  # noqa: E402
 from report import OURS, write_json  # noqa: E402
+from tensorsmith.runtime.profile import Profile, StepTime  # noqa: E402
 from tensorsmith.tune import NetworkProgress  # noqa: E402
 
 SETTINGS = Settings(threads=2, seconds=0.0, frameworks=("torch", "onnxruntime"))
@@ -90,6 +91,16 @@ def test_peers_give_all_outputs(network, framework, names):
             assert difference(first, wanted(network)) < 1e-5
             peer.run()
             assert all(np.array_equal(a, b) for a, b in zip(first, peer.outputs()))
+
+
+@pytest.mark.long
+def test_weights_are_frozen_and_packed_by_torch_compile(network):
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    with torch.inference_mode():
+        forms("inductor", network, 2)
+    assert counters["inductor"]["mkldnn_conv_weight_pack_matcher_count"] == 1
 
 
 def test_shapes_are_fixed_for_everyone(network):
@@ -184,6 +195,8 @@ def test_a_row(network, tmp_path):
     assert row["best_peer"] in ("torch", "torch last", "onnxruntime")
     assert row["ratio_to_best_peer"] == pytest.approx(row["seconds"][row["best_peer"]] / row["seconds"][OURS])
     assert (row["trials"], row["seconds_searching"]) == (0, 0.0)
+    assert row["untuned_ratio_to_best_peer"] == row["ratio_to_best_peer"]
+    assert row["untuned_ratio_to_onnxruntime"] == pytest.approx(row["seconds"]["onnxruntime"] / row["seconds"][OURS])
     assert max(row["difference"].values()) < 1e-5
     assert entry.ours is not None
     assert row["share_of_peak"] == pytest.approx(flops(entry.ours) / row["seconds"][OURS] / row["peak_flops"])
@@ -201,6 +214,25 @@ def test_untuned_is_no_peer_of_ours(network):
     assert row["best_peer"] == "onnxruntime"
     assert set(row["seconds"]) == {OURS, UNTUNED, "onnxruntime"}
     assert row["untuned_ratio_to_best_peer"] == pytest.approx(row["seconds"]["onnxruntime"] / row["seconds"][UNTUNED])
+    assert row["untuned_ratio_to_onnxruntime"] == row["untuned_ratio_to_best_peer"]
+    assert set(row["seconds_preparing"]) == {"onnxruntime"}
+
+
+def test_the_profile_of_whatever_is_behind(network):
+    entry = Entry(network, SETTINGS)
+    entry.prepare(Budget(trials=0))
+
+    def behind(**figures: float) -> list[str]:
+        return [name for name, _ in entry.profiles(figures)]
+
+    assert behind(ratio_to_best_peer=1.0, untuned_ratio_to_onnxruntime=0.5) == []
+    assert behind(ratio_to_best_peer=0.99, untuned_ratio_to_onnxruntime=0.5) == [OURS]
+    assert behind(ratio_to_best_peer=0.99, untuned_ratio_to_onnxruntime=0.49) == [OURS, UNTUNED]
+    del entry.executables[UNTUNED]  # as with --untuned: ours are the default schedules
+    assert behind(untuned_ratio_to_onnxruntime=0.49) == [OURS]
+    (_, profile), *_ = entry.profiles({"ratio_to_best_peer": 0.5})
+    assert profile.seconds > 0
+    assert behind() == []
 
 
 def test_what_we_cannot_do_leaves_the_peers(network):
@@ -223,16 +255,18 @@ def test_a_model_that_cannot_be_read_is_an_error_of_the_row(network, tmp_path):
     assert "missing.onnx" in entry.errors[0]
 
 
-def progress(trials: int, elapsed: float, latency: float, measured: int) -> NetworkProgress:
-    return NetworkProgress(("tiny",), (latency,), (latency,), measured, 3, "conv", trials, 64, elapsed)
+def progress(trials: int, elapsed: float, latency: float, first: float) -> NetworkProgress:
+    return NetworkProgress(("tiny",), (latency,), (first,), 1, 3, "conv", trials, 64, elapsed)
 
 
-def test_the_curve_begins_when_all_tasks_have_a_time_and_has_a_point_for_each_change():
+def test_the_curve_has_default_times_of_what_is_not_measured_yet_and_a_point_for_each_change():
     search = Search()
-    for step in [(0, 0.1, 0.0, 0), (4, 0.5, 1e-3, 2), (8, 1.0, 5e-3, 3), (16, 2.0, 5e-3, 3), (24, 3.0, 4e-3, 3)]:
+    assert search.curve == []
+    for step in [(0, 0.1, 0.0, 0.0), (4, 0.5, 2e-3, 2e-3), (8, 1.0, 5e-3, 6e-3), (16, 2.0, 5e-3, 6e-3), (24, 3.0, 4e-3, 7e-3)]:
         search.note(progress(*step))
     assert search.trials == 24
-    assert search.curve == [(1.0, 5e-3), (3.0, 4e-3)]
+    assert [point for point, _ in search.curve] == [0.1, 1.0, 3.0]
+    assert [latency for _, latency in search.curve] == pytest.approx([7e-3, 6e-3, 4e-3])
 
 
 @pytest.mark.long
@@ -259,7 +293,13 @@ ROWS = {
         "memory": {OURS: {"network": 2**20, "library": 2**22}, "onnxruntime": {"network": 2**21, "library": 2**20}},
     },
     "b": {"error": "UserError: cannot", "seconds": {"torch": 7e-3}, "best_peer": "torch", "trials": 0},
-    "c": {"ratio_to_best_peer": 8.0, "best_peer": "openvino", "seconds": {OURS: 1e-3, "openvino": 8e-3}, "trials": 0},
+    "c": {
+        "ratio_to_best_peer": 8.0,
+        "best_peer": "openvino",
+        "seconds": {OURS: 1e-3, "openvino": 8e-3},
+        "untuned_ratio_to_best_peer": 8.0,
+        "trials": 0,
+    },
 }
 
 
@@ -271,18 +311,61 @@ def text(table: object) -> list[list[str]]:
 
 
 def test_the_table_has_each_framework_in_its_best_form():
-    heading, a, b, c = text(network_report.networks_table("networks", ROWS, ("torch", "openvino")))
+    heading, a, b, c = text(network_report.times_table("networks", ROWS, ("torch", "openvino")))
     columns = heading.index
-    assert [a[columns(name)] for name in ("untuned", "tuned", "torch", "openvino", "ratio")] == [
-        "4.000", "1.000", "2.000", "2.500", "2.000",
-    ]  # fmt: skip
+    assert [a[columns(name)] for name in ("untuned", "tuned", "torch", "openvino")] == ["4.000", "1.000", "2.000", "2.500"]
     assert a[columns("difference")] == "2e-06"
-    assert (b[columns("tuned")], b[columns("torch")], b[columns("ratio")]) == ("", "7.000", "")
+    assert (b[columns("tuned")], b[columns("torch")]) == ("", "7.000")
     assert (c[columns("untuned")], c[columns("tuned")]) == ("1.000", "")
 
 
-def test_means_say_of_how_many():
-    assert network_report.means(ROWS) == "geometric mean: ratio to the best peer 4.000 (2 of 3), untuned 0.500 (1 of 3)"
+def test_ratios_of_default_schedules_are_not_called_tuned():
+    _, a, b, c = text(network_report.ratios_table("ratios", ROWS))
+    assert a == ["a", "torch last", "2.000", "", "0.500", "", "64", "2"]
+    assert b == ["b", "torch", "", "", "", "", "", ""]
+    assert c == ["c", "openvino", "", "", "8.000", "", "", ""]
+
+
+def ratios(tuned: float, untuned: float, reference: float) -> dict[str, object]:
+    return {
+        "ratio_to_best_peer": tuned,
+        "untuned_ratio_to_best_peer": untuned,
+        "untuned_ratio_to_onnxruntime": reference,
+        "seconds": {OURS: 1.0, UNTUNED: 1.0},
+    }
+
+
+def test_the_verdict():
+    rows = {
+        "resnet50-b1": ratios(2.0, 1.0, 1.1),
+        "dcgan-b1": ratios(0.5, 0.25, 0.5),
+        "minilm-b1": ratios(1.0, 0.5, 0.75),
+    }
+    assert network_report.verdict(rows).splitlines() == [
+        "tuned, the paper's networks: ahead of the best peer on 1 of 2, geometric mean 1.000x, the slowest 0.500x (dcgan-b1)",
+        "tuned, all networks: ahead of the best peer on 2 of 3, geometric mean 1.000x, the slowest 0.500x (dcgan-b1)",
+        "untuned, the paper's networks: ahead of the best peer on 1 of 2, geometric mean 0.500x, the slowest 0.250x (dcgan-b1)",
+        "untuned, all networks: ahead of the best peer on 1 of 3, geometric mean 0.500x, the slowest 0.250x (dcgan-b1)",
+        "untuned against onnxruntime: all within 2x; the slowest 0.500x (dcgan-b1)",
+    ]
+    rows["dcgan-b1"]["untuned_ratio_to_onnxruntime"] = 0.49
+    assert network_report.verdict(rows).endswith("not within 2x: dcgan-b1; the slowest 0.490x (dcgan-b1)")
+
+
+def test_the_verdict_takes_tuned_figures_from_tuned_networks_and_names_errors():
+    lines = network_report.verdict(ROWS).splitlines()
+    assert lines[0].startswith("tuned, all networks: ahead of the best peer on 1 of 1, geometric mean 2.000x")
+    assert lines[1].startswith("untuned, all networks: ahead of the best peer on 1 of 2, geometric mean 2.000x")
+    assert lines[2:] == ["with errors: b"]
+
+
+def test_a_profile_is_cut_to_the_costliest():
+    steps = [StepTime(n, f"k{n}", "f32[2, 3]", (4 - n) * 1e-3, 10**6, "default") for n in range(4)]
+    _, first, second, others = text(network_report.profile_table("p", Profile("p", tuple(steps)), 1e9, 2))
+    assert first == ["k0", "f32[2, 3]", "1", "4,000.0", "40.0%", "0.2", "25.0%", "default"]
+    assert second[0] == "k1"
+    assert others[:5] == ["2 others", "", "2", "3,000.0", "30.0%"]
+    assert len(text(network_report.profile_table("p", Profile("p", tuple(steps)), None))) == 1 + len(steps)
 
 
 def test_memory_table():
@@ -383,7 +466,7 @@ def test_a_whole_run(script, network, monkeypatch, tmp_path, capsys):
     assert row["best_peer"] == "onnxruntime"
     printed = capsys.readouterr().out
     assert f"{row['ratio_to_best_peer']:.3f} times onnxruntime" in printed
-    assert "(1 of 1)" in printed
+    assert "untuned against onnxruntime: " in printed
     monkeypatch.setattr(network_contest, "TOLERANCE", -1.0)
     assert script.main(words) == 1
     assert "ERROR: wrong answer: tensorsmith" in capsys.readouterr().out

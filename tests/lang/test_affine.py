@@ -135,7 +135,9 @@ def test_conditions_narrow_the_range():
     bounds = Bounds({"i": (0, 9)}).given((h >= 2) & (h < 7))
     assert bounds.range(h - 2) == (0, 4)
     assert bounds.range(7 - h) == (1, 5)
-    assert bounds.range(h * 2) == (0, 18), "only the same terms are matched"
+    assert bounds.range(h * 2) == (4, 12), "a multiple of what is known"
+    assert bounds.range(h * -3 + 1) == (-17, -5)
+    assert Bounds({"i": (0, 9)}).given(h * 2 >= 3).range(h) == (2, 9), "a part of it, rounded inwards"
     assert Bounds({"i": (0, 9)}).otherwise(h < 4).range(h - 4) == (0, 5)
 
 

@@ -13,6 +13,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.measure.bench import Bench, number_of_sets
 from tensorsmith.measure.check import Reference
 from tensorsmith.measure.timing import Plan
+from tensorsmith.search.trial import CACHES, Cache
 from tensorsmith.target import native
 
 PLAN = Plan(rounds=2, round_seconds=1e-5, timing_seconds=0.0, most_seconds=0.5)
@@ -27,9 +28,9 @@ def bench(**options) -> Bench:
     return made
 
 
-@pytest.mark.parametrize("cold", [False, True])
-def test_build_check_time_drop(cold: bool) -> None:
-    made = bench(cold=cold)
+@pytest.mark.parametrize("cache", CACHES)
+def test_build_check_time_drop(cache: Cache) -> None:
+    made = bench(cache=cache)
     assert made.check(1) is None
     rounds, problem = made.time(1, PLAN)
     assert len(rounds.times) == 2 and min(rounds.times) > 0 and problem is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorsmith.measure.limits import Limits
-from tensorsmith.measure.timing import Plan, summary, time_rounds
+from tensorsmith.measure.timing import Plan, in_turns, summary, time_rounds
 
 
 class Kernel:
@@ -68,6 +68,12 @@ def test_interference_does_not_count() -> None:
     assert quiet == disturbed == 1.0
     assert spread > 1
     assert summary([2.0]) == (2.0, 0.0)
+
+
+def test_in_turns_the_typical_round_decides() -> None:
+    lucky, steady = [1.0, 3.0, 3.0, 3.0, 3.0], [1.1, 1.2, 1.3, 1.4, 1.5]
+    assert in_turns([lucky, steady]) == pytest.approx([1.0 * 3.0 / 1.2, 1.0])
+    assert in_turns([[2.0]]) == [2.0]
 
 
 def test_timeouts_follow_the_incumbent() -> None:

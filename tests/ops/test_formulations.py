@@ -7,6 +7,7 @@ import pytest
 
 from tensorsmith.compile import build, build_kernel, compile
 from tensorsmith.lang.compare import random_inputs
+from tensorsmith.lang.define import compute as compute_tensor
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, conv, elementwise
@@ -97,3 +98,14 @@ def test_the_environment_can_insist_on_the_sum_as_written(monkeypatch):
     monkeypatch.setenv("TENSORSMITH_FORMULATIONS", "direct")
     assert [f.name for f in formulations(SAME["square"])] == [DIRECT]
     assert likely(SAME["square"]).name == DIRECT
+
+
+def test_names_that_are_taken_are_left_alone():
+    x = placeholder((1, 14, 14, 16), name="x")
+    weight = placeholder((3, 3, 16, 16), name="weight", constant=True)
+    doubled = compute_tensor((1, 14, 14, 16), lambda n, h, w, c: 2 * x[n, h, w, c], name="conv_rows")
+    original = workload([x, weight, conv.conv(doubled, weight, 1, 1, 1, 1, name="conv")])
+    direct, *others = formulations(original)
+    assert direct.workload == original
+    assert others
+    assert all("conv_rows" in f.workload.buffers and "conv_winograd_rows" in f.workload.buffers for f in others)

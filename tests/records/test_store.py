@@ -90,6 +90,14 @@ def test_a_candidate_that_was_ever_wrong_is_not_used(store, status, trusted):
     assert store.best(W, TARGET, TIMING).seconds == (1e-3 if trusted else 2e-3)
 
 
+def test_a_candidate_that_failed_when_it_was_last_tried_is_not_used(store):
+    store.add(W, TARGET, TIMING, [trial(W, 1e-3, 4), trial(W, 2e-3, 2)])
+    store.add(W, TARGET, TIMING, [failure(W, Status.REFUSED, "x", i=4)], run="finalists")
+    assert store.best(W, TARGET, TIMING).seconds == 2e-3
+    store.add(W, TARGET, TIMING, [trial(W, 1.5e-3, 4)], run="finalists")
+    assert store.best(W, TARGET, TIMING).seconds == 1.5e-3
+
+
 def test_history_has_everything_in_order(store):
     for batch in range(3):
         store.add(W, TARGET, TIMING, [trial(W, 1e-3 / (batch + 1), batch + 1), failure(W)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from tests.runtime.networks import compiled, perceptron, random
 import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.graph.builder import Builder
+from tensorsmith.runtime import driver, pool
 from tensorsmith.runtime.file import _PROLOGUE, MAGIC
 from tensorsmith.target import native
 
@@ -70,25 +72,104 @@ def test_a_single_kernel(tmp_path):
     assert np.array_equal(ts.load_executable(tmp_path / "kernel.tsm")(A=x), bound(x))
 
 
-def test_loading_compiles_no_kernel_and_imports_no_compiler(saved, tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    np.save(tmp_path / "y.npy", WANTED[0])
-    script = f"""
+#: What only making an executable needs. `import tensorsmith` itself brings the light parts of the compiler.
+MAKERS = ("lightgbm", "onnx", "torch", "sklearn", "scipy", "pandas", "rich")
+MAKERS += tuple(f"tensorsmith.{part}" for part in ("frontends", "learn", "measure", "search.ansor", "tuning.task", "tuning.run"))
+
+#: The beginning of a program in which nothing can be compiled, nor what makes executables be imported.
+NO_COMPILER = f"""
 import sys
+MAKERS = {MAKERS!r}
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("lightgbm", "onnx", "torch", "sklearn", "pandas"):
+        if any(name == maker or name.startswith(maker + ".") for maker in MAKERS):
             raise ImportError(name)
 sys.meta_path.insert(0, Blocker())
+import llvmlite.binding as llvm
+def refuse(*given, **named):
+    raise AssertionError("LLVM was asked to compile")
+llvm.parse_assembly = llvm.parse_bitcode = llvm.create_pass_builder = llvm.create_new_module_pass_manager = refuse
+llvm.Target.create_target_machine = llvm.TargetMachine.emit_object = llvm.TargetMachine.emit_assembly = refuse
 import numpy as np
 import tensorsmith as ts
-from tensorsmith.runtime import jit
-compiled = []
-build = jit.build
-jit.build = lambda text, target, **more: (compiled.append(text), build(text, target, **more))[1]
+"""
+
+
+def run_without_compiler(script: str) -> None:
+    end = "\nassert not [name for name in sys.modules if name.startswith(MAKERS)]\n"
+    done = subprocess.run(
+        [sys.executable, "-c", NO_COMPILER + script + end], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_loading_and_running_need_no_compiler(saved, tmp_path):
+    np.savez(tmp_path / "data.npz", x=X, y=WANTED[0])
+    run_without_compiler(f"""
+data = np.load({str(tmp_path / "data.npz")!r})
 executable = ts.load_executable({str(saved)!r})
-assert np.array_equal(executable(np.load({str(tmp_path / "x.npy")!r}))[0], np.load({str(tmp_path / "y.npy")!r}))
-assert len(compiled) == 1 and "@parallel_for" in compiled[0], compiled  # the thread pool
+from tensorsmith.runtime.pool import with_threads
+for threads in (None, 1, 3):
+    with with_threads(threads):
+        assert np.array_equal(executable(data["x"])[0], data["y"])
+executable.benchmark(data["x"], min_seconds=0.001)
+assert len(executable.profile(rounds=1).steps) == len(executable.network.steps)
+executable.save({str(tmp_path / "again.tsm")!r})
+""")
+    assert (tmp_path / "again.tsm").read_bytes() == saved.read_bytes()
+
+
+def test_the_blocked_compiler_is_the_one_that_compiles():
+    """The test above means something: without a file, the same program fails."""
+    with pytest.raises(AssertionError, match="LLVM was asked to compile"):
+        run_without_compiler("from tensorsmith.runtime import pool\npool.shared()")
+
+
+def test_loaded_executables_share_the_pool_of_the_process(saved):
+    run_without_compiler(f"""
+from tensorsmith.runtime import driver, pool
+first, second = (ts.load_executable({str(saved)!r}) for _ in range(2))
+assert driver.process_driver() is first.driver is not second.driver
+x = np.zeros((4, 24), np.float32)
+first(x), second(x)
+assert len(pool._pools) == 2 and len(set(pool._pools.values())) == 1  # under its number of threads, and as the default
+assert pool.shared()._code is first.driver
+""")
+    loaded = ts.load_executable(saved)  # here there was one before
+    assert driver.process_driver() is not loaded.driver
+    assert pool.shared()._code is driver.process_driver()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_loaded_executable_works_after_a_fork(saved):
+    run_without_compiler(f"""
+import os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+executable = ts.load_executable({str(saved)!r})
+x = np.ones((4, 24), np.float32)
+def forked(before):
+    child = os.fork()
+    if child == 0:
+        again = ts.load_executable({str(saved)!r})
+        os._exit(0 if all(np.array_equal(f(x)[0], before) for f in (executable, again)) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+from tensorsmith.runtime.pool import with_threads
+with with_threads(3):
+    for _ in range(3):
+        forked(executable(x)[0])
+""")
+
+
+def test_a_file_with_another_drivers_source_keeps_its_pool_to_itself(saved, tmp_path):
+    """Its loop over steps still runs, but this version's pool must be this version's code."""
+    path = tmp_path / "older.tsm"
+    path.write_bytes(with_header(saved, lambda h: h.update(driver_source="0" * 64)))
+    script = f"""
+import numpy as np, tensorsmith as ts
+from tensorsmith.runtime import driver
+executable = ts.load_executable({str(path)!r})
+executable(np.zeros((4, 24), np.float32))
+assert driver.process_driver() is not executable.driver
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
@@ -149,7 +230,7 @@ def load_bytes(content: bytes, folder: Path) -> Any:
 def test_another_version(saved, tmp_path):
     content = bytearray(saved.read_bytes())
     content[8] = 9
-    with pytest.raises(UserError, match="has format 9, this version reads format 1"):
+    with pytest.raises(UserError, match="has format 9, this version reads format 2"):
         load_bytes(bytes(content), tmp_path)
 
 
@@ -218,6 +299,8 @@ def with_header(saved: Path, change: Callable[[dict[str, Any]], None]) -> bytes:
         (lambda h: h["kernels"][0].update(reads=9), "9 of them read"),
         (lambda h: h["driver"].update(code=h["kernels"][0]["module"]["code"]), "is damaged"),
         (lambda h: h["driver"].update(code=h["constants"][0]), "is damaged"),
+        (lambda h: h["driver"]["symbols"].remove("parallel_for"), "the driver has copy, empty_regions"),
+        (lambda h: h.update(driver_source=7), "driver_source is 7"),
     ],
 )
 def test_every_part_of_the_header_is_checked(saved, tmp_path, change, message):

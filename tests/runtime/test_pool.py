@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tensorsmith.errors import UserError
-from tensorsmith.runtime import jit, pool
+from tensorsmith.runtime import driver, jit, pool
 from tensorsmith.target import native
 
 # ctx points to a table of i64: entry i is incremented by 1 + (1 << 32) * thread of the thread that ran it.
@@ -271,7 +271,7 @@ def test_woken_workers_are_barred_from_the_callers_cpu():
         for cpu in sorted(everywhere)[:2]:
             os.sched_setaffinity(threading.get_native_id(), {cpu})
             time.sleep(0.05)  # the worker goes to sleep
-            region = pool._function(pool._code(), "empty_regions", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+            region = pool._function(driver.process_driver(), "empty_regions", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
             region(two.handle, 2, 1)
             (worker,) = two._workers
             assert worker.native_id is not None

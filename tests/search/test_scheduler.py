@@ -273,3 +273,15 @@ def test_the_same_seed_gives_the_same_choices():
         return found
 
     assert choices(1) == choices(1) != choices(2)
+
+
+def test_a_time_that_was_luck_is_corrected():
+    """Without trials, a worse best takes the place of the one before, also in the past that gradients look at."""
+    s = scheduler(one())
+    for g in (10.0, 1.0, 1.0, 1.0, 1.0):
+        s.tell(0, 16, g)
+    s.tell(0, 0, 8.0)
+    assert s.seconds(0) == 8.0 and s.tasks[0].trials == 80
+    assert s.gradients() == pytest.approx([0.8 * -8.0 / 5])
+    s.tell(0, 16, 7.0)
+    assert s.seconds(0) == 7.0 and s.tasks[0].unimproved == 0

@@ -223,6 +223,12 @@ def test_sketches_takes_tensors_workloads_and_lists_of_rules():
     assert sketch.nests == (Nest("C", "i.0 j.0 | "),)
 
 
+@pytest.mark.parametrize("rules, message", [(5, "rules is 5"), ([5], "5 has no name")])
+def test_what_is_no_list_of_rules_is_refused(rules, message):
+    with pytest.raises(UserError, match=message):
+        sketches(matmul_relu(8, 8, 8), rules=rules)
+
+
 def test_rules_of_the_users_own():
     w = matmul(64, 64, 64)
     before = {rules: sketches(w, rules, TARGET) for rules in ("default", "ansor")}

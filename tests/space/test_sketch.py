@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 
 import pytest
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import define as ts
+from tensorsmith.program.lower import lower
+from tensorsmith.space.derive import derive
 from tensorsmith.space.sketch import Candidate, Nest, Sketch, is_inside
+from tensorsmith.target import native
 
 
 def matmul_relu(n=13):
@@ -169,3 +173,17 @@ def test_text():
     assert Sketch(matmul_relu(), (C, D)).brief() == (
         "C: k.0 | k.1 i.0 j.0 vector j.0 at D:4 packed B\nD: i.0 j.0 i.1 j.1 | i.2 j.2 vector j.2"
     )
+
+
+@pytest.mark.parametrize("m, n, k", [(8, 1, 1), (1, 8, 1), (8, 1, 8), (8, 8, 1), (1, 1, 1), (32, 1, 32), (32, 32, 32)])
+def test_copies_follow_axes_of_one_element_too(m, n, k):
+    """An axis of one element has no tiles, so that none of its loops may be left where a copy is made."""
+    a, b, v = ts.placeholder((m, k), name="A"), ts.placeholder((k, n), name="B"), ts.placeholder((n,), name="V")
+    x = ts.reduce_axis(k, "k")
+    product = ts.compute((m, n), lambda i, j: ts.sum(a[i, x] * b[x, j], axis=x), name="C")
+    scaled = ts.compute((m, n), lambda i, j: ts.sum(a[i, x] * v[j], axis=x), name="C")
+    for w in (ts.workload([a, b, product]), ts.workload([a, v, scaled])):
+        for sketch in derive(w, native()):
+            for options in itertools.product(*(range(len(c.options)) for c in sketch.choices)):
+                resolved = sketch.resolve({c.hole: n for c, n in zip(sketch.choices, options)})
+                lower(Candidate(resolved, dict.fromkeys(resolved.holes, 1)))

@@ -12,10 +12,14 @@ PHASE = 8  # trials that are done together
 
 
 class FakeMeasurer:
-    """`seconds(n)` of the n-th trial; None: it is refused. `after(n)` is called when the n-th trial is done."""
+    """`seconds(n)` of the n-th trial; None: it is refused. `after(n)` is called when the n-th trial is done.
+
+    `again(n, candidate)`: what comes out for the n-th of a final.
+    """
 
     def __init__(self, seconds: Callable[[int], float | None], after: Callable[[int], None] = lambda n: None) -> None:
         self.seconds, self.after = seconds, after
+        self.again: Callable[[int, Candidate], Trial] = lambda n, c: Trial(c, Status.OK, 1e-6 * (n + 1))
         self.times = Times(1)
         self.measured: list[Candidate] = []
         self.cancelled: list[Candidate] = []
@@ -54,9 +58,11 @@ class FakeMeasurer:
     def pending(self) -> int:
         return len(self._waiting)
 
-    def remeasure(self, candidates: Sequence[Candidate], stop: Callable[[], bool]) -> list[Trial]:
+    def remeasure(self, candidates: Sequence[Candidate], rounds: int, stop: Callable[[], bool]) -> list[Trial]:
+        if stop():
+            return []
         self.finals.append(list(candidates))
-        return [Trial(c, Status.OK, 1e-6 * (n + 1)) for n, c in enumerate(candidates)]
+        return [self.again(n, c) for n, c in enumerate(candidates)]
 
     def cancel(self) -> list[Candidate]:
         dropped, self._waiting = self._waiting, []

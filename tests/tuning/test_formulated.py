@@ -9,6 +9,7 @@ import tensorsmith as ts
 from tensorsmith.ops import conv
 from tensorsmith.ops.formulations import formulations
 from tensorsmith.search.ansor import RANDOM
+from tensorsmith.search.trial import Status, Trial
 from tensorsmith.target import native
 from tensorsmith.tuning.formulated import FormulatedTuning
 from tensorsmith.tuning.journal import Journal
@@ -74,5 +75,30 @@ def test_patience_counts_over_all(tuning):
 def test_finals_are_among_those_that_can_win(tuning):
     task, measurers = tuning(direct=1.02e-3, winograd_4=1e-3, winograd_2=2e-3)
     run(task, 64)
+    order = []
+    for name, m in measurers.items():
+        m.again = lambda n, c, name=name: order.append(name) or Trial(c, Status.OK, 1.01e-3 if name == "direct" else 1.05e-3)
     task.settle()
     assert measurers["winograd-4"].finals and measurers["direct"].finals and not measurers["winograd-2"].finals
+    turns = [name for n, name in enumerate(order) if n == 0 or order[n - 1] != name]
+    assert turns[:4] in (["direct", "winograd-4"] * 2, ["winograd-4", "direct"] * 2)  # they take turns
+    assert task.best_seconds == 1.01e-3  # of the other one than before
+
+
+def test_proposing_waits_for_nothing(tuning):
+    """Also when another formulation has its turn: whoever wants to stop is heard, as waiting is left to `collect`."""
+    task, measurers = tuning(direct=1e-3, winograd_4=2e-3, winograd_2=2e-3)
+    for _ in range(3):
+        assert task.propose(16) == 8
+    assert {name: m.pending for name, m in measurers.items()} == {"direct": 8, "winograd-4": 8, "winograd-2": 8}
+    assert not any(m.measured for m in measurers.values()) and task.pending == 24
+    task.collect(stop=lambda: True)
+    assert not any(m.measured for m in measurers.values()) and task.pending == 0 == task.trials
+
+
+def test_collecting_is_for_all(tuning):
+    task, _ = tuning(direct=1e-3, winograd_4=2e-3, winograd_2=2e-3)
+    for _ in range(3):
+        task.propose(16)
+    task.collect(down_to=4)
+    assert task.trials == 24 and task.pending == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,19 +107,23 @@ def test_a_file_that_failed_is_left_alone_for_a_while(disk: Disk, tmp_path: Path
 
 
 def test_what_is_never_taken_goes_to_a_file_that_can_be_imported(disk: Disk, tmp_path: Path) -> None:
-    with Journal(tmp_path / "tune.db") as journal:
+    """By the command that the message gives, in a folder with a space in its name."""
+    folder = tmp_path / "my records"
+    folder.mkdir()
+    with Journal(folder / "tune.db") as journal:
         disk.broken = True
         journal.add(*PLACE, trials(1, 2))
         message = journal.finish()
     assert message is not None
-    for words in ("2 trials", str(tmp_path / "tune.db"), "the disk is full", "try again", "import_"):
+    (rescued,) = folder.glob("*.jsonl")
+    for words in ("2 trials", str(folder / "tune.db"), "the disk is full", "try again", f"They are in {rescued}"):
         assert words in message
-    (rescued,) = tmp_path.glob("*.jsonl")
-    assert str(rescued) in message
-    disk.broken = False
-    with Store.open(tmp_path / "tune.db") as store:
-        store.import_(rescued)
-    assert stored(tmp_path / "tune.db") == [1, 2]
+    command = shlex.split(message.partition("add them later by: ")[2])
+    assert command[0] == "tensorsmith"
+    script = "from tensorsmith.cli import main; main()"  # the entry point of that name
+    done = subprocess.run([sys.executable, "-c", script, *command[1:]], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "2 records added" in done.stdout, done.stdout + done.stderr
+    assert stored(folder / "tune.db") == [1, 2]
 
 
 def test_when_nothing_can_be_written_at_all(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing, candidate_key
 from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import RANDOM, AnsorPolicy
+from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import native
 from tensorsmith.tune import Progress
 from tensorsmith.tuning import journal, task
@@ -141,6 +143,74 @@ def test_a_run_continues_where_the_last_one_ended(measurer: Make, tmp_path: Path
     assert seen[-1].best_seconds is not None and seen[-1].best_seconds <= 1e-5  # of the first run
 
 
+def test_a_record_that_is_too_good_to_be_true_is_found_out(measurer: Make, tmp_path: Path) -> None:
+    """Before the next run measures anything, and at no cost in trials; `compile` goes by the new times."""
+    database, timing = tmp_path / "tune.db", Timing("warm", native().cores)
+    first = measurer(slower)
+    first.again = lambda n, c: Trial(c, Status.OK, 1e-5)
+    tune(trials=16, database=database)
+    glitch = first.measured[9]
+    with Store.open(database) as store:
+        store.add(WORKLOAD, native(), timing, [Trial(glitch, Status.OK, 1e-9)])
+
+    second = measurer(lambda n: 1e-4)
+    measured_before: list[int] = []
+
+    def again(n: int, candidate: Candidate) -> Trial:
+        measured_before.append(len(second.measured))
+        return Trial(candidate, Status.OK, 5e-5 if candidate.decisions == glitch.decisions else 2e-5)
+
+    second.again = again
+    seen = tune(trials=16, database=database)
+    assert candidate_key(second.finals[0][0]) == candidate_key(glitch) and measured_before[0] == 0
+    assert len(second.measured) == 16 == seen[-1].trials
+    assert seen[0].trials == 0 and seen[0].best_seconds == 2e-5 == seen[-1].best_seconds
+    with Store.open(database) as store:
+        assert store.best(WORKLOAD, native(), timing).seconds == 2e-5
+        history = store.history(WORKLOAD, native(), timing)
+        assert sum(r.run != "finalists" for r in history) == 33  # the search has not measured it again
+        assert [r.seconds for r in history if r.key == candidate_key(glitch)] == [1e-4, 1e-9, 5e-5]
+
+
+def test_the_default_schedule_is_checked_with_the_best(measurer: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = measurer(lambda n: 1.0 if n == 2 else slower(n))
+    first.again = lambda n, c: Trial(c, Status.OK, 1e-5)
+    tune(trials=16, database=tmp_path / "tune.db")
+    monkeypatch.setattr(task, "default_record", lambda records, *_: next(r for r in records if r.seconds == 1.0))
+    second = measurer(slower)
+    second.again = lambda n, c: Trial(c, Status.OK, 1e-5)
+    tune(trials=1, database=tmp_path / "tune.db")
+    assert second.finals[0][-1].decisions == first.measured[2].decisions and len(second.finals[0]) >= 3
+
+
+def test_what_was_tuned_is_settled_against_the_default_schedule(
+    measurer: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = measurer(lambda n: {3: 1e-6, 7: 5e-6}.get(n, 1e-4))  # the default schedule is the one of 5 us, it seems
+    monkeypatch.setattr(task, "default_record", lambda records, *_: next((r for r in records if r.seconds == 5e-6), None))
+    fake.again = lambda n, c: Trial(c, Status.OK, 0.9e-6 if c.decisions == fake.measured[7].decisions else 1e-6)
+    tune(trials=16, database=tmp_path / "tune.db")
+    assert fake.measured[7] in fake.finals[0]
+    with Store.open(tmp_path / "tune.db") as store:
+        (best,) = store.top(WORKLOAD, native(), Timing("warm", native().cores), 1)
+    assert best.candidate.decisions == fake.measured[7].decisions and best.seconds == 0.9e-6
+
+
+def test_ctrl_c_while_records_are_checked(measurer: Make, tmp_path: Path) -> None:
+    measurer(slower)
+    tune(trials=16, database=tmp_path / "tune.db")
+    fake = measurer(slower)
+    original = fake.remeasure
+
+    def remeasure(candidates, rounds, stop):
+        os.kill(os.getpid(), signal.SIGINT)
+        return original(candidates, rounds, stop)
+
+    fake.remeasure = remeasure
+    seen = tune(trials=16, database=tmp_path / "tune.db")
+    assert not fake.measured and not fake.finals and seen[-1].trials == 0
+
+
 def test_finalists_are_those_that_are_close(measurer: Make) -> None:
     fake = measurer(lambda n: {3: 1.00e-6, 5: 1.05e-6, 9: 1.08e-6, 11: 1.5e-6}.get(n, 1e-4))
     tune(trials=16)
@@ -164,7 +234,7 @@ def test_a_disk_that_is_full_ends_nothing(
     assert callable(kernel) and len(fake.measured) == 32
     out = capsys.readouterr().out
     assert out.count("trials are kept in memory for now: the disk is full") == 1
-    assert "32 trials could not be added" in out and list(tmp_path.glob("*.jsonl"))
+    assert "34 trials could not be added" in out and list(tmp_path.glob("*.jsonl"))
     with pytest.warns(RuntimeWarning) as warned:
         tune(trials=8, database=tmp_path / "tune.db")
     for w, words in zip(warned, ("trials are kept in memory", "trials could not be added"), strict=True):

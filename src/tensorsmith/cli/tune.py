@@ -68,7 +68,7 @@ def tune(
         "effort": cast(Literal["quick", "normal", "thorough"] | None, effort),  # it is checked there
         "database": db,
         "seed": seed,
-        "cache": "cold" if cold else "warm",
+        "cache": "cold" if cold else None,
         "verbose": verbose,
     }
     found = search(loaded, **options)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tensorsmith.codegen import vecmath
-from tensorsmith.codegen.irtext import Function, Value, const, type_text
+from tensorsmith.codegen.irtext import Function, Value, const, number, type_text
 from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -174,8 +175,8 @@ class Arithmetic:
         word = "ogt" if op == "max" else "olt"
         better = self.f.op(f"fcmp {word} {a}, {b.text}", "bool", a.lanes)
         result = self.select(better, a, b)
-        if not a.text.startswith("%"):
-            return result  # a constant is no NaN
+        if not a.text.startswith("%") and not _is_nan(a):
+            return result
         lost = self.f.op(f"fcmp uno {a}, {a.text}", "bool", a.lanes)
         return self.select(lost, a, result)
 
@@ -227,6 +228,8 @@ class Arithmetic:
         if to == "bool":
             zero = const(0, a.dtype, lanes)
             return self.f.op(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {a}, {zero.text}", "bool", lanes)
+        if a.dtype == "f64" and to == "f16":
+            return self.cast("f16", self._rounded_to_odd(a))
         if source.kind == "f":
             if target.kind == "f":
                 word = "fpext" if target.bytes > source.bytes else "fptrunc"
@@ -242,6 +245,23 @@ class Arithmetic:
             word = "sext" if source.kind == "i" else "zext"
         return self.f.op(f"{word} {a} to {type_text(to, lanes)}", to, lanes)
 
+    def _rounded_to_odd(self, a: Value) -> Value:
+        """An f64 as the f32 towards zero, with its last bit set where something was lost.
+
+        Rounded from there to f16, which has more than a bit less, it is what one rounding of the f64 would give: no halfway case
+        appears that was none. LLVM has no code for the direct way on most machines; it calls a function that many processes lack.
+        """
+        lanes, bits = a.lanes, type_text("i32", a.lanes)
+        near = self.f.op(f"fptrunc {a} to {type_text('f32', lanes)}", "f32", lanes)
+        back = self.f.op(f"fpext {near} to {a.type}", "f64", lanes)
+        size, back_size = self.overloaded("llvm.fabs", a), self.overloaded("llvm.fabs", back)
+        away = self.f.op(f"fcmp ogt {back_size}, {size.text}", "bool", lanes)
+        lost = self.f.op(f"fcmp one {back}, {a.text}", "bool", lanes)  # false for NaN, which stays as it is
+        pattern = self.f.op(f"bitcast {near} to {bits}", "i32", lanes)
+        one_less = self.f.op(f"sub {pattern}, {self.cast('i32', away).text}", "i32", lanes)
+        odd = self.f.op(f"or {one_less}, {self.cast('i32', lost).text}", "i32", lanes)
+        return self.f.op(f"bitcast {odd} to {near.type}", "f32", lanes)
+
     def float_to_int(self, to: str, a: Value) -> Value:
         """Truncates towards zero; what does not fit wraps from the i64 (or, beyond that, is anything but never a trap)."""
         wide = "i32" if dtype(to).bytes < 4 else to
@@ -249,6 +269,11 @@ class Arithmetic:
         cast = self.f.op(f"fptosi {a} to {type_}", wide, a.lanes)
         safe = self.f.op(f"freeze {type_} {cast.text}", wide, a.lanes)
         return self.cast(to, safe)
+
+
+def _is_nan(constant: Value) -> bool:
+    """Whether a constant (a scalar, or the same in all lanes) is NaN."""
+    return any(number(nan, constant.dtype) in constant.text for nan in (math.nan, -math.nan))
 
 
 def _suffix(v: Value) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tensorsmith.codegen import scratch
 from tensorsmith.codegen.arith import Arithmetic
 from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
@@ -26,7 +27,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks, own_block
+from tensorsmith.program.ir import Block, Loop, Node, Program, ProgramBuffer, loop_vars, own_block
 from tensorsmith.program.linear import Linear
 from tensorsmith.target import Target
 
@@ -59,18 +60,20 @@ class _Generator:
         self.arguments = [b.name for b in program.workload.inputs] + list(program.workload.outputs)
         replaceable = replaceable_inputs(program.workload)
         self.sharing = {*replaceable, *program.workload.outputs} if replaceable else set()  # may be handed the same memory
-        self.shared, self.shared_bytes = self._place("scratch")
-        self.local, self.local_bytes = self._place("local")
+        self.shared, self.shared_bytes = scratch.place(program, self._sizes("scratch"))
+        self.local: dict[str, int] = {}
+        self.local_bytes = 0
+        for name, size in self._sizes("local").items():
+            self.local[name] = self.local_bytes
+            self.local_bytes += size
 
-    def _place(self, kind: str) -> tuple[dict[str, int], int]:
-        """Offsets of the buffers of one kind in their memory."""
-        offsets: dict[str, int] = {}
-        end = 0
-        for b in self.program.buffers.values():
-            if b.kind == kind and not (kind == "local" and buffer_bytes(b) <= _STACK_BYTES):
-                offsets[b.name] = end
-                end += -(-(buffer_bytes(b) + _SLACK_BYTES) // 64) * 64
-        return offsets, end
+    def _sizes(self, kind: str) -> dict[str, int]:
+        """Bytes of the buffers of one kind that have their place in the scratch memory."""
+        return {
+            b.name: -(-(buffer_bytes(b) + _SLACK_BYTES) // 64) * 64
+            for b in self.program.buffers.values()
+            if b.kind == kind and not (kind == "local" and buffer_bytes(b) <= _STACK_BYTES)
+        }
 
     def run(self) -> Generated:
         functions = [self._nest(number, node) for number, node in enumerate(self.program.body)]
@@ -99,7 +102,7 @@ class _Generator:
 
     def _nest(self, number: int, node: Node) -> str:
         f = Function(f"define internal void @nest{number}(ptr %context, i64 %begin, i64 %end, i64 %thread) nounwind")
-        names = {x.tensor for b in blocks(node) for x in b.stage.reads} | {b.stage.name for b in blocks(node)}
+        names = scratch.touched(node)
         arguments = [n for n in self.arguments if n in names]
         parameters = ", ".join(f"ptr {'' if name in self.sharing else 'noalias '}%p{n}" for n, name in enumerate(arguments))
         work = Function(
@@ -111,11 +114,11 @@ class _Generator:
             slot = f.op(f"getelementptr ptr, ptr %context, i64 {self.arguments.index(name)}", "ptr")
             passed.append(f.op(f"load ptr, {slot}, align 8", "ptr"))
         slot = f.op(f"getelementptr ptr, ptr %context, i64 {len(self.arguments)}", "ptr")
-        scratch = f.op(f"load ptr, {slot}, align 8", "ptr")
+        memory = f.op(f"load ptr, {slot}, align 8", "ptr")
         shift = f.op(f"mul i64 %thread, {self.local_bytes}", "i64")
         shift = f.op(f"add i64 {shift.text}, {self.shared_bytes}", "i64")
-        local = f.op(f"getelementptr i8, {scratch}, i64 {shift.text}", "ptr")
-        everything = ", ".join(map(str, [*passed, scratch, local]))
+        local = f.op(f"getelementptr i8, {memory}, i64 {shift.text}", "ptr")
+        everything = ", ".join(map(str, [*passed, memory, local]))
         f.line(f"call void @work{number}({everything}, i64 %begin, i64 %end)")
         _Work(self, work, {n: Value(f"%p{i}", "ptr") for i, n in enumerate(arguments)}, names).run(node)
         return f"{work.text()}\n\n{f.text()}"
@@ -129,7 +132,8 @@ class _Work:
         self.storage = {n: self._storage(self.program.buffers[n], pointers) for n in sorted(names)}
         arithmetic = Arithmetic(f, generator.helpers, generator.declarations)
         self.body = BodyEmitter(f, arithmetic, self.program, self.storage, generator.target.vector_bytes)
-        self.tile = TileEmitter(f, arithmetic, self.body, self.program, generator.target, self.attached)
+        self.loops = loop_vars(self.program)
+        self.tile = TileEmitter(f, arithmetic, self.body, self.program, self.loops, generator.target, self.attached)
 
     def _storage(self, b: ProgramBuffer, pointers: Mapping[str, Value]) -> Storage:
         strides = row_major(buffer_shape(b))
@@ -220,7 +224,7 @@ class _Work:
         some: Value | None = None
         for axis in block.stage.axes:
             binding = block.axes[axis.name]
-            reach = sum(max(0, int(c) * (int(self._loops()[n].count) - 1)) for n, c in binding.origin.terms.items())
+            reach = sum(max(0, int(c) * (int(self.loops[n].count) - 1)) for n, c in binding.origin.terms.items())
             if (regions is not None and axis.name in regions) or int(binding.origin.offset) + reach < binding.extent:
                 continue
             start = self.body.integer(binding.origin, env, None)
@@ -256,18 +260,11 @@ class _Work:
         """Every value that the start of a region can take, if they are few enough to list."""
         starts = {int(origin.offset)}
         for name, coefficient in origin.terms.items():
-            count = int(self._loops()[name].count)
+            count = int(self.loops[name].count)
             if len(starts) * count > _MAX_ORIGINS:
                 return None
             starts = {s + int(coefficient) * n for s in starts for n in range(count)}
         return starts
-
-    def _loops(self) -> dict[str, LoopVar]:
-        if not hasattr(self, "_loop_table"):
-            self._loop_table: dict[str, LoopVar] = {}
-            for node in self.program.body:
-                _collect(node, self._loop_table)
-        return self._loop_table
 
     def _nodes(self, nodes: tuple[Node, ...], env: dict[str, Bound], left: Remainders, owner: Stage) -> None:
         for node in nodes:
@@ -369,15 +366,3 @@ def _parallel_steps(node: Node) -> int:
     for loop in _parallel_loops(node):
         total *= int(loop.var.count)
     return total
-
-
-def _collect(node: Node, table: dict[str, LoopVar]) -> None:
-    if isinstance(node, Loop):
-        table[node.var.name] = node.var
-        for inner in node.body:
-            _collect(inner, table)
-        return
-    for var in node.tile + node.reduce:
-        table[var.name] = var
-    for inner in node.before:
-        _collect(inner, table)

@@ -100,6 +100,10 @@ class Function:
         self.line(f"{result} = {text}")
         return Value(result, name, lanes)
 
+    def barrier(self) -> None:
+        """Keeps loads and stores on their side of it when LLVM schedules; costs nothing by itself."""
+        self.line('call void asm sideeffect "", "~{memory}"()')
+
     def label(self) -> str:
         self._count += 1
         return f"b{self._count}"

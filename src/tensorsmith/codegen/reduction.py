@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tensorsmith.codegen.body import Bound, Lanes, affine_facts, axis_form, form_key
 from tensorsmith.codegen.irtext import Value, const, i64, storage_type
+from tensorsmith.codegen.prefetch import Fetching, emit, fetching
 from tensorsmith.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.codegen.shape import MAX_LAID_OUT, Key, Shape
 from tensorsmith.errors import Refusal
@@ -46,12 +47,16 @@ class Reduction:
         self.keys = keys
         self.facts = [axis_form(fact, block) for fact in skippable(block.stage)]
         self.copies = self._copies()
+        self.fetched: list[Fetching] = []  # operands whose next panel is fetched meanwhile
+        self._fetched_in = ""  # the basic block, and how many steps ago in it, that a line was fetched last
+        self._steps_ago = 0
 
     def run(self, env: dict[str, Bound], left: Remainders) -> dict[Key, Value]:
         state = []
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
             state.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
+        self.fetched = fetching(self.block, self.tile.program.buffers, self.tile.loops, env, self.tile.target)
         state = self._inside_first(env, left, state)
         self.body.forget()
         results = dict(zip(self.keys, state))
@@ -209,7 +214,7 @@ class Reduction:
         LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs.
         """
         if len(self.keys) > self.tile.target.vector_registers // 2:
-            self.f.line('call void asm sideeffect "", "~{memory}"()')
+            self.f.barrier()
 
     def _vector_step(self, var: LoopVar, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
         """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""
@@ -314,6 +319,7 @@ class Reduction:
 
     def _step(self, env: dict[str, Bound], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
         """Every point's contribution at one step of the reduction."""
+        self._fetch(env)
         result = []
         for key, old in zip(self.keys, state):
             lanes = parts[key[1]]
@@ -325,6 +331,14 @@ class Reduction:
                 plain = lanes if lanes.width > 1 else None
             result.append(self._combine(old, self.block.stage.body, point, plain))
         return result
+
+    def _fetch(self, env: Mapping[str, Bound]) -> None:
+        """Fetches what belongs to this step of operands that stream; steps in a row that share a line do it once."""
+        self._steps_ago += 1
+        for what in self.fetched:
+            if self._fetched_in != self.f.block or self._steps_ago >= what.every(self.tile.target.line_bytes):
+                emit(self.body, what, env)
+                self._fetched_in, self._steps_ago = self.f.block, 0
 
     def _combine(self, old: Value, body: Expr, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
         if self.op == "sum" and isinstance(body, Binary) and body.op == "mul" and dtype(body.dtype).kind == "f":

@@ -24,6 +24,7 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar, Node, Program, own_block
 from tensorsmith.program.linear import Linear
+from tensorsmith.space.analysis import is_expensive
 from tensorsmith.target import Target
 
 MAX_POINTS = 512  # values of one tile
@@ -38,6 +39,7 @@ class TileEmitter:
         arithmetic: Arithmetic,
         body: BodyEmitter,
         program: Program,
+        loops: Mapping[str, LoopVar],
         target: Target,
         node: Callable[[Node, dict[str, Bound], Mapping[str, int] | None], None],
     ) -> None:
@@ -45,6 +47,7 @@ class TileEmitter:
         self.arith = arithmetic
         self.body = body
         self.program = program
+        self.loops = loops
         self.target = target
         self.node = node  # writes what is attached
         self.together: tuple[str, list[Bound]] | None = None  # a loop variable, and its values at the steps written together
@@ -117,14 +120,31 @@ class TileEmitter:
         if strided_loads(self.body, block):
             shape = Shape(sizes, self._chunks(block, sizes))
             preload(self.body, block, [self.point(block, shape, step, key) for step in steps for key in _keys(block, shape)])
-        computed = [(step, *self.compute(block, step, left, sizes)) for step in steps]
-        for step, results, shape in computed:
-            for key, value in results.items():
-                point, lanes = self.point(block, shape, step, key)
-                self._store(block, value, point, lanes)
+        if block.stage.reduction is None and not self.together:
+            self._map(block, env, sizes, apart=bool(held) and is_expensive(block.stage.body))
+        else:
+            computed = [(step, *self.compute(block, step, left, sizes)) for step in steps]
+            for step, results, shape in computed:
+                for key, value in results.items():
+                    point, lanes = self.point(block, shape, step, key)
+                    self._store(block, value, point, lanes)
         for name in held:
             del self.body.registers[name]
         self.body.forget()
+
+    def _map(self, block: Block, env: dict[str, Bound], sizes: Mapping[str, int], apart: bool) -> None:
+        """A tile without a reduction, each point stored when it is computed.
+
+        LLVM would still put the last operations of all points, and the stores, behind everything else. Where a point takes many
+        registers by itself, and operands hold the others, most of what is computed would be spilled and reloaded: such points are
+        kept `apart`.
+        """
+        shape = self._shape(block, sizes)
+        for key in _keys(block, shape):
+            point, lanes = self.point(block, shape, env, key)
+            self._store(block, self._at(block, point, lanes), point, lanes)
+            if apart:
+                self.f.barrier()
 
     def _before(self, block: Block, env: dict[str, Bound], sizes: dict[str, int]) -> list[str]:
         """Computes what is attached to the tile: into registers where it can stay there."""
@@ -218,20 +238,24 @@ class TileEmitter:
         self, block: Block, env: dict[str, Bound], left: Remainders, sizes: Mapping[str, int]
     ) -> tuple[dict[Key, Value], Shape]:
         """The values of a tile, by point."""
-        shape = Shape(sizes, self._chunks(block, sizes))
-        if _count_points(block, sizes) * len(shape.chunks) > MAX_POINTS:
-            raise Refusal("tile too large", f"{block.stage.name}: {_count_points(block, sizes)} points")
+        shape = self._shape(block, sizes)
         keys = _keys(block, shape)
         if block.stage.reduction is None:
-            results = {}
-            for key in keys:
-                point, lanes = self.point(block, shape, env, key)
-                value = self.body.value(block.stage.body, block, point, lanes)
-                results[key] = self.arith.splat(value, lanes.width) if lanes and not value.lanes and lanes.width > 1 else value
-            return results, shape
+            return {key: self._at(block, *self.point(block, shape, env, key)) for key in keys}, shape
         reduction = Reduction(self, block, shape, keys)
         results = reduction.run(env, left)
         return results, replace(shape, chunks=(None,)) if reduction.across else shape
+
+    def _at(self, block: Block, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+        """The body at a point, in as many lanes as it has."""
+        value = self.body.value(block.stage.body, block, point, lanes)
+        return self.arith.splat(value, lanes.width) if lanes and not value.lanes and lanes.width > 1 else value
+
+    def _shape(self, block: Block, sizes: Mapping[str, int]) -> Shape:
+        shape = Shape(sizes, self._chunks(block, sizes))
+        if _count_points(block, sizes) * len(shape.chunks) > MAX_POINTS:
+            raise Refusal("tile too large", f"{block.stage.name}: {_count_points(block, sizes)} points")
+        return shape
 
     def _chunks(self, block: Block, sizes: Mapping[str, int]) -> tuple[Lanes | None, ...]:
         """The vector loop cut into vectors: full ones, then one for what is left."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 
 from tensorsmith.lang.affine import Affine, Bounds, affine, conjuncts, refuted
 from tensorsmith.lang.expr import (
@@ -30,6 +31,7 @@ from tensorsmith.lang.expr import (
     transform,
     walk,
 )
+from tensorsmith.lang.inline import inline
 from tensorsmith.lang.workload import Stage, Workload, topological
 
 _LARGEST_BODY = 1000  # nodes of an expression: a value read twice at every step of a long chain would double each time
@@ -47,27 +49,11 @@ def simplified(workload: Workload) -> Workload:
 def _inlined_where(workload: Workload, wanted: Callable[[Workload, Stage], bool]) -> Workload:
     for name in [s.name for s in workload.stages]:
         if name not in workload.outputs and not workload.stage(name).reduction and wanted(workload, workload.stage(name)):
-            workload = _inlined(workload, name)
+            readers = workload.consumers[name]
+            workload = inline(workload, name)
+            stages = tuple(tidied(s) if s.name in readers else s for s in workload.stages)
+            workload = Workload(workload.inputs, stages, workload.outputs)
     return workload
-
-
-def _inlined(workload: Workload, name: str) -> Workload:
-    """The workload with a stage's body in place of every read of it."""
-    stage = workload.stage(name)
-
-    def replace(e: Expr) -> Expr | None:
-        if isinstance(e, Load) and e.tensor == name:
-            indices = [transform(i, replace) for i in e.indices]
-            return substitute(stage.body, {a.name: i for a, i in zip(stage.axes, indices)})
-        return None
-
-    stages = []
-    for s in workload.stages:
-        if s.name == name:
-            continue
-        body = transform(s.body, replace)
-        stages.append(s if body is s.body else tidied(Stage(s.name, s.axes, body, s.reduction, s.reduce_axes)))
-    return Workload(workload.inputs, topological(stages), workload.outputs)
 
 
 def tidied(stage: Stage) -> Stage:
@@ -77,7 +63,7 @@ def tidied(stage: Stage) -> Stage:
     """
     if any(a.extent == 0 for a in stage.all_axes):
         return stage
-    return Stage(stage.name, stage.axes, _tidied(stage.body, stage.bounds()), stage.reduction, stage.reduce_axes)
+    return replace(stage, body=_tidied(stage.body, stage.bounds()))
 
 
 def _tidied(e: Expr, bounds: Bounds) -> Expr:
@@ -171,11 +157,14 @@ def _permuted(workload: Workload) -> Workload:
         order = _order(stage, readers[0])
         if order is None:
             continue
-        if isinstance(readers[0].body, Load):  # nothing but the transpose: the stage itself takes its place
-            turned = Stage(readers[0].name, tuple(stage.axes[d] for d in order), stage.body, stage.reduction, stage.reduce_axes)
+        body = readers[0].body
+        if isinstance(body, Load) and body.tensor == stage.name:
+            # nothing but the transpose, perhaps of the start: the stage itself takes its place
+            part = tuple(replace(stage.axes[d], extent=a.extent) for d, a in zip(order, readers[0].axes))
+            turned = replace(stage, name=readers[0].name, axes=part)
             kept = [turned if s.name == turned.name else s for s in workload.stages if s.name != stage.name]
         elif order != sorted(order):
-            turned = Stage(stage.name, tuple(stage.axes[d] for d in order), stage.body, stage.reduction, stage.reduce_axes)
+            turned = replace(stage, axes=tuple(stage.axes[d] for d in order))
             reader = _reading_in_order(readers[0], stage.name, order)
             kept = [turned if s.name == turned.name else reader if s.name == reader.name else s for s in workload.stages]
         else:
@@ -198,12 +187,12 @@ def _order(stage: Stage, reader: Stage) -> list[int] | None:
 
 
 def _reading_in_order(reader: Stage, name: str, order: list[int]) -> Stage:
-    def replace(e: Expr) -> Expr | None:
+    def in_order(e: Expr) -> Expr | None:
         if isinstance(e, Load) and e.tensor == name:
             return Load(name, tuple(e.indices[d] for d in order), e.dtype)
         return None
 
-    return Stage(reader.name, reader.axes, transform(reader.body, replace), reader.reduction, reader.reduce_axes)
+    return replace(reader, body=transform(reader.body, in_order))
 
 
 def _split(workload: Workload) -> Workload:

@@ -8,8 +8,10 @@ it proves loads in bounds, and tells the lowering which region of a producer is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 
@@ -88,10 +90,14 @@ class Bounds:
             low += min(coefficient * a, coefficient * b)
             high += max(coefficient * a, coefficient * b)
         for fact in self.known:
-            if fact.terms == form.terms:  # form = fact + (difference of the offsets), fact >= 0
-                low = max(low, form.offset - fact.offset)
-            elif fact.terms == form.scaled(-1).terms:  # form = -fact + ..., -fact <= 0
-                high = min(high, form.offset + fact.offset)
+            ratio = _ratio(form, fact)
+            if ratio is None:
+                continue
+            limit = form.offset - ratio * fact.offset  # form = ratio * fact + limit, fact >= 0
+            if ratio > 0:
+                low = max(low, math.ceil(limit))
+            else:
+                high = min(high, math.floor(limit))
         return low, high
 
     def range(self, e: Expr) -> Range | None:
@@ -112,6 +118,17 @@ class Bounds:
                 return None
             return _combine(e.op, a, b)
         return None
+
+
+def _ratio(form: Affine, fact: Affine) -> Fraction | int | None:
+    """By which the terms of a fact are multiplied in a form; None where that is no one number."""
+    if not form.terms or form.terms.keys() != fact.terms.keys():
+        return None
+    name = next(iter(form.terms))
+    own, theirs = form.terms[name], fact.terms[name]
+    if any(c * theirs != fact.terms[n] * own for n, c in form.terms.items()):
+        return None
+    return own // theirs if own % theirs == 0 else Fraction(own, theirs)
 
 
 def _combine(op: str, a: Range, b: Range) -> Range | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tensorsmith.errors import UserError
@@ -26,6 +27,8 @@ from tensorsmith.lang.expr import (
     wrap,
 )
 from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
+
+_MOST_ELEMENTS = 1 << 59  # of a tensor: 8 bytes each, and offsets still fit 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,28 +62,40 @@ def _index(tensor: Tensor, given: ExprLike) -> Expr:
     return index if index.dtype == "i64" else Cast("i64", index)
 
 
-def _shape(given: Sequence[int] | int, what: str) -> tuple[int, ...]:
+def _shape(given: object, what: str) -> tuple[int, ...]:
+    if isinstance(given, (Set, Mapping)) or not isinstance(given, (int, Iterable)):
+        raise UserError(f"{what} has the shape {given!r}; give a whole number or a sequence of them")
     items = (given,) if isinstance(given, int) else tuple(given)
     for n in items:
         if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 0:
             raise UserError(f"{what} has the shape {list(items)}; every extent must be a whole number, 0 or more")
+    if math.prod(int(n) for n in items) > _MOST_ELEMENTS:
+        raise UserError(f"{what} has the shape {list(items)}; no memory holds so many elements")
     return tuple(int(n) for n in items)
+
+
+def _name(given: object, what: str) -> str:
+    if not isinstance(given, str) or not given:
+        raise UserError(f"{what} is called {given!r}; a name is a string that is not empty")
+    return given
 
 
 def placeholder(shape: Sequence[int] | int, dtype: object = "f32", name: str = "A", constant: bool = False) -> Tensor:
     """An input. A `constant` one (weights) may be re-laid out once, when an executable is made."""
-    return Tensor(name, _shape(shape, f"placeholder {name}"), canonical(dtype), constant)
+    return Tensor(_name(name, "a placeholder"), _shape(shape, f"placeholder {name}"), canonical(dtype), constant)
 
 
 def reduce_axis(extent: int, name: str = "k") -> Axis:
     """An axis to reduce over; use it as an index and hand it to a reduction."""
-    (n,) = _shape(extent, f"reduce axis {name}")
-    return Axis(name, n)
+    shape = _shape(extent, f"reduce axis {name}")
+    if len(shape) != 1:
+        raise UserError(f"reduce axis {name} has the extent {extent!r}; give one whole number, and one axis for each dimension")
+    return Axis(_name(name, "a reduce axis"), *shape)
 
 
 def compute(shape: Sequence[int] | int, body: Callable[..., ExprLike], name: str = "T") -> Tensor:
     """The tensor whose element at (i, j, ...) is `body(i, j, ...)`. Axes are named after the parameters of `body`."""
-    extents = _shape(shape, f"stage {name}")
+    extents = _shape(shape, f"stage {_name(name, 'a stage')}")
     axes = tuple(Axis(n, e) for n, e in zip(_axis_names(body, len(extents), name), extents))
     result = wrap(body(*(Var(a.name) for a in axes)))
     reduction: str | None = None
@@ -96,17 +111,23 @@ def compute(shape: Sequence[int] | int, body: Callable[..., ExprLike], name: str
 
 
 def _axis_names(body: Callable[..., ExprLike], rank: int, stage: str) -> list[str]:
-    parameters = list(inspect.signature(body).parameters.values())
+    try:
+        parameters = list(inspect.signature(body).parameters.values())
+    except (TypeError, ValueError):
+        raise UserError(f"stage {stage}: its body is {body!r}; give a function of its axes, as in lambda i, j: A[i, j]") from None
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         return [f"i{n}" for n in range(rank)]
     parameters = [p for p in parameters if p.default is inspect.Parameter.empty]  # `lambda i, n=n:` binds n
-    if len(parameters) != rank:
+    if len(parameters) != rank or any(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters):
         raise UserError(f"stage {stage}: the shape has {rank} dimensions, its body takes {len(parameters)} arguments")
     return [p.name for p in parameters]
 
 
 def workload(tensors: Sequence[Tensor]) -> Workload:
     """The workload of a list of inputs and outputs, as in `[A, B, D]`: placeholders are inputs, the others outputs."""
+    if not isinstance(tensors, Iterable):
+        raise UserError(f"expected a list of tensors, as in [A, B, C], got {type(tensors).__name__}")
+    tensors = list(tensors)
     for t in tensors:
         if not isinstance(t, Tensor):
             raise UserError(f"expected tensors (placeholder, compute), got {type(t).__name__}")
@@ -139,11 +160,7 @@ def workload(tensors: Sequence[Tensor]) -> Workload:
             return Load(e.tensor, tuple(transform(i, bare) for i in e.indices), e.dtype)
         return None
 
-    stages = [
-        Stage(s.name, s.axes, transform(s.body, bare), s.reduction, s.reduce_axes)
-        for s in (t.stage for t in reached.values())
-        if s is not None
-    ]
+    stages = [replace(t.stage, body=transform(t.stage.body, bare)) for t in reached.values() if t.stage is not None]
     return Workload(
         tuple(Buffer(t.name, t.shape, t.dtype, t.constant) for t in inputs),
         topological(stages),
@@ -162,7 +179,7 @@ def _reduction(op: str) -> Reduction:
             raise UserError(f"{op}(..., axis=...) takes one or more reduce axes, made by reduce_axis(extent)")
         return Reduce(op, wrap(source), axes)
 
-    reduce.__name__ = op
+    reduce.__name__ = reduce.__qualname__ = op
     reduce.__doc__ = f"{op} of the expression over one or more reduce axes; must be the whole body of a stage."
     return reduce
 
@@ -171,7 +188,7 @@ def _unary(op: str) -> Callable[[ExprLike], Expr]:
     def function(a: ExprLike) -> Expr:
         return unary(op, wrap(a, "f32") if not isinstance(a, Expr) else a)
 
-    function.__name__ = op
+    function.__name__ = function.__qualname__ = op
     function.__doc__ = f"{op}, element by element."
     return function
 
@@ -180,7 +197,7 @@ def _binary(op: str) -> Callable[[ExprLike, ExprLike], Expr]:
     def function(a: ExprLike, b: ExprLike) -> Expr:
         return binary(op, a, b)
 
-    function.__name__ = op
+    function.__name__ = function.__qualname__ = op
     function.__doc__ = f"{op}, element by element."
     return function
 

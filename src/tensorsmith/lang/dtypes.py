@@ -48,9 +48,9 @@ def canonical(given: object) -> str:
     if isinstance(given, str) and given in _TABLE:
         return given
     try:
-        name = np.dtype(given).name  # type: ignore[call-overload]
-    except TypeError:
-        name = str(given)
+        name = np.dtype(given).name if given is not None else ""  # type: ignore[call-overload]  # NumPy takes None for float64
+    except (TypeError, ValueError):
+        name = ""
     if name in _LONG_NAMES:
         return _LONG_NAMES[name]
     raise UserError(f"unknown element type {given!r}; known are {', '.join(_TABLE)}")

@@ -149,6 +149,8 @@ class Workload:
         for name in self.outputs:
             if name not in self._stages:
                 raise UserError(f"output {name!r} is not computed by any stage")
+            if self.outputs.count(name) > 1:
+                raise UserError(f"{name!r} is an output more than once; give each output once")
         return self
 
     def to_json(self) -> dict[str, Any]:

@@ -17,9 +17,11 @@ from tensorsmith.compile import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.check import Reference
+from tensorsmith.measure.streaming import streamed
 from tensorsmith.measure.timing import Plan, Rounds, time_rounds
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.executable import Executable, Prepared
+from tensorsmith.search.trial import Cache
 from tensorsmith.space.sketch import Candidate, Sketch
 from tensorsmith.target import Target
 
@@ -50,10 +52,10 @@ class Bench:
         seed: int,
         threads: int,
         reference: Mapping[str, Array] | None,
-        cold: bool = False,
+        cache: Cache = "warm",
         hook: Hook | None = None,
     ) -> None:
-        self.workload, self.target, self.threads, self.cold = workload, target, threads, cold
+        self.workload, self.target, self.threads, self.cache = workload, target, threads, cache
         inputs = {name: aligned_copy(array) for name, array in random_inputs(workload, seed).items()}
         self.constants = {b.name: inputs[b.name] for b in workload.inputs if b.constant}
         self.inputs = {b.name: inputs[b.name] for b in workload.inputs if not b.constant}
@@ -90,10 +92,9 @@ class Bench:
         built = self._built[number]
         if self._hook:
             self._hook("time", built.candidate, None)
-        seconds = self._cold_runs(built) if self.cold else built.prepared.seconds
-        rounds = time_rounds(seconds, plan)
+        rounds = time_rounds(self._clock(built), plan)
         problem = None
-        if self.reference is not None and not self.cold and built.checksum != _checksum(built.prepared):
+        if self.reference is not None and self.cache == "warm" and built.checksum != _checksum(built.prepared):
             problem = self.reference.problem(built.prepared.outputs)
         return rounds, problem
 
@@ -107,6 +108,12 @@ class Bench:
         bound = executable.bind(**self.constants) if self.constants else executable
         inputs = {name: aligned_copy(a) for name, a in self.inputs.items()} if fresh else self.inputs
         return bound.prepare(threads=self.threads, **inputs)
+
+    def _clock(self, built: Built) -> Callable[[int], float]:
+        """(runs) -> seconds of one, with the caches as they should be."""
+        if self.cache == "cold":
+            return self._cold_runs(built)
+        return streamed(built.prepared, self.target) if self.cache == "streamed" else built.prepared.seconds
 
     def _cold_runs(self, built: Built) -> Callable[[int], float]:
         """Runs that find nothing in the caches: over sets of arrays that are together twice as large as the last-level cache."""

@@ -7,7 +7,6 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Literal
 
 import numpy as np
 
@@ -22,8 +21,9 @@ from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.times import Times
+from tensorsmith.measure.timing import in_turns
 from tensorsmith.measure.workshop import Workshop
-from tensorsmith.search.trial import Trial
+from tensorsmith.search.trial import Cache, Trial, check_cache
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target, native
 
@@ -45,7 +45,7 @@ class Measurer:
         *,
         workers: int | None = None,
         threads: int | None = None,
-        cache: Literal["warm", "cold"] = "warm",
+        cache: Cache = "warm",
         check: bool = True,
         limits: Limits | None = None,
         seed: int = 0,
@@ -54,17 +54,17 @@ class Measurer:
     ) -> None:
         """`workers`: processes that build, by default one per core. `threads` of the timed kernel: by default all cores.
 
-        `cache`: "warm", or "cold" for runs that find none of their arrays in the caches. `seed` makes the inputs. `hook`, for
-        tests, is "file.py:function", called in the worker as `function(point, candidate, outputs)` at "build", "run", "answer"
-        and "time". With a `workshop` its workers are used, and stay when the measurer is closed.
+        `cache`: "warm", "streamed" for runs that find all but their constants in the caches, or "cold" for runs that find nothing
+        there. `seed` makes the inputs. `hook`, for tests, is "file.py:function", called in the worker as `function(point,
+        candidate, outputs)` at "build", "run", "answer" and "time". With a `workshop` its workers are used, and stay when the
+        measurer is closed.
         """
         self.workload, self.target = workload, target or native()
         if self.target.triple.split("-")[0] != native().triple.split("-")[0]:
             raise UserError(f"code for {self.target.triple} cannot be measured on this machine ({native().triple})")
         if threads is not None and threads < 1:
             raise UserError(f"threads must be at least 1, {threads} given")
-        if cache not in ("warm", "cold"):
-            raise UserError(f'cache is "warm" or "cold", {cache!r} given')
+        check_cache(cache)
         if workshop is not None and workers is not None:
             raise UserError("workers are those of the workshop; give one of the two")
         self.workshop = workshop or Workshop(self.target.cores if workers is None else workers, limits)
@@ -121,7 +121,7 @@ class Measurer:
         return self.workshop.pending(self._subject)
 
     def remeasure(self, candidates: Sequence[Candidate], rounds: int = 10, stop: Callable[[], bool] = never) -> list[Trial]:
-        """Finalists against each other: all in one process, in turns, so that whatever disturbs one disturbs all.
+        """Finalists against each other: all in one process, in turns, so that whatever disturbs one disturbs all (see `in_turns`).
 
         A trial for each, in their order; none at all if `stop()` came true before the end.
         """
@@ -133,6 +133,9 @@ class Measurer:
             self.cancel()
             jobs = []
         self._subject.finished.clear()
+        timed = [job for job in jobs if _trial(job).ok]
+        for job, seconds in zip(timed, in_turns([job.rounds for job in timed]) if timed else ()):
+            job.trial = dataclasses.replace(_trial(job), seconds=seconds)
         return [_trial(job) for job in jobs]
 
     def cancel(self) -> list[Candidate]:
@@ -194,7 +197,7 @@ class Measurer:
             "threads": self.threads,
             "reference": reference,
             "check": self.check,
-            "cold": self.cache == "cold",
+            "cache": self.cache,
             "hook": self._hook,
             "memory": self._subject.limits.memory_bytes + self._subject.limits.memory_copies * self._subject.bytes,
         }

@@ -87,7 +87,7 @@ class Worker:
             seed=m["seed"],
             threads=m["threads"],
             reference=reference if m["check"] else None,
-            cold=m["cold"],
+            cache=m["cache"],
             hook=_load_hook(m["hook"]) if m["hook"] else None,
         )
         limit_memory(m["memory"])

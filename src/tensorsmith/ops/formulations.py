@@ -26,7 +26,7 @@ from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
 from tensorsmith.ops.conv import pad
 from tensorsmith.ops.epilogue import on_tiles
 from tensorsmith.ops.winograd import KERNEL, Array, transform_weight
-from tensorsmith.ops.winograd_tiles import winograd_conv
+from tensorsmith.ops.winograd_tiles import PARTS, winograd_conv
 
 DIRECT = "direct"
 _TILES = (4, 2)  # the likelier first
@@ -142,9 +142,12 @@ def _winograd(original: Workload, c: _Convolution, tile: int) -> Formulation:
     u = Buffer(c.weight.name, (size, size, *depths[:-2], ci, co), c.weight.dtype, True)
     x = placeholder(c.source.shape, c.source.dtype, c.source.name)
     weight = placeholder(u.shape, u.dtype, u.name, constant=True)
-    inner = workload([x, weight, winograd_conv(x, weight, c.pairs, tile, c.stage.name)])
     stages = [s for s in original.stages if s.name not in (c.stage.name, c.padded)]
+    prefix, taken = c.stage.name, {b.name for b in original.inputs} | {s.name for s in stages}
+    while any(f"{prefix}_{part}" in taken for part in PARTS):
+        prefix += "_winograd"
+    inner = workload([x, weight, winograd_conv(x, weight, c.pairs, tile, c.stage.name, prefix)])
     inputs = tuple(u if b.name == u.name else b for b in original.inputs)
     changed = Workload(inputs, topological([*stages, *inner.stages]), original.outputs).check()
-    changed = on_tiles(changed, c.stage.name, f"{c.stage.name}_blocks", tile)
+    changed = on_tiles(changed, c.stage.name, f"{prefix}_blocks", tile)
     return Formulation(f"winograd-{tile}", original, changed, {u.name: functools.partial(transform_weight, tile=tile)})

@@ -23,10 +23,17 @@ from tensorsmith.ops.conv import pad_spatial, window_extents
 from tensorsmith.ops.winograd import KERNEL, Array, chain, transform_matrices
 
 _LEAD = {2: (), 3: ("d",)}  # spatial dimensions before the last two, which are convolved directly
+PARTS = ("pad", "rows", "data", "gemm", "columns", "blocks")
 
 
-def winograd_conv(x: Tensor, transformed_weight: Tensor, padding: Padding = 0, tile: int = 4, name: str = "winograd") -> Tensor:
-    """x (N, [D,] H, W, CI), weight (T, T, [KD,] CI, CO), T = tile + 2 -> (N, [D',] H', W', CO): 3 x 3 taps in H and W, stride 1."""
+def winograd_conv(
+    x: Tensor, transformed_weight: Tensor, padding: Padding = 0, tile: int = 4, name: str = "winograd", prefix: str = ""
+) -> Tensor:
+    """x (N, [D,] H, W, CI), weight (T, T, [KD,] CI, CO), T = tile + 2 -> (N, [D',] H', W', CO): 3 x 3 taps in H and W, stride 1.
+
+    The stages on the way are called `prefix`, by default the name, and one of `PARTS`.
+    """
+    prefix = prefix or name
     rank = len(x.shape) - 2
     if rank not in _LEAD:
         raise UserError(f"{name}: {x.name} has {rank} spatial dimensions; Winograd's convolution takes 2 or 3")
@@ -41,7 +48,7 @@ def winograd_conv(x: Tensor, transformed_weight: Tensor, padding: Padding = 0, t
     out = window_extents(x.shape[1:-1], kernel, (1,) * rank, pairs, (1,) * rank, name)
     tiles = [-(-extent // tile) for extent in out[-2:]]  # the last ones may hang over
     over = [(before, after + n * tile - extent) for (before, after), n, extent in zip(pairs[-2:], tiles, out[-2:])]
-    source = pad_spatial(x, [*pairs[:-2], *over], name=f"{name}_pad")
+    source = pad_spatial(x, [*pairs[:-2], *over], name=f"{prefix}_pad")
     places = [source.shape[0], *source.shape[1:-3], *tiles]
     axes = ["n", *lead, "ty", "tx"]
 
@@ -53,13 +60,13 @@ def winograd_conv(x: Tensor, transformed_weight: Tensor, padding: Padding = 0, t
         (size, size, *places, channels_in),
         ("u", "s", *axes, "ci"),
         lambda i: chain(i[0], [_combined(c, [element(i[2:], r, i[1]) for r in range(size)]) for c in b.T]),
-        f"{name}_rows",
+        f"{prefix}_rows",
     )
     data = compute_named(
         rows.shape,
         ("u", "v", *axes, "ci"),
         lambda i: chain(i[1], [_combined(c, [at(rows, i[0], s, *i[2:]) for s in range(size)]) for c in b.T]),
-        f"{name}_data",
+        f"{prefix}_data",
     )
     taps = [reduce_axis(k, f"k{letter}") for k, letter in zip(depths, lead)]
     ci = reduce_axis(channels_in, "ci")
@@ -70,18 +77,18 @@ def winograd_conv(x: Tensor, transformed_weight: Tensor, padding: Padding = 0, t
         return define.sum(at(data, u, v, n, *moved, ty, tx, ci) * at(transformed_weight, u, v, *taps, ci, co), axis=[*taps, ci])
 
     shape = (x.shape[0], *out[:-2], *tiles)
-    products = compute_named((size, size, *shape, channels_out), ("u", "v", *axes, "co"), product, f"{name}_gemm")
+    products = compute_named((size, size, *shape, channels_out), ("u", "v", *axes, "co"), product, f"{prefix}_gemm")
     columns = compute_named(
         (tile, size, *shape, channels_out),
         ("y", "v", *axes, "co"),
         lambda i: chain(i[0], [_combined(c, [at(products, u, i[1], *i[2:]) for u in range(size)]) for c in a.T]),
-        f"{name}_columns",
+        f"{prefix}_columns",
     )
     blocks = compute_named(
         (x.shape[0], *out[:-2], tiles[0], tile, tiles[1], tile, channels_out),
         ("n", *lead, "ty", "y", "tx", "z", "co"),
         lambda i: chain(i[-2], [_combined(c, [at(columns, i[-4], v, *i[:-4], i[-3], i[-1]) for v in range(size)]) for c in a.T]),
-        f"{name}_blocks",
+        f"{prefix}_blocks",
     )
 
     def place(i: tuple[Expr, ...]) -> Expr:

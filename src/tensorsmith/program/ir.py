@@ -150,3 +150,18 @@ def blocks(node: Node) -> Iterator[Block]:
     else:
         for inner in node.body:
             yield from blocks(inner)
+
+
+def loop_vars(program: Program) -> dict[str, LoopVar]:
+    """Every loop of a program by its name, those of tiles too."""
+    found: dict[str, LoopVar] = {}
+    todo = list(program.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Loop):
+            found[node.var.name] = node.var
+            todo += node.body
+        else:
+            found |= {v.name: v for v in node.tile + node.reduce}
+            todo += node.before
+    return found

@@ -105,8 +105,8 @@ def _unusable(connection: sqlite3.Connection, group: sqlite3.Row, where: queries
     ran = group["trials"] - group["failed"]
     failed = f"; the others failed: {_listed(causes)}" if causes else ""
     return (
-        f"of {group['trials']} trials {ran} ran, but none can be used: cut short, of a candidate that also crashed or gave a wrong "
-        f"answer, or invalid (`skipped` has the reasons){failed}"
+        f"of {group['trials']} trials {ran} ran, but none can be used: cut short, of a candidate that failed later or ever crashed "
+        f"or gave a wrong answer, or invalid (`skipped` has the reasons){failed}"
     )
 
 

@@ -14,15 +14,15 @@ from typing import Any
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
+from tensorsmith.search.trial import CACHES as CACHES
+from tensorsmith.search.trial import Cache as Cache
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target
-
-CACHES = ("warm", "cold")
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How a time was taken. "warm": the same buffers in every run; "cold": buffers that are in no cache."""
+    """How a time was taken: what the runs found in the caches (`search.trial.Cache`), and on how many threads."""
 
     cache: str = "warm"
     threads: int = 1

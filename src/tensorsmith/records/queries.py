@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing
-from tensorsmith.records.record import FORMAT, Invalid
+from tensorsmith.records.record import FINALISTS, FORMAT, Invalid
 from tensorsmith.target import Target
 
 COLUMNS = (
@@ -19,19 +19,35 @@ COLUMNS = (
 )
 JOINED = "record r JOIN workload w ON w.id = r.workload JOIN target t ON t.id = r.target"
 
-# One time for each candidate, the last that was not cut short: finalists are measured again, and better. A program that ever
-# crashed or gave a wrong answer is not trusted again.
+# What counts of a candidate is its last trial that was not cut short: finalists are measured again, and better; a time that was
+# luck is gone then, and so is a program that no longer works. One that ever crashed or gave a wrong answer is not trusted again.
 _RANKED = f"""
     WITH mine AS (SELECT r.id, r.candidate_key, r.status, r.seconds, r.at_least, r.created FROM {JOINED} WHERE {{where}}),
-    timed AS (
-        SELECT *, row_number() OVER (PARTITION BY candidate_key ORDER BY created DESC, id DESC) AS age
-        FROM mine WHERE status = 'ok' AND NOT at_least AND seconds > 0
+    trials AS (
+        SELECT *, row_number() OVER (PARTITION BY candidate_key ORDER BY created DESC, id DESC) AS age FROM mine WHERE NOT at_least
     ),
     ranking AS (
-        SELECT id, row_number() OVER (ORDER BY seconds, created, id) AS place FROM timed
-        WHERE age = 1 AND candidate_key NOT IN (SELECT candidate_key FROM mine WHERE status IN ('wrong answer', 'crashed'))
+        SELECT id, row_number() OVER (ORDER BY seconds, created, id) AS place FROM trials
+        WHERE age = 1 AND status = 'ok' AND seconds > 0
+            AND candidate_key NOT IN (SELECT candidate_key FROM mine WHERE status IN ('wrong answer', 'crashed'))
     )
     SELECT {COLUMNS} FROM ranking CROSS JOIN record r ON r.id = ranking.id JOIN target t ON t.id = r.target ORDER BY ranking.place
+"""
+
+
+# Candidates are drawn by their keys: as good as at random, and repeatable.
+_SAMPLE = f"""
+    WITH mine AS (
+        SELECT r.id, r.workload, r.candidate_key FROM {JOINED}
+        WHERE t.key = ? AND r.cache = ? AND r.threads = ? AND r.status = 'ok' AND r.run != ?
+    ),
+    latest AS (SELECT workload, max(id) AS last FROM mine GROUP BY workload ORDER BY last DESC LIMIT ?),
+    drawn AS (
+        SELECT mine.id, last, row_number() OVER (PARTITION BY mine.workload ORDER BY candidate_key, mine.id) AS place
+        FROM mine JOIN latest ON latest.workload = mine.workload
+    )
+    SELECT {COLUMNS}, w.key, w.json AS workload FROM drawn CROSS JOIN {JOINED}
+    WHERE r.id = drawn.id AND place <= ? / (SELECT count(*) FROM latest) ORDER BY drawn.last DESC, r.id
 """
 
 
@@ -57,6 +73,12 @@ def rows(connection: sqlite3.Connection, sql: str, values: Sequence[Any] = ()) -
 def ranked(connection: sqlite3.Connection, where: Where) -> Iterator[sqlite3.Row]:
     """The records that count, fastest first."""
     return rows(connection, _RANKED.format(where=where.sql), where.values)
+
+
+def sample(connection: sqlite3.Connection, target: Target, timing: Timing, workloads: int, most: int) -> list[sqlite3.Row]:
+    """Some records of the workloads tried last, workload by workload, with these."""
+    values = (target.key, timing.cache, timing.threads, FINALISTS, workloads, most)
+    return connection.execute(_SAMPLE, values).fetchall()
 
 
 def in_order(connection: sqlite3.Connection, where: Where) -> Iterator[sqlite3.Row]:

@@ -24,6 +24,7 @@ from tensorsmith.space.sketch import Candidate, Sketch
 from tensorsmith.target import Target
 
 FORMAT = 1
+FINALISTS = "finalists"  # the `run` of trials that time known candidates once more; no part of a search
 _LONGEST_TEXT = 4000  # characters of a cause or a run's name that are kept
 _MOST_KEPT = 4096  # workloads, targets or sketches a reader remembers
 _LARGEST_DECISION = 1 << 31

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -172,8 +172,8 @@ class Store:
     def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]:
         """The records of the k fastest candidates, fastest first.
 
-        Of a candidate that was timed several times, the last full timing counts. One that ever crashed or gave a wrong answer is
-        left out.
+        Of a candidate that was tried several times, the last trial counts that was not cut short; if that failed, the candidate is
+        left out. One that ever crashed or gave a wrong answer is left out for good.
         """
         with faults.explained(self.path, self._patience):
             return list(islice(self._records(queries.ranked(self._connection, Where(workload.key, target, timing)), workload), k))
@@ -241,6 +241,19 @@ class Store:
         per_workload = [sorted(records, key=lambda r: r.seconds or 0.0)[:k] for records in found.values() if records]
         per_workload.sort(key=lambda records: shape_distance(workload, records[0].workload))
         return [record for records in per_workload for record in records]
+
+    def sample(self, target: Target, timing: Timing, workloads: int, most: int) -> list[Record]:
+        """Timed records of searches, at most so many, evenly of the workloads tried last; the same for the same content."""
+        found: list[Record] = []
+        with faults.explained(self.path, self._patience):
+            rows = queries.sample(self._connection, target, timing, workloads, most)
+            for _, mine in groupby(rows, key=lambda row: row["key"]):
+                some = list(mine)
+                try:
+                    found += self._records(some, self._workload(some[0]))
+                except Invalid as problem:
+                    self.skipped[str(problem)] += len(some)
+        return found
 
     def why_missing(self, workload: Workload, target: Target, timing: Timing) -> str:
         """Why `best` finds nothing, in a sentence; empty if it does find a record."""

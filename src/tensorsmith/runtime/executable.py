@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ import numpy as np
 from tensorsmith.errors import UserError
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.buffers import ALIGNMENT, aligned_copy, aligned_empty, as_array, data_pointer
+from tensorsmith.runtime.driver import process_driver
 from tensorsmith.runtime.pool import Pool, shared, with_threads
-from tensorsmith.target import native
 
 DTYPES: dict[str, np.dtype] = {
     "f16": np.dtype(np.float16),
@@ -162,6 +163,11 @@ class Executable:
             scratch_bytes=self._scratch_bytes, scratch_bytes_per_thread=self._scratch_bytes_per_thread,
             constants=self.constants, packers=self._packers, bound=bound, build_times=self.build_times, **self._texts,
         )  # fmt: skip
+
+    @property
+    def bound(self) -> Mapping[str, np.ndarray]:
+        """The bound constants, in the layout that the code reads."""
+        return MappingProxyType(self._bound)
 
     def prepare(self, *args: Any, threads: int | None = None, **named: Any) -> Prepared:
         """These arguments, checked, ready to be run many times from compiled code. `threads`: another pool than the default."""
@@ -333,8 +339,16 @@ class Prepared:
         self.outputs = outputs
         self.threads = pool.threads
         self._keep = (frame, inputs)
-        self._repeat = _REPEAT(_repeat_code().address("repeat"))
+        self._repeat = _REPEAT(process_driver().address("repeat"))
         self.arguments = (frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)  # what the entry is called with
+
+    def point_constants(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Lets the code read bound constants from other memory; each array is like the one in `executable.bound`, and is kept alive
+        by the caller."""
+        pointers = self._keep[0].pointers
+        for slot, argument in enumerate(self.executable._all_inputs):
+            if argument.name in arrays:
+                pointers[slot] = data_pointer(arrays[argument.name])
 
     def repeat(self, count: int) -> None:
         """Runs the code that often."""
@@ -369,27 +383,6 @@ class Frame:
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_int64)
-
-
-@functools.cache
-def _repeat_code() -> jit.Module:
-    return jit.build(
-        """
-define void @repeat(ptr %entry, ptr %arguments, ptr %scratch, ptr %pool, ptr %parallel_for, i64 %count) {
-start:
-  br label %loop
-loop:
-  %n = phi i64 [ 0, %start ], [ %n.next, %loop ]
-  call void %entry(ptr %arguments, ptr %scratch, ptr %pool, ptr %parallel_for)
-  %n.next = add i64 %n, 1
-  %more = icmp ult i64 %n.next, %count
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-""",
-        native(),
-    )
 
 
 def _accept_output(argument: Argument, x: Any) -> np.ndarray:

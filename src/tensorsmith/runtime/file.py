@@ -2,7 +2,8 @@
 
     magic, version, sizes, SHA-256 of header and body        96 bytes
     header                                                   JSON, filled up with spaces
-    body                                                     object code of driver and kernels, constants; each 64-byte aligned
+    body                                                     object code of driver (the thread pool's too) and kernels,
+                                                             constants; each 64-byte aligned
 
 Everything is checked before it is used: the hashes, then every name, number and reference of the header. That guards against damage
 and mistakes. It cannot guard against malice, because the file is code: load only files that you trust.
@@ -34,7 +35,7 @@ from tensorsmith.runtime.network import KINDS, Kernel, Network, NetworkExecutabl
 from tensorsmith.target import Target, native
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
-VERSION = 1
+VERSION = 2
 _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
@@ -58,6 +59,7 @@ def save(executable: NetworkExecutable, path: str | Path) -> None:
         "inputs": [_argument_form(a) for a in network.inputs],
         "outputs": [_argument_form(a) for a in network.outputs],
         "driver": _module_form(executable.driver, body),
+        "driver_source": executable.driver_source,
         "kernels": [_kernel_form(k, body) for k in network.kernels],
         "constants": [body.add(as_bytes(a)) for a in network.constants],
         "arena_bytes": network.arena_bytes,
@@ -208,7 +210,10 @@ class _Reader:
         code = self._module(_field(header, "driver", dict))
         if code.symbols != driver.SYMBOLS:
             raise _Damaged(f"the driver has {', '.join(sorted(code.symbols))}")
-        return NetworkExecutable(network, code)
+        source = _field(header, "driver_source", str)
+        if source == driver.source_key(self.target):
+            driver.adopt(code)
+        return NetworkExecutable(network, code, source)
 
     def _arguments(self, header: dict[str, Any], key: str) -> tuple[Argument, ...]:
         found = tuple(_argument(form) for form in _field(header, key, list))

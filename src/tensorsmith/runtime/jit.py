@@ -141,7 +141,7 @@ def build(ir_text: str, target: Target, *, passes: str | None = None) -> Module:
 
 def link(object_code: bytes, symbols: frozenset[str], needed: frozenset[str], target: Target) -> Module:
     """The module of object code that `build` made (`symbols`, `needed` and `target` are its own), without compiling anything."""
-    _initialise()
+    _initialise_linker()
     return Module(_linker.link(object_code, symbols, needed), symbols, needed, object_code, target)
 
 
@@ -207,15 +207,22 @@ class _Compiler:
 
 @functools.cache
 def _compiler(target: Target) -> _Compiler:
-    _initialise()
+    _initialise_compiler()
     return _Compiler(target)
 
 
 @functools.cache
-def _initialise() -> None:
+def _initialise_compiler() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()  # for inline assembly
+
+
+@functools.cache
+def _initialise_linker() -> None:
+    """What an LLJIT asks for; the other back ends take 2 ms and some memory."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
 
 
 def _target_machine(target: Target) -> llvm.TargetMachine:

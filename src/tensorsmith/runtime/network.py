@@ -136,10 +136,11 @@ class NetworkExecutable(Executable):
     code: load only files that you trust.
     """
 
-    def __init__(self, network: Network, driver: jit.Module | None = None) -> None:
-        """`driver` is the code of `runtime.driver`, where it came with the network."""
+    def __init__(self, network: Network, driver: jit.Module | None = None, driver_source: str | None = None) -> None:
+        """`driver` is the code of `runtime.driver`, and `driver_source` the key of its text, where they came with the network."""
         self.network = network.check()
         self.driver = driver = driver or driver_code.driver(network.target)
+        self.driver_source = driver_source or driver_code.source_key(driver.target)
         super().__init__(
             name=network.name,
             entry=driver.address("run"),

@@ -60,6 +60,7 @@ class Settings:
     apart: float = 0.5  # between two rows of a batch: the sum of |log2| of the ratios of their numbers
     warm: int = 12  # measured programs from which on the learned model is believed
     cost: str = "trees"  # the cost model: "trees", "prior" or "random"
+    transfer: bool = True  # whether the trees begin with what records of other workloads teach
     model: ModelSettings = MODEL  # of the trees
 
 

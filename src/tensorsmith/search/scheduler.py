@@ -121,8 +121,12 @@ class Scheduler:
         self.tasks[task].pending += trials
 
     def tell(self, task: int, trials: int, best: float | None) -> None:
-        """Trials of a task are done; the least seconds measured since ever, None if nothing worked."""
+        """Trials of a task are done; its best seconds now, None if nothing ran. Without any trials: what was told is corrected."""
         t = self.tasks[task]
+        if not trials and best is not None and t.best is not None:
+            t.best = t.yardstick = best
+            t.curve = [(n, max(seconds, best)) for n, seconds in t.curve]
+            return
         t.trials += trials
         t.pending = max(0, t.pending - trials)
         t.unimproved += trials

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
+from tensorsmith.errors import UserError
 from tensorsmith.space.sketch import Candidate
+
+#: What a timed run finds in the caches. "warm": all its buffers; "streamed": all but its constants; "cold": none.
+Cache = Literal["warm", "streamed", "cold"]
+CACHES: tuple[Cache, ...] = get_args(Cache)
+
+
+def check_cache(cache: Any) -> None:
+    """Raises `UserError` on what is none of these."""
+    if cache not in CACHES:
+        known = ", ".join(f'"{c}"' for c in CACHES[:-1])
+        raise UserError(f'cache is {known} or "{CACHES[-1]}", {cache!r} given')
 
 
 class Status(enum.Enum):

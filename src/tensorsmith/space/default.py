@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensorsmith.errors import Refusal
-from tensorsmith.lang.affine import affine, conjuncts
+from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Load, Select, variables, walk
-from tensorsmith.lang.workload import Axis, Stage, Workload
+from tensorsmith.lang.expr import Load, variables
+from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.analysis import (
     access,
     common_outer_axes,
@@ -32,17 +32,14 @@ from tensorsmith.space.analysis import (
     selecting_axes,
     transposing_axis,
 )
+from tensorsmith.space.default_tile import STEPS_PER_THREAD, TilePlan
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.rules.constant import is_transform, selecting_nest
 from tensorsmith.space.sketch import Candidate, Nest, Sketch, follow
 from tensorsmith.target import Target
 
-_LATENCY = 4  # cycles from one FMA to the next one that needs its result
-_PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
-_LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
-_STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
 
 
 def default_candidate(workload: Workload, target: Target) -> Candidate:
@@ -57,6 +54,10 @@ class _Default:
     rewrites: list[Rewrite] = field(default_factory=list)
     nests: dict[str, Nest] = field(default_factory=dict)
     decisions: dict[str, int] = field(default_factory=dict)
+    now: Workload = field(init=False)  # the workload after the rewrites so far
+
+    def __post_init__(self) -> None:
+        self.now = self.workload
 
     def candidate(self) -> Candidate:
         self._simplify()
@@ -67,13 +68,9 @@ class _Default:
         sketch = Sketch(self.workload, tuple(order), tuple(self.rewrites)).check()
         return Candidate(sketch, {h: self.decisions.get(h, 1) for h in sketch.holes})
 
-    @property
-    def now(self) -> Workload:
-        return apply_rewrites(self.workload, self.rewrites)
-
     def _try(self, rewrite: Rewrite) -> bool:
         try:
-            apply_rewrites(self.workload, [*self.rewrites, rewrite])
+            self.now = apply_rewrites(self.now, [rewrite])
         except Refusal:
             return False
         self.rewrites.append(rewrite)
@@ -209,7 +206,7 @@ class _Default:
     def _share(self, stage: Stage, outer: Sequence[str]) -> None:
         """Shares just so many outer loops, one per axis, among the threads that there are steps enough for all."""
         work = math.prod(a.extent for a in stage.all_axes)
-        wanted = 4 * _STEPS_PER_THREAD * self.target.cores
+        wanted = 4 * STEPS_PER_THREAD * self.target.cores
         extents = [stage.axis(_axis(loop)).extent for loop in outer]
         counts = [n for n in range(len(outer) + 1) if math.prod(extents[:n]) >= wanted]
         count = counts[0] if counts else len(outer)
@@ -228,12 +225,12 @@ class _Default:
 
     def _tiled(self, stage: Stage, outer: Stage) -> None:
         """A stage with reuse; `outer` is its elementwise reader, or itself."""
-        plan = _TilePlan(self.now, stage, self.target)
+        plan = TilePlan(self.now, stage, self.target)
         loops, tile, sizes = plan.loops()
         copied = self._copy_operand(plan)
         laid_out = plan.laid_out()
         stage, outer = self.now.stage(stage.name), self.now.stage(outer.name)
-        packed = tuple(x.tensor for x in stage.reads if self._packable(stage, x))
+        packed = tuple(x.tensor for x in stage.reads if self._packable(x))
         names = {a.name: b.name for a, b in zip(stage.axes, outer.axes)}
         fused = outer.name != stage.name
         if fused:
@@ -270,7 +267,7 @@ class _Default:
             self.nests[copied] = follow(self.now, self.nests, Nest(copied, "", follows=stage.name))
             self.decisions[f"{copied}.parallel"] = max(1, len(self.nests[copied].outer) - 1)
 
-    def _copy_operand(self, plan: _TilePlan) -> str | None:
+    def _copy_operand(self, plan: TilePlan) -> str | None:
         """The copy, in loop order, of an operand that is not constant but read often enough to pay for it."""
         if plan.across or plan.row_tiles() < _READS_FOR_A_COPY:
             return None
@@ -285,7 +282,7 @@ class _Default:
                 return f"{read.tensor}.pack"
         return None
 
-    def _packable(self, stage: Stage, read: Load) -> bool:
+    def _packable(self, read: Load) -> bool:
         buffer = self.now.buffers[read.tensor]
         reads = [x for s in self.now.stages for x in s.reads if x.tensor == read.tensor]
         return buffer.constant and len(reads) == 1 and all(affine(i) is not None for i in read.indices) and len(read.indices) > 1
@@ -306,191 +303,3 @@ def _axis(loop: str) -> str:
 
 def _part(loop: str) -> int:
     return int(loop.rpartition(".")[2])
-
-
-class _TilePlan:
-    """The register tile of a stage with reuse: which axis runs in lanes, which in rows, and how many of each."""
-
-    def __init__(self, workload: Workload, stage: Stage, target: Target) -> None:
-        self.workload, self.stage, self.target = workload, stage, target
-        self.lanes = target.lanes(dtype(stage.dtype).bytes)
-        self.across = False
-        self.vector_axis = self._choose_vector()
-        self.row_axis = self._choose_rows()
-        self.rows, self.vectors = self._choose_sizes()
-        self.vector = f"{self.vector_axis.name}.1"
-
-    def row_tiles(self) -> int:
-        """How many tiles there are along the rows."""
-        return -(-self.row_axis.extent // self.rows) if self.row_axis is not None else 1
-
-    def _choose_vector(self) -> Axis:
-        last = self.stage.axes[-1] if self.stage.axes else None
-        reduce = [a for a in self.stage.reduce_axes if a.extent >= self.lanes]
-        if last is not None and (last.extent >= self.lanes or not reduce):
-            return last
-        self.across = bool(reduce)
-        if reduce:
-            return reduce[-1]
-        return last if last is not None else self.stage.reduce_axes[-1]
-
-    def _choose_rows(self) -> Axis | None:
-        """The longest axis along which the operand that runs in lanes stays the same."""
-        fixed: set[str] = set()
-        for x in self.stage.reads:
-            if self.vector_axis.name in variables(x):
-                fixed |= {a.name for a in self.stage.axes if a.name not in variables(x)}
-        others = [a for a in self.stage.axes if a.extent > 1 and a is not self.vector_axis]
-        candidates = [a for a in others if a.name in fixed] or others
-        if not candidates:
-            return None
-        enough = [a for a in candidates if a.extent >= 4]
-        return enough[-1] if enough else max(candidates, key=lambda a: a.extent)
-
-    def _choose_sizes(self) -> tuple[int, int]:
-        rows = self.row_axis.extent if self.row_axis is not None else 1
-        if self.across:
-            return self._best(rows, self.stage.axes[-1].extent if self.stage.axes else 1)
-        return self._best(rows, -(-self.vector_axis.extent // self.lanes))
-
-    def _best(self, rows: int, vectors: int) -> tuple[int, int]:
-        """The tile with the fewest cycles for all rows and vectors."""
-        return register_tiles(rows, vectors, self.target.vector_registers)[0][1]
-
-    def loops(self) -> tuple[list[str], list[str], dict[tuple[str, int], int]]:
-        """(outer loops, register tile, sizes by axis and part)"""
-        stage = self.stage
-        sizes: dict[tuple[str, int], int] = {}
-        tile: list[str] = []
-        reduce = [f"{a.name}.0" for a in stage.reduce_axes]
-        blocks = self._row_blocks()
-        if self.row_axis is not None:
-            last = 1 if blocks == 1 else 2
-            sizes[self.row_axis.name, last] = self.rows
-            if blocks > 1:
-                sizes[self.row_axis.name, 1] = blocks
-            tile.append(f"{self.row_axis.name}.{last}")
-        if self.across:
-            sizes[self.vector_axis.name, 1] = self.lanes
-            if stage.axes and stage.axes[-1] is not self.row_axis:
-                sizes[stage.axes[-1].name, 1] = self.vectors
-                tile.append(f"{stage.axes[-1].name}.1")
-            inner = [*tile, *reduce, self.vector]
-        else:
-            sizes[self.vector_axis.name, 1] = self.vectors * self.lanes
-            inner = [*reduce, *tile, self.vector]
-        outer = self._outer_order()
-        if blocks > 1 and self.row_axis is not None:
-            # a block of rows stays in the second cache while all panels of the other operand pass by
-            row = f"{self.row_axis.name}.0"
-            lane = f"{self.vector_axis.name}.0"
-            outer = [n for n in outer if n not in (row, lane)] + [row, lane, f"{self.row_axis.name}.1"]
-        return outer, inner, sizes
-
-    def laid_out(self) -> frozenset[str]:
-        """The loops that padding along the rows depends on, where they are short: laid out, taps on padding are left out."""
-        if self.row_axis is None or self.across or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
-            return frozenset()
-        for condition in (x.cond for x in walk(self.stage.body) if isinstance(x, Select)):
-            for fact in conjuncts(condition):
-                kernel = [a.name for a in self.stage.reduce_axes if a.name in fact.terms and 1 < a.extent <= _LAID_OUT_TAPS]
-                if self.row_axis.name in fact.terms and kernel:
-                    return frozenset({f"{self.row_axis.name}.0", f"{kernel[0]}.0"})
-        return frozenset()
-
-    def _row_blocks(self) -> int:
-        """Tiles in a block of rows that fits half of the second cache; 1 where blocks do not pay."""
-        if self.across or self.row_axis is None:
-            return 1
-        reads = [x for x in self.stage.reads if self.row_axis.name in variables(x)]
-        lane = [x for x in self.stage.reads if self.vector_axis.name in variables(x)]
-        if any(self.workload.buffers[x.tensor].constant for x in lane) or len(reads) != 1:
-            return 1
-        if any(a.name not in variables(reads[0]) for a in self.stage.reduce_axes):
-            return 1
-        depth = math.prod(a.extent for a in self.stage.reduce_axes) * dtype(self.stage.dtype).bytes
-        fit = max(1, self.target.l2_bytes // 2 // max(1, depth * self.rows))
-        return 1 if fit >= self.row_tiles() else max(1, -(-self.row_tiles() // (-(-self.row_tiles() // fit))))
-
-    def _outer_order(self) -> list[str]:
-        """Spatial loops; whichever operand is larger is kept in place while the other streams by."""
-        axes = list(self.stage.axes)
-        lane_axis = self.vector_axis if not self.across else (axes[-1] if axes else None)
-        order = [f"{a.name}.0" for a in axes]
-        if lane_axis is None or self.row_axis is None:
-            return order
-        streamed, kept = 0, 0  # bytes of the operands that do not, and do, move with the lanes
-        for x in self.stage.reads:
-            size = self.workload.buffers[x.tensor].bytes
-            if lane_axis.name in variables(x):
-                kept += size
-            else:
-                streamed += size
-        lane = f"{lane_axis.name}.0"
-        panels = -(-lane_axis.extent // max(1, self.vectors * (1 if self.across else self.lanes)))
-        between = [a for a in axes if a is not lane_axis and a is not self.row_axis]
-        repeats = math.prod(a.extent for a in between) or 1
-        rest = [n for n in order if n != lane]
-        shared = [f"{a.name}.0" for a in between if self._moves_both(a)]
-        free = [n for n in rest if n not in shared]
-        if streamed * panels <= kept * repeats:
-            return [*shared, lane, *free]
-        row = f"{self.row_axis.name}.0"
-        return [*shared, *(n for n in free if n != row), lane, row]
-
-    def _moves_both(self, axis: Axis) -> bool:
-        """Whether all operands move along an axis (a batch)."""
-        return all(axis.name in variables(x) for x in self.stage.reads)
-
-    def unroll(self) -> int:
-        innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
-        return innermost if innermost <= 4 else 2
-
-    def parallel(self, outer: list[str]) -> int:
-        """How many outer loops to share among threads."""
-        work = math.prod(a.extent for a in self.stage.all_axes)
-        if work < 1 << 15:
-            return 0
-        steps, count = 1, 0
-        tiles = {self.vector_axis.name: self.vectors * self.lanes}
-        if self.row_axis is not None:
-            tiles[self.row_axis.name] = self.rows
-        for loop in outer:
-            if steps >= _STEPS_PER_THREAD * self.target.cores:
-                break
-            name = _axis(loop)
-            if self.row_axis is not None and name == self.row_axis.name and self._row_blocks() > 1:
-                steps *= -(-self.row_tiles() // self._row_blocks())
-            else:
-                steps *= -(-self.stage.axis(name).extent // tiles.get(name, 1))
-            count += 1
-        return count
-
-
-def register_tiles(rows: int, vectors: int, registers: int) -> list[tuple[float, tuple[int, int]]]:
-    """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile)."""
-    found = []
-    for r in range(1, min(rows, registers) + 1):
-        for v in range(1, min(vectors, 6) + 1):
-            if r * v + v + 1 <= registers:
-                cycles = 0.0
-                for row, times_row in _leftovers(rows, r):
-                    for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * _cycles(row, vec)
-                found.append((cycles, (r, v)))
-    return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
-
-
-def _leftovers(total: int, size: int) -> list[tuple[int, int]]:
-    """(size, how often) of the tiles that cover a length."""
-    found = [(size, total // size)] if total >= size else []
-    return found + ([(total % size, 1)] if total % size else [])
-
-
-def _cycles(rows: int, vectors: int) -> float:
-    """Cycles of one reduction step of a tile: FMAs, loads, or waiting for the previous result; and what every step costs.
-
-    The small terms (for loads that miss the first cache, and for the loop) were fitted to measured tiles.
-    """
-    loads = rows + vectors
-    return max(rows * vectors / _PER_CYCLE, loads / _PER_CYCLE, _LATENCY) + 0.05 * loads + 0.3

@@ -7,7 +7,7 @@ with rules_added(MyRule()): ...         by ours, with a rule asked before them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tensorsmith.errors import UserError
@@ -17,7 +17,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.space.derive import ANSOR, DEFAULT, derive
 from tensorsmith.space.rules.base import Rule
 from tensorsmith.space.sketch import Sketch
-from tensorsmith.target import Target, native
+from tensorsmith.target import Target, given_or_native
 
 _SETS: dict[str, tuple[Rule, ...]] = {"default": DEFAULT, "ansor": ANSOR}
 
@@ -32,7 +32,17 @@ def sketches(
     `rules` names a set, to which registered rules are added, or is a list of rules that is taken as it stands.
     """
     workload = computation if isinstance(computation, Workload) else workload_of(computation)
-    return derive(workload, target or native(), rule_set(rules) if isinstance(rules, str) else tuple(rules))
+    return derive(workload, given_or_native(target), rule_set(rules) if isinstance(rules, str) else _listed(rules))
+
+
+def _listed(rules: object) -> tuple[Rule, ...]:
+    """Rules of the caller's own."""
+    if not isinstance(rules, Iterable):
+        raise UserError(f"rules is {rules!r}; give the name of a set ({', '.join(_SETS)}) or a list of rules")
+    found = tuple(rules)
+    for rule in found:
+        _check_form(rule)
+    return found
 
 
 def rule_set(name: str) -> tuple[Rule, ...]:
@@ -72,11 +82,15 @@ def rules_added(*rules: Rule, position: str = "first") -> Iterator[None]:
         _added[:] = before
 
 
-def _check(rule: Rule, position: str) -> None:
+def _check_form(rule: object) -> None:
     lacking = [word for word in ("name", "condition", "apply") if not hasattr(rule, word)]
     if lacking or isinstance(rule, type):
         what = "is a class, not an instance" if isinstance(rule, type) else f"has no {', no '.join(lacking)}"
         raise UserError(f"{rule!r} {what}; a rule has a name, condition(state, index, target) and apply(state, index, target)")
+
+
+def _check(rule: Rule, position: str) -> None:
+    _check_form(rule)
     names = list(dict.fromkeys(r.name for rules in _SETS.values() for r in rules))
     if rule.name in names or rule.name in {r.name for r in registered()}:
         raise UserError(f"there is a rule called {rule.name!r} already; give this one another name")

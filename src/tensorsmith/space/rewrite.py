@@ -13,14 +13,15 @@ Each is pure: a workload in, a workload that computes the same outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import evaluate
 from tensorsmith.lang.dtypes import is_float
 from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, substitute, transform
-from tensorsmith.lang.workload import Stage, Workload, topological
+from tensorsmith.lang.inline import inline
+from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.analysis import is_reshape
 
 
@@ -76,38 +77,10 @@ def apply_rewrites(workload: Workload, rewrites: Sequence[Rewrite]) -> Workload:
     return workload
 
 
-def inline(workload: Workload, name: str) -> Workload:
-    """Puts a stage's body in place of every read of it."""
-    stage = workload.stage(name)
-    if stage.reduction:
-        raise Refusal("inlined reduction", name)
-    if name in workload.outputs:
-        raise Refusal("inlined output", name)
-
-    def inlined(reader: Stage) -> Stage:
-        bounds = reader.bounds()
-
-        def replace(e: Expr) -> Expr | None:
-            if isinstance(e, Load) and e.tensor == name:
-                values: dict[str, Expr] = {}
-                for axis, index in zip(stage.axes, e.indices):
-                    value = transform(index, replace)
-                    if bounds.range(index) is None:  # computed from data: the load clamped it to this stage's edges
-                        value = Binary("max", Binary("min", value, Const(axis.extent - 1, "i64")), Const(0, "i64"))
-                    values[axis.name] = value
-                return substitute(stage.body, values)
-            return None
-
-        return Stage(reader.name, reader.axes, transform(reader.body, replace), reader.reduction, reader.reduce_axes)
-
-    stages = [inlined(s) for s in workload.stages if s.name != name]
-    return Workload(workload.inputs, topological(stages), workload.outputs)
-
-
 def cache_write(workload: Workload, name: str) -> Workload:
     """Computes a stage into a buffer of its own and copies that to the stage."""
     stage = workload.stage(name)
-    cache = Stage(f"{name}.cache", stage.axes, stage.body, stage.reduction, stage.reduce_axes)
+    cache = replace(stage, name=f"{name}.cache")
     copy = Stage(name, stage.axes, Load(cache.name, tuple(Var(a.name) for a in stage.axes), stage.dtype))
     return _replaced(workload, name, [cache, copy])
 
@@ -154,11 +127,10 @@ def cache_read(workload: Workload, reader: str, tensor: str) -> Workload:
     shape = workload.buffers[tensor].shape
     copy = Stage(f"{tensor}.pack", tuple(Axis(n, e) for n, e in zip(names, shape)), read)
 
-    def replace(e: Expr) -> Expr | None:
+    def from_copy(e: Expr) -> Expr | None:
         return Load(copy.name, e.indices, e.dtype) if isinstance(e, Load) and e.tensor == tensor else None
 
-    packed = Stage(stage.name, stage.axes, transform(stage.body, replace), stage.reduction, stage.reduce_axes)
-    return _replaced(workload, reader, [copy, packed])
+    return _replaced(workload, reader, [copy, replace(stage, body=transform(stage.body, from_copy))])
 
 
 def alias(workload: Workload, name: str) -> Workload:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import variables
-from tensorsmith.space.default import register_tiles
+from tensorsmith.space.default_tile import register_tiles
 from tensorsmith.space.domains import LIMITS, Limits, repair
 from tensorsmith.space.geometry import Array, Matrix, Measured, reach
 from tensorsmith.space.population import Column, Plan, Population, Space

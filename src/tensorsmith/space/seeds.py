@@ -12,7 +12,8 @@ import numpy as np
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.expr import variables
-from tensorsmith.space.default import default_candidate, register_tiles
+from tensorsmith.space.default import default_candidate
+from tensorsmith.space.default_tile import register_tiles
 from tensorsmith.space.domains import repair
 from tensorsmith.space.geometry import Matrix
 from tensorsmith.space.population import Column, Plan, Population, Space, unique

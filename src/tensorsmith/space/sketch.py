@@ -308,13 +308,14 @@ def follow(workload: Workload, nests: Mapping[str, Nest], copy: Nest) -> Nest:
     spatial = {a.name for a in workload.stage(reader.stage).axes}
     held = [a for a in counts if a in spatial and f"{a}.{reader.parts[a] - 1}" in reader.tile]
     lanes = (reader.vector or "").rpartition(".")[0]
-    along = lanes if lanes in held else held[-1] if held else list(counts)[-1]
-    vector = f"{along}.{counts[along] - 1}"
+    free = [a for a in counts if counts[a]]  # an axis of one element may be fixed where the copy is made; perhaps all are
+    along = lanes if lanes in held else (held or free or [""])[-1]
+    vector = f"{along}.{counts[along] - 1}" if along else None
     body = workload.stage(copy.stage).body
     row = body.indices[-1] if isinstance(body, Load) and body.indices else None
     order = sorted(counts, key=lambda a: isinstance(row, Var) and row.name == a and a != along)
     loops = [f"{a}.{n}" for a in order for n in range(counts[a])]
-    return replace(copy, loops=f"{' '.join(n for n in loops if n != vector)} | {vector}", vector=vector)
+    return replace(copy, loops=f"{' '.join(n for n in loops if n != vector)} | {vector or ''}".rstrip(), vector=vector)
 
 
 class Misplaced(Refusal):

@@ -32,7 +32,7 @@ class Budget:
         """
         if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 0):
             raise UserError(f"trials is {trials!r}; give a whole number, 0 or more")
-        if seconds is not None and not seconds >= 0:
+        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
             raise UserError(f"seconds is {seconds!r}; give a number, 0 or more")
         if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 0):
             raise UserError(f"patience is {patience!r}; give a number of trials, or 0 for none")
@@ -54,10 +54,11 @@ class Budget:
 class Clock:
     """The time of a run that has begun: when to stop searching, and when to stop at all."""
 
-    def __init__(self, seconds: float | None, most_settling: float = _MOST_SETTLING) -> None:
+    def __init__(self, seconds: float | None, most_settling: float = _MOST_SETTLING, settling: float = _SETTLING) -> None:
+        """`settling` is the share of the seconds, up to `most_settling` seconds, that is kept for the finals."""
         self.begun = time.monotonic()
         self._end = None if seconds is None else self.begun + seconds
-        self._settling = 0.0 if seconds is None else min(most_settling, _SETTLING * seconds)
+        self._settling = 0.0 if seconds is None else min(most_settling, settling * seconds)
 
     @property
     def elapsed(self) -> float:

@@ -1,7 +1,8 @@
 """One workload in all its formulations, tuned together: a few trials for each, then most for whichever leads.
 
 It is handled like the tuning of a single workload (`TaskTuning`). A formulation stays in the race as long as its best is not far
-behind the leader's; among those the trials go to the one that has had few for how good it is.
+behind the leader's; among those the trials go to the one that has had few for how good it is. Which one wins is settled by a final
+in which the best of all formulations take turns.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
-from typing import Literal
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.ops.formulations import Formulation, formulations, likely
 from tensorsmith.search.ansor import SETTINGS, Settings
+from tensorsmith.search.trial import Cache
 from tensorsmith.target import Target
+from tensorsmith.tuning import finals
 from tensorsmith.tuning.failures import Failures
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.task import IMPROVEMENT, TaskTuning
@@ -36,7 +38,7 @@ class FormulatedTuning:
         journal: Journal,
         workshop: Workshop,
         *,
-        cache: Literal["warm", "cold"] = "warm",
+        cache: Cache = "warm",
         seed: int = 0,
         settings: Settings = SETTINGS,
         on_trials: Callable[[], None] = lambda: None,
@@ -60,6 +62,9 @@ class FormulatedTuning:
         self._several = len(self._waiting) > 1
         self._parts: list[TaskTuning] = []
         self._current = self._begin()
+        self._waiting.sort(key=lambda f: not journal.top(f.workload, target, self._current.timing, 1))
+        while self._waiting and journal.top(self._waiting[0].workload, target, self._current.timing, 1):
+            self._begin()  # those with records: else the best would not be known
         self._yardstick = self.best_seconds
 
     # -- tuning ------------------------------------------------------------------------------------------------------
@@ -72,23 +77,31 @@ class FormulatedTuning:
         return self.trials - before
 
     def propose(self, count: int, finishing: bool = False) -> int:
-        """Let the workers begin with new candidates of one formulation; how many those are, 0 if the space is exhausted."""
-        chosen = self._choose()
-        if chosen is not self._current:
-            self._current.collect()
-            self._current = chosen
-        if self._several and (self._waiting or self._new(chosen)):  # only a first look for now
+        """Let the workers begin with new candidates of one formulation; how many those are, 0 if the space is exhausted.
+
+        Waits for nothing: what is left of another formulation is for `collect`.
+        """
+        self._current = self._choose()
+        if self._several and (self._waiting or self._new(self._current)):  # only a first look for now
             count = min(count, _FIRST)
         return self._current.propose(count, finishing)
 
     def collect(self, down_to: int = 0, stop: Callable[[], bool] = never) -> None:
         """Wait until at most `down_to` candidates are left to measure; keep what is measured. At `stop()` the rest is dropped."""
+        for part in self._parts:
+            part.check(stop)
+        for part in self._parts:
+            if part.pending and part is not self._current:
+                part.collect(0, stop)
         self._current.collect(down_to, stop)
 
     def settle(self, stop: Callable[[], bool] = never) -> None:
-        """The best few of each formulation that could still win once more, in turns, so that a lucky timing does not win."""
-        for part in self._alive():
-            part.settle(stop)
+        """The best few of all formulations that could still win once more, in turns, so that a lucky timing does not win.
+
+        With them the default schedule, which is one of the first formulation: what was tuned must not be slower than that.
+        """
+        alive = self._alive()  # in the order in which they began
+        finals.hold(alive, stop, alive[0].default() if alive[:1] == self._parts[:1] else ())
 
     def close(self) -> None:
         """Drop what is not measured; the workshop stays."""
@@ -115,7 +128,7 @@ class FormulatedTuning:
 
     @property
     def best_seconds(self) -> float | None:
-        """The least time measured, in earlier runs too."""
+        """The best's last full timing, of earlier runs too."""
         found = [part.best_seconds for part in self._parts if part.best_seconds is not None]
         return min(found, default=None)
 
@@ -170,9 +183,11 @@ class FormulatedTuning:
         return [part for part in self._parts if part.best_seconds is not None and part.best_seconds <= _BEHIND * best]
 
     def _kept(self) -> None:
+        best = self.best_seconds
+        if self.trials == self._seen:  # records were checked: it counts from there
+            self._yardstick = best
         self.unimproved += self.trials - self._seen
         self._seen = self.trials
-        best = self.best_seconds
         if best is not None and (self._yardstick is None or best < IMPROVEMENT * self._yardstick):
             self._yardstick, self.unimproved = best, 0
         self._on_trials()

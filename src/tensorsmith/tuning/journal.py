@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Sequence
@@ -44,11 +45,13 @@ class Journal:
         self.memory = Store.in_memory()
         self.file = None if database is None else Store.open(database, patience=_LOCK_SECONDS)
         self.problem: StoreError | None = None  # why the file did not take the last trials
+        self.added = 0  # trials of this run
         self._unsaved: list[_Unsaved] = []
         self._try_again = 0.0
 
     def add(self, workload: Workload, target: Target, timing: Timing, trials: Sequence[Trial], *, run: str = "") -> None:
         self.memory.add(workload, target, timing, trials, run=run)
+        self.added += len(trials)
         if self.file is not None and trials:
             self._unsaved.append(_Unsaved(workload, target, timing, trials, run))
             if time.monotonic() >= self._try_again:
@@ -70,8 +73,18 @@ class Journal:
             found += [r for r in self.memory.history(workload, target, timing) if r.key not in stored]
         return found
 
+    def touched(self, workload: Workload, target: Target, timing: Timing) -> bool:
+        """Whether this run has tried a workload; if not, what is known of it was measured on another day."""
+        return bool(self.memory.measured(workload, target, timing))
+
     def similar(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
         return (self.file or self.memory).similar(workload, target, timing)
+
+    def sample(self, target: Target, timing: Timing, workloads: int, most: int) -> list[Record]:
+        """Some records of the workloads that were tried last, for a model to learn from; none if the file cannot be read now."""
+        with contextlib.suppress(StoreError):
+            return (self.file or self.memory).sample(target, timing, workloads, most)
+        return []
 
     def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]:
         """The records of the k fastest candidates, of the file and of this run."""
@@ -130,8 +143,9 @@ class Journal:
                     unsaved.export(folder / name)
                 except StoreError:
                     continue
+                command = shlex.join(["tensorsmith", "records", str(database), "import", str(folder / name)])
                 return (
                     f"{self.unsaved} trials could not be added to {database}: {self.problem}. They are in {folder / name}; add "
-                    f'them later by tensorsmith.records.Store.open("{database}").import_("{folder / name}")'
+                    f"them later by: {command}"
                 )
         return f"{self.unsaved} trials could not be added to {database}, nor be written anywhere else: {self.problem}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.flops import flops
@@ -19,6 +18,7 @@ from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing, structure_key
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
+from tensorsmith.search.trial import Cache
 from tensorsmith.target import Target
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.formulated import FormulatedTuning
@@ -59,7 +59,7 @@ class NetworkRun:
         *,
         objective: Objective,
         schedule: Schedule,
-        cache: Literal["warm", "cold"] = "warm",
+        cache: Cache = "warm",
         seed: int = 0,
     ) -> None:
         self.networks, self.tasks = tuple(networks), tuple(tasks)
@@ -70,7 +70,7 @@ class NetworkRun:
         self.scheduler = Scheduler([self._facts(t) for t in tasks], objective, schedule, seed=seed)
         self.first: list[float | None] = [None] * len(tasks)  # seconds of the default schedules
         self.trials = [0] * len(tasks)  # of this run
-        self._cache: Literal["warm", "cold"] = cache
+        self._cache: Cache = cache
         self._seed = seed
         self._current: int | None = None  # the task whose candidates the workers have
         self._yardstick: float | None = None  # the objective at the last improvement that counts

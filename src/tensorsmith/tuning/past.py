@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.formulations import formulations, likely
 from tensorsmith.records.keys import Timing
-from tensorsmith.records.record import Record
+from tensorsmith.records.record import FINALISTS, Record
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.embed import Programs
 from tensorsmith.target import Target
@@ -16,9 +17,16 @@ from tensorsmith.tuning.journal import Journal
 
 
 def past(journal: Journal, workload: Workload, target: Target, timing: Timing) -> list[Record]:
-    """The trials of a task so far, in the order of their making."""
-    found = [r for f in formulations(workload) for r in journal.history(f.workload, target, timing)]
-    return sorted((r for r in found if r.run != "finalists"), key=lambda r: r.created)
+    """The trials of a task so far, in the order of their making, each with the last result of its candidate."""
+    found = [r for f in formulations(workload) for r in _corrected(journal.history(f.workload, target, timing))]
+    return sorted(found, key=lambda r: r.created)
+
+
+def _corrected(history: Sequence[Record]) -> list[Record]:
+    """The trials of a search, with what came out when some of the candidates were timed once more."""
+    again = {r.key: r.trial for r in history if r.run == FINALISTS}
+    trials = [r for r in history if r.run != FINALISTS]
+    return [replace(r, trial=again.get(r.key, r.trial)) for r in trials] if again else trials
 
 
 def seconds(record: Record) -> float | None:
@@ -31,11 +39,14 @@ def default_seconds(records: Sequence[Record], workload: Workload, target: Targe
     ran = [r for r in records if r.seconds is not None]
     if not ran:
         return None
-    first = likely(workload).workload
+    return (default_record(ran, likely(workload).workload, target) or ran[0]).seconds
+
+
+def default_record(records: Sequence[Record], workload: Workload, target: Target) -> Record | None:
+    """The first of the records whose program is that of the default schedule of a workload."""
     programs = Programs(target)
     try:
-        wanted = programs.key(default_candidate(first, target))
+        wanted = programs.key(default_candidate(workload, target))
     except Refusal:
-        return ran[0].seconds
-    same = (r for r in ran if r.workload.key == first.key and programs.key(r.candidate) == wanted)
-    return next(same, ran[0]).seconds
+        return None
+    return next((r for r in records if r.workload.key == workload.key and programs.key(r.candidate) == wanted), None)

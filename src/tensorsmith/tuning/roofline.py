@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, Select, walk
@@ -18,6 +17,7 @@ from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.formulations import formulations
 from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.search.trial import Cache
 from tensorsmith.target import Target
 
 _OVERHEAD = 1e-6  # seconds that a call takes at least, in estimates
@@ -56,12 +56,12 @@ def _bytes_read(workload: Workload) -> float:
 class Roofline:
     """What the machine can do at most: operations and bytes per second."""
 
-    def __init__(self, target: Target, cache: Literal["warm", "cold"], peak: float, bandwidth: float) -> None:
-        self._cached = target.l3_bytes if cache == "warm" else 0
+    def __init__(self, target: Target, cache: Cache, peak: float, bandwidth: float) -> None:
+        self._cached = 0 if cache == "cold" else target.l3_bytes
         self.peak, self.bandwidth = peak, bandwidth
 
     @staticmethod
-    def measured(target: Target, cache: Literal["warm", "cold"]) -> Roofline:
+    def measured(target: Target, cache: Cache) -> Roofline:
         """That of this machine, measured once per process, in less than a second."""
         found = _peak()
         return Roofline(target, cache, max(found["flops"], target.cores * found["flops_one_core"]), found["bytes"])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.workshop import Workshop
+from tensorsmith.search.trial import Cache
 from tensorsmith.target import Target
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.formulated import FormulatedTuning
@@ -30,7 +29,7 @@ class Run:
         self.ctrl_c = CtrlC()
         self.stored = True  # until the record file refuses trials
 
-    def go(self, cache: Literal["warm", "cold"], seed: int, verbose: bool) -> None:
+    def go(self, cache: Cache, seed: int, verbose: bool) -> None:
         """Search, then settle among the best, then say what there is to say."""
         with self.ctrl_c, Workshop(self.target.cores) as workshop:
             self.peak = quick_peak(self.target.cores)  # while all is silent

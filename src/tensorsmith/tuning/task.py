@@ -6,32 +6,36 @@
 
 Several tasks may share a workshop and take turns. To keep the workers busy during a search, propose again before all is collected:
 `collect(down_to=8)` comes back when 8 candidates are left, and the workers build those while the next ones are searched for.
+
+A search never measures a program twice. What was measured on another day is checked, though: before the first candidates of such a
+task are measured, its best records are timed again (`finals.py`). That is no trial of the search, and costs none.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Literal
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.records.keys import Timing
+from tensorsmith.records.record import FINALISTS, Record
 from tensorsmith.search.ansor import SETTINGS, AnsorPolicy, Settings
-from tensorsmith.search.trial import Trial
+from tensorsmith.search.trial import Cache, Trial
 from tensorsmith.space.population import Space
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target
+from tensorsmith.tuning import finals
+from tensorsmith.tuning.experience import experience
 from tensorsmith.tuning.failures import Failures
 from tensorsmith.tuning.journal import Journal
+from tensorsmith.tuning.past import default_record
 
-_FINALISTS = 4  # candidates timed against each other at the end
-_CLOSE = 1.1  # times the best: what is slower has no chance in the final
 IMPROVEMENT = 0.99  # of the seconds, or less, counts as one
 
 
@@ -45,7 +49,7 @@ class TaskTuning:
         journal: Journal,
         workshop: Workshop,
         *,
-        cache: Literal["warm", "cold"] = "warm",
+        cache: Cache = "warm",
         seed: int = 0,
         settings: Settings = SETTINGS,
         on_trials: Callable[[], None] = lambda: None,
@@ -59,20 +63,26 @@ class TaskTuning:
         self.search_seconds = 0.0  # the last search took
         self._journal, self._on_trials = journal, on_trials
         self._spent: Counter[str] = Counter()
-        self._best: float | None = None
-        self._yardstick: float | None = None  # the best at the last improvement
+        self._best: float | None
+        self._yardstick: float | None  # the best at the last improvement
         with self._clock("measure"):
             self.measurer = Measurer(workload, target, threads=self.timing.threads, cache=cache, workshop=workshop)
             self.measurer.prepare()  # the workers set up while the policy is made
-        history = [r.trial for r in journal.history(workload, target, self.timing)]
+        records = journal.history(workload, target, self.timing)
+        history = [r.trial for r in records]
         similar = [r.candidate for r in journal.similar(workload, target, self.timing)]
+        with self._clock("model"):
+            taught = experience(journal, target, self.timing, settings)
         with self._clock("search"):
-            self.policy = AnsorPolicy(Space(workload, target), seed=seed + len(history), settings=settings, hints=similar)
+            model = taught.model_for(workload) if taught else None
+            self.policy = AnsorPolicy(
+                Space(workload, target), seed=seed + len(history), settings=settings, hints=similar, model=model
+            )
         with self._clock("model"):
             self.policy.tell(history)
-        for trial in history:
-            self._compare(trial)
-        self.unimproved = 0
+        self._unchecked = bool(records) and not journal.touched(workload, target, self.timing)
+        self._held: list[Candidate] = []  # proposed, and kept back until the records are checked
+        self._begin_anew()
 
     # -- tuning ------------------------------------------------------------------------------------------------------
 
@@ -94,12 +104,15 @@ class TaskTuning:
                 candidates = self.policy.finish(count)
             if not candidates:
                 candidates = self.policy.ask(count)
-        with self._clock("measure"):
-            self.measurer.submit(candidates, self._best)
+        if self._unchecked:
+            self._held += candidates
+        else:
+            self._submit(candidates)
         return len(candidates)
 
     def collect(self, down_to: int = 0, stop: Callable[[], bool] = never) -> None:
         """Wait until at most `down_to` candidates are left to measure; keep what is measured. At `stop()` the rest is dropped."""
+        self.check(stop)
         batch: list[Trial] = []
         results = self.measurer.results(stop)
         while True:
@@ -115,14 +128,47 @@ class TaskTuning:
         if stop():
             self.measurer.cancel()
 
+    def check(self, stop: Callable[[], bool] = never) -> None:
+        """Time the best records of another day again, in turns with the default schedule, if that was not done yet."""
+        if not self._unchecked:
+            return
+        self._unchecked = False
+        finals.hold([self], stop, self.default())
+        self._begin_anew()
+        self._on_trials()
+        held, self._held = self._held, []
+        if not stop():
+            self._submit(held)
+
     def settle(self, stop: Callable[[], bool] = never) -> None:
-        """The best few once more, in turns, so that a lucky timing does not win."""
-        top = self._journal.top(self.workload, self.target, self.timing, _FINALISTS)
-        close = [r.candidate for r in top if (r.seconds or 0.0) <= _CLOSE * (top[0].seconds or 0.0)]
-        if len(close) > 1:
-            with self._clock("measure"):
-                again = self.measurer.remeasure(close, stop=stop)
-            self._journal.add(self.workload, self.target, self.timing, [t for t in again if t.ok], run="finalists")
+        """The best few once more, in turns with the default schedule, so that neither a lucky timing wins nor what is slower than
+        no search at all."""
+        finals.hold([self], stop, self.default())
+
+    def default(self) -> list[Record]:
+        """The record of the default schedule, if it was measured."""
+        found = default_record(self._journal.history(self.workload, self.target, self.timing), self.workload, self.target)
+        return [] if found is None or found.seconds is None else [found]
+
+    # -- finals, and the end -----------------------------------------------------------------------------------------
+
+    def top(self, k: int) -> list[Record]:
+        """The records of the k fastest candidates."""
+        return self._journal.top(self.workload, self.target, self.timing, k)
+
+    def time_again(self, candidates: Sequence[Candidate], rounds: int, stop: Callable[[], bool]) -> list[Trial]:
+        """A trial for each candidate, timed in turns; none at all if `stop()` came true."""
+        with self._clock("measure"):
+            return self.measurer.remeasure(candidates, rounds, stop)
+
+    def keep_final(self, trials: Sequence[Trial]) -> None:
+        """What came out when known candidates were timed again; it counts instead of what was known of them."""
+        self._journal.add(self.workload, self.target, self.timing, trials, run=FINALISTS)
+        for trial in trials:
+            self.failures.add(trial)
+        with self._clock("model"):
+            self.policy.tell(trials)
+        self._best = self._journal_best()
 
     def close(self) -> None:
         """Drop what is not measured; the workshop stays."""
@@ -139,16 +185,16 @@ class TaskTuning:
     @property
     def pending(self) -> int:
         """Candidates that are proposed and not measured yet."""
-        return self.measurer.pending
+        return len(self._held) + self.measurer.pending
 
     @property
     def best_seconds(self) -> float | None:
-        """The least time measured, in earlier runs too."""
+        """The best's last full timing, of earlier runs too."""
         return self._best
 
     def best(self) -> Candidate | None:
         """The candidate to use: the fastest by its last timing, among those that never failed."""
-        return next((r.candidate for r in self._journal.top(self.workload, self.target, self.timing, 1)), None)
+        return next((r.candidate for r in self.top(1)), None)
 
     @property
     def times(self) -> dict[str, float]:
@@ -166,6 +212,18 @@ class TaskTuning:
         }
 
     # -- small things ------------------------------------------------------------------------------------------------
+
+    def _submit(self, candidates: Sequence[Candidate]) -> None:
+        with self._clock("measure"):
+            self.measurer.submit(candidates, self._best)
+
+    def _journal_best(self) -> float | None:
+        return next((r.seconds for r in self.top(1)), None)
+
+    def _begin_anew(self) -> None:
+        """What counts as an improvement is so against the best that is known now."""
+        self._best = self._yardstick = self._journal_best()
+        self.unimproved = 0
 
     def _keep(self, trials: list[Trial]) -> None:
         self._journal.add(self.workload, self.target, self.timing, trials)

@@ -126,7 +126,7 @@ def group_normalization(node: OnnxNode, b: Builder) -> Value:
     return b.add("add", [b.add("multiply", [back, per_channel(b, scale, rank)]), per_channel(b, shift, rank)])
 
 
-@onnx_operator("LayerNormalization", since=17)
+@onnx_operator("LayerNormalization")  # of the standard since 17; ONNX Runtime writes it into older files
 def layer_normalization(node: OnnxNode, b: Builder) -> Value | Sequence[Value]:
     x, scale, shift = node.required(0), node.required(1), node.optional(2)
     axes = tuple(range(_axis(node, len(x.shape), -1), len(x.shape)))

@@ -11,7 +11,7 @@ from tensorsmith.frontends.onnx.movement import axes_of, reshaped
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
-from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.dtypes import dtype, is_int
 from tensorsmith.ops.common import normal_axis
 
 #: operator of ours, and the version from which the axes are an input
@@ -33,6 +33,9 @@ def _reduction(kind: str, operator: str, since: int) -> None:
             none = bool(node.attribute("noop_with_empty_axes", 0))
             axes = [] if none else list(range(len(x.shape)))
         dims = tuple(sorted(normal_axis(d, len(x.shape), str(node)) for d in axes))
+        if "log" in operator and is_int(x.dtype):  # a logarithm of integers is an integer again, rounded towards zero
+            real = b.add(operator, [b.add("cast", [x], to="f64")], axes=dims, keepdims=keepdims)
+            return b.add("cast", [real], to=x.dtype)
         return b.add(operator, [x], axes=dims, keepdims=keepdims)
 
 

@@ -54,8 +54,8 @@ def sources(d: Dimension, coordinates: str) -> Array:
     if coordinates == "tf_crop_and_resize":
         span = (d.last - d.first) * (d.extent - 1)
         return d.first * (d.extent - 1) + (x * 0 + span / 2 if length == 1 else x * span / (length - 1))
-    if coordinates == "pytorch_half_pixel" and length == 1:
-        return x * 0 - 0.5
+    if coordinates == "pytorch_half_pixel" and d.result == 1:
+        return x * 0
     if coordinates in ("half_pixel", "pytorch_half_pixel"):
         return (x + 0.5) / d.scale - 0.5
     if coordinates == "tf_half_pixel_for_nn":  # of version 11 only

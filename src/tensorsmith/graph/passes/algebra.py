@@ -1,7 +1,8 @@
 """Algebra: nodes that do nothing go, and others take the one form that the passes after this one look for.
 
 multiply(c, x)       ->  multiply(x, c)            a constant stands second
-subtract(x, c)       ->  add(x, -c)                divide(x, c)  ->  multiply(x, 1 / c)
+subtract(x, c)       ->  add(x, -c)
+divide(x, c)         ->  multiply(x, 1 / c)        unless the result may be rounded or compared: 41 * (1 / 41) is below 1
 add(x, 0)            ->  x                         and multiply(x, 1), cast to its own type, whole slices, ...
 relu(relu(x))        ->  relu(x)
 power(x, 2)          ->  square(x)                 and 0.5, 1, -1
@@ -14,21 +15,42 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensorsmith.graph import operators
 from tensorsmith.graph.builder import Builder, rebuilt
 from tensorsmith.graph.graph import Array, Graph, Node, Value
+from tensorsmith.graph.operators import Kind
 from tensorsmith.lang.dtypes import canonical, is_float
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
+_STEPS = ("floor", "ceil", "round", "sign", "modulo", "remainder")  # besides all that make other types of floats
 _NEVER_NEGATIVE = ("relu", "sigmoid", "softmax", "exp", "square", "absolute", "sqrt")
 
 
 def run(graph: Graph) -> Graph:
     """The graph in simpler words."""
-    return rebuilt(graph, _rewrite)
+    stepped = _stepped(graph)
+
+    def rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
+        return _rewrite(builder, node, inputs, node.outputs[0].name in stepped)
+
+    return rebuilt(graph, rewrite)
 
 
-def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
+def _stepped(graph: Graph) -> set[str]:
+    """The floats that get, by elementwise nodes and movements alone, to where the last bit may decide."""
+    found: set[str] = set()
+    for node in reversed(graph.nodes):
+        light = operators.kind(node) <= Kind.INJECTIVE
+        steps = node.operator in _STEPS or not all(is_float(v.dtype) for v in node.outputs)
+        if steps or (light and any(v.name in found for v in node.outputs)):
+            found.update(name for name in node.inputs if is_float(graph.values[name].dtype))
+    return found
+
+
+def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value], exactly: bool) -> Sequence[Value] | None:
     if len(node.outputs) != 1:
+        return None
+    if node.operator == "divide" and exactly:
         return None
     if len(inputs) == 2 and node.operator in (*_COMMUTATIVE, "subtract", "divide", "power"):
         done = _binary(builder, node.operator, inputs[0], inputs[1])

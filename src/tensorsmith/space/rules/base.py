@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tensorsmith.lang.workload import Axis, Stage, Workload
@@ -36,30 +36,33 @@ class State:
     rewrites: tuple[Rewrite, ...] = ()
     nests: tuple[Nest, ...] = ()
     choices: tuple[Choice, ...] = ()
+    before: State | None = field(default=None, compare=False, repr=False)  # what this state was made of
 
     @functools.cached_property
     def now(self) -> Workload:
         """The workload after the rewrites so far."""
-        return apply_rewrites(self.workload, self.rewrites)
+        if self.before is None:
+            return apply_rewrites(self.workload, self.rewrites)
+        return apply_rewrites(self.before.now, self.rewrites[len(self.before.rewrites) :])
 
     def stage(self, index: int) -> Stage:
         return self.now.stages[index]
 
     def rewritten(self, rewrite: Rewrite) -> State:
-        return replace(self, rewrites=(*self.rewrites, rewrite))
+        return replace(self, before=self, rewrites=(*self.rewrites, rewrite))
 
     def with_nest(self, nest: Nest, *choices: Choice) -> State:
         """The state with a nest added, or put in place of the stage's old one."""
         others = tuple(n for n in self.nests if n.stage != nest.stage)
-        return replace(self, nests=(*others, nest), choices=(*self.choices, *choices))
+        return replace(self, before=self, nests=(*others, nest), choices=(*self.choices, *choices))
 
     def without_choices(self, stage: str) -> State:
         """The state with nothing left open of a stage."""
-        return replace(self, choices=tuple(c for c in self.choices if c.stage != stage))
+        return replace(self, before=self, choices=tuple(c for c in self.choices if c.stage != stage))
 
     def with_choice(self, choice: Choice) -> State:
         """The state with a choice added, or put in place of the old one for the same hole."""
-        return replace(self, choices=(*(c for c in self.choices if c.hole != choice.hole), choice))
+        return replace(self, before=self, choices=(*(c for c in self.choices if c.hole != choice.hole), choice))
 
     def with_places(self, stage: Stage, options: Sequence[str]) -> State:
         """The state with the place of a stage left open, if there is more than one."""

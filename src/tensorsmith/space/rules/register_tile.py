@@ -5,7 +5,8 @@
 * held:   for i.0 j.0 i.1 j.1: tile: C over all of k, in registers; D from them
 * split:  for i.0 j.0: { for k.0 i j: tile k.1 i j: C in a buffer }; D from it
           (without D: for i.0 j.0 k.0 i.1 j.1: tile k.1 i.2 j.2, results in memory between the steps of k.0)
-* across: as held, with lanes along the last reduction axis instead of the last axis of the result
+* across: as held, with lanes along the last reduction axis that fills them instead of the last axis of the result, where the
+          operands are neighbours along it, or the result is narrower than a vector
 
 Each also with the operands that are not constant copied in loop order (`cache_read`), where they are read often. The order of the
 loops in a level is a choice, and so is laying out the loops that padding depends on.
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
-from tensorsmith.lang.expr import Var, variables
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Select, Var, variables, walk
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constant
 from tensorsmith.space.rewrite import Rewrite
@@ -48,7 +50,7 @@ class RegisterTile:
         derived: Derived = []
         for copies in _copy_sets(state.now, state.stage(index)):
             for structure in ("held", "split", "across"):
-                done = _derive(state, name, structure, copies)
+                done = _derive(state, name, structure, copies, target)
                 if done is not None:
                     where = [s.name for s in done.now.stages].index(name)
                     derived.append((done, where - 1 - len(copies)))
@@ -63,7 +65,8 @@ def _copy_sets(workload: Workload, stage: Stage) -> Iterator[tuple[str, ...]]:
     for x in sorted(stage.reads, key=lambda x: lane not in variables(x)):
         unused = [a.extent for a in stage.axes if a.name not in variables(x)]
         plain = all(isinstance(i, Var) for i in x.indices)
-        if workload.buffers[x.tensor].constant or not plain or max(unused, default=1) < _REUSE:
+        single = not any(tiled(stage.axis(n)) for n in variables(x))  # just one element: no order to copy it in
+        if workload.buffers[x.tensor].constant or not plain or single or max(unused, default=1) < _REUSE:
             continue
         copied.append(x.tensor)
         yield tuple(copied)
@@ -76,6 +79,7 @@ class _Tile:
     stage: Stage
     owner: Stage
     padded: tuple[str, str] | None  # (axis, kernel axis) that padding depends on
+    lanes: int  # elements of a vector
 
     @property
     def fused(self) -> bool:
@@ -95,7 +99,7 @@ class _Tile:
         return list(dict.fromkeys(orders))
 
 
-def _derive(state: State, name: str, structure: str, copies: tuple[str, ...]) -> State | None:
+def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], target: Target) -> State | None:
     for tensor in copies:
         try:
             state = state.rewritten(Rewrite("cache_read", name, tensor))
@@ -107,7 +111,7 @@ def _derive(state: State, name: str, structure: str, copies: tuple[str, ...]) ->
     if reader is not None and state.now.stage(reader).dtype != stage.dtype:
         reader = None
     owner = state.now.stage(reader) if reader else stage
-    tile = _Tile(stage, owner, _padding_axes(state.now, stage))
+    tile = _Tile(stage, owner, _padding_axes(state.now, stage), target.lanes(dtype(stage.dtype).bytes))
     build = {"held": _held, "split": _split, "across": _across}[structure]
     new = build(state.without_choices(owner.name), tile)
     if new is None:
@@ -182,9 +186,12 @@ def _split(state: State, tile: _Tile) -> State | None:
 
 def _across(state: State, tile: _Tile) -> State | None:
     stage = tile.stage
-    last = stage.reduce_axes[-1]
+    last = next((a for a in reversed(stage.reduce_axes) if a.extent >= tile.lanes), stage.reduce_axes[-1])
     own = [a for a in tile.owner.axes if tiled(a)]
-    if last.extent < 4 or not own or not _neighbours(state.now, stage, last.name):
+    if last.extent < 4 or not own:
+        return None
+    narrow = stage.axes[-1].extent < tile.lanes  # lanes along the results would be mostly empty, whatever the operands' layout
+    if not narrow and not _neighbours(state.now, stage, last.name):
         return None
     packed = _packed(state.now, stage)
     reduce = names(levels(stage.reduce_axes, 0), f"{last.name}.1")
@@ -254,8 +261,10 @@ def _padding_axes(workload: Workload, stage: Stage) -> tuple[str, str] | None:
     for x in stage.reads:
         if not workload.is_stage(x.tensor) or not is_padding(workload.stage(x.tensor)):
             continue
-        for index in reversed(x.indices):
-            used = variables(index)
+        padding = workload.stage(x.tensor)
+        decide = {v for e in walk(padding.body) if isinstance(e, Select) for v in variables(e.cond)}
+        for axis, index in reversed(list(zip(padding.axes, x.indices))):
+            used = variables(index) if axis.name in decide else set()
             mine = [a.name for a in stage.axes if a.name in used and tiled(a)]
             kernel = [a.name for a in stage.reduce_axes if a.name in used and 1 < a.extent <= _LAID_OUT_EXTENT]
             if mine and kernel:

@@ -1,0 +1,113 @@
+"""Prefetching: while a tile works on one panel of a packed operand, it fetches the next panel into the second cache.
+
+    for j: for i: tile reduce k        w packed in the order of j k
+
+A *panel* is what the reduction loops of one tile read of a packed operand: one piece of memory, behind which the next panel lies.
+The loops right around the tile that do not move the operand (`i` here) pass over the same panel again and again. Only the first
+pass finds it far away, but then waits for nearly every line: the tile consumes what it reads faster than memory, or the last-level
+cache, can give it. So every pass fetches its share of the next panel, evenly over its steps. All at once, at the start of a pass,
+gained nothing when it was tried: the tile's own loads then queue behind the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorsmith.codegen.body import BodyEmitter, Bound
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
+from tensorsmith.program.linear import Linear
+from tensorsmith.target import Target
+
+_LEAST_PANEL = 2048  # bytes; shorter ones are fetched by the hardware
+_SHARE_OF_CACHE = 0.75  # of the second cache, that a panel may take: a larger one would displace the panel in use
+_FRACTION = 16  # bits behind the point of "bytes per step"
+_DECLARATION = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+_READ, _SECOND_CACHE, _DATA = 0, 2, 1  # arguments of the intrinsic
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How the next panel of an operand is fetched by the steps of a tile."""
+
+    tensor: str
+    panel: Linear  # where the current panel starts, in elements
+    panel_bytes: int
+    share: Linear  # where the part of this pass starts in a panel, in bytes
+    step: Linear  # the number of a reduction step in its pass
+    bytes_per_step: int  # times 2 ** _FRACTION
+
+    def every(self, line_bytes: int) -> int:
+        """Steps from one line to the next."""
+        return max(1, (line_bytes << _FRACTION) // max(1, self.bytes_per_step))
+
+
+def fetching(
+    block: Block, buffers: Mapping[str, ProgramBuffer], loops: Mapping[str, LoopVar], around: Mapping[str, Bound], target: Target
+) -> list[Fetching]:
+    """What the tile of a block should fetch; `around` are the loops around it, outermost first, all of them in `loops`."""
+    if block.vector is not None and block.loop(block.vector).reduce:
+        return []
+    own = {v.name for v in block.tile + block.reduce}
+    found = []
+    for name in dict.fromkeys(x.tensor for x in block.stage.reads):
+        packed, size = buffers[name].packed, dtype(buffers[name].dtype).bytes
+        if packed is None:
+            continue
+        counts = [int(v.count) for v in packed.loops]
+        outside = [v for v in packed.loops if v.name not in own]
+        inside = packed.loops[len(outside) :]
+        if any(v.name not in own for v in inside) or not any(v.reduce for v in inside):
+            continue
+        panel = math.prod(counts[len(outside) :])
+        passes = _passes(around, {v.name for v in packed.loops} | own, loops)
+        times = math.prod(int(v.count) for v in passes)
+        fits = _LEAST_PANEL <= panel * size <= _SHARE_OF_CACHE * target.l2_bytes
+        if times < 2 or math.prod(counts[: len(outside)]) < 2 or not fits:
+            continue
+        steps = [v for v in block.reduce if v.name != block.vector]
+        share = -(-panel * size // times)
+        per_step = (share << _FRACTION) // max(1, math.prod(int(v.count) for v in steps))
+        start = _numbering(outside).scaled(panel)
+        found.append(Fetching(name, start, panel * size, _numbering(passes).scaled(share), _numbering(steps), per_step))
+    return found
+
+
+def emit(body: BodyEmitter, what: Fetching, env: Mapping[str, Bound]) -> None:
+    """Fetches the line of the next panel that belongs to a reduction step."""
+    f = body.f
+    running, constant, _ = body.linear(what.panel, env, None)
+    pointer = body.pointer(what.tensor, running, constant)
+    running, constant, _ = body.linear(what.share, env, None)
+    if running is not None:
+        pointer = f.op(f"getelementptr i8, {pointer}, i64 {running.text}", "ptr")
+    step, first, _ = body.linear(what.step, env, None)
+    constant += what.panel_bytes + (first * what.bytes_per_step >> _FRACTION)
+    if step is not None:
+        scaled = f.op(f"mul nsw i64 {step.text}, {what.bytes_per_step}", "i64")
+        moved = f.op(f"lshr i64 {scaled.text}, {_FRACTION}", "i64")
+        pointer = f.op(f"getelementptr i8, {pointer}, i64 {moved.text}", "ptr")
+    pointer = f.op(f"getelementptr i8, {pointer}, i64 {constant}", "ptr")
+    body.arith.declarations.add(_DECLARATION)
+    f.line(f"call void @llvm.prefetch.p0({pointer}, i32 {_READ}, i32 {_SECOND_CACHE}, i32 {_DATA})")
+
+
+def _passes(around: Mapping[str, Bound], moving: set[str], loops: Mapping[str, LoopVar]) -> list[LoopVar]:
+    """The innermost of the loops around a tile, as far as none of them moves the operand."""
+    found: list[LoopVar] = []
+    for name in reversed(list(around)):
+        if name in moving:
+            break
+        found.insert(0, loops[name])
+    return found
+
+
+def _numbering(loops: list[LoopVar]) -> Linear:
+    """The number of a step of nested loops, counted through all of them."""
+    total, distance = Linear(), 1
+    for var in reversed(loops):
+        total = total + Linear({var.name: distance})
+        distance *= int(var.count)
+    return total

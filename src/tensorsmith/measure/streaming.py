@@ -1,0 +1,78 @@
+"""Constants that come from memory: many places for them, together larger than the last-level cache, taken in turns.
+
+In a network whose weights do not fit the caches, every kernel finds its weights in memory and its activations in the caches. What
+the places hold does not matter to the time, as long as it is ordinary numbers, so all kernels of a process share one stretch of
+memory that is filled once.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.runtime.buffers import ALIGNMENT, aligned_empty
+from tensorsmith.runtime.executable import Prepared
+from tensorsmith.target import Target
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_TIMES_THE_CACHE = 1.5  # what all places take together
+_MOST_PLACES = 256  # few constants then come from the last-level cache at least
+_LEAST_BYTES = 1 << 14  # of constants; fewer are in place before anybody waits for them
+_BLOCK = 1 << 14  # numbers, repeated all over the memory
+
+
+def streamed(prepared: Prepared, target: Target) -> Callable[[int], float]:
+    """A clock of runs that find their constants of floating-point numbers in no cache: (runs) -> seconds of one."""
+    places = places_of(prepared.executable.bound, 2 * target.l2_bytes, target.l3_bytes)
+    if not places:
+        return prepared.seconds
+    turns = itertools.cycle(places)
+
+    def seconds(count: int) -> float:
+        total = 0.0
+        try:
+            for _ in range(count):
+                prepared.point_constants(next(turns))
+                total += prepared.seconds(1)
+        finally:
+            prepared.point_constants(prepared.executable.bound)
+        return total / count
+
+    return seconds
+
+
+def places_of(constants: Mapping[str, Array], *caches: int) -> list[dict[str, Array]]:
+    """Arrays like the constants, as often as the largest of the caches asks for; none where the constants are small."""
+    kept = {name: a for name, a in constants.items() if a.dtype.kind == "f" and a.dtype.itemsize >= 4}
+    each = sum(_room(a) for a in kept.values())
+    if each < _LEAST_BYTES:
+        return []
+    wanted = int(_TIMES_THE_CACHE * max(caches))
+    count = min(_MOST_PLACES, max(2, -(-wanted // each)))
+    memory = _memory(1 << (max(wanted, count * each) - 1).bit_length())
+    found = []
+    for place in range(count):
+        start, arrays = place * each, {}
+        for name, a in kept.items():
+            arrays[name] = memory[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
+            start += _room(a)
+        found.append(arrays)
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _memory(size: int) -> Array:
+    """A power of two of bytes; ordinary numbers, whether they are read as f32 or as f64."""
+    numbers = np.random.default_rng(0).uniform(0.5, 1, min(_BLOCK, size // 4)).astype(np.float32)
+    memory = aligned_empty((size,), np.uint8)
+    memory.view(np.float32).reshape(-1, len(numbers))[:] = numbers
+    return memory
+
+
+def _room(a: Array) -> int:
+    return -(-a.nbytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,87 @@
+"""What trials of other workloads teach: a cost model that a search begins with, instead of nothing (AutoTVM's transfer).
+
+Features do not say which workload a statement is of, and throughputs are relative to the best of their own workload, so what is
+learned of some carries over to others. Trees learned here stay; those of a search grow on top of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.batch import FeatureRows, extract_rows
+from tensorsmith.learn.features import FeatureMatrix
+from tensorsmith.learn.model import ModelSettings, Samples, TreeModel
+from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.search.trial import Trial
+from tensorsmith.space.sketch import Candidate, Sketch
+from tensorsmith.target import Target
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What was learned, and of which workloads (by key)."""
+
+    model: TreeModel
+    workloads: frozenset[str]
+
+    def model_for(self, workload: Workload) -> TreeModel | None:
+        """A model of its own to begin a search with; None if that very workload alone was learned from, whose records it gets."""
+        if self.workloads <= {workload.key}:
+            return None
+        new = TreeModel(self.model.settings)
+        new.kept = new.booster = self.model.booster
+        return new
+
+
+def learn(trials: Sequence[Trial], target: Target, settings: ModelSettings) -> Taught | None:
+    """What can be learned of trials of any workloads, if anything. Candidates that can no longer be lowered are passed over."""
+    ran = [(t.candidate, t.seconds) for t in trials if t.seconds is not None]
+    best: dict[str, float] = {}
+    for candidate, seconds in ran:
+        key = candidate.sketch.workload.key
+        best[key] = min(seconds, best.get(key, seconds))
+    samples = Samples()
+    for n, features, prior in _described([c for c, _ in ran], target):
+        key = ran[n][0].sketch.workload.key
+        samples.add(features, best[key] / ran[n][1], key, prior)
+    model = TreeModel(settings)
+    model.update(samples)
+    return Taught(model, frozenset(samples.group)) if model.booster is not None else None
+
+
+def _described(candidates: Sequence[Candidate], target: Target) -> list[tuple[int, Array, float]]:
+    """Of each candidate: its number, features [statements, features], and the logarithm of the speed that the prior gives it."""
+    groups: dict[int, list[int]] = {}
+    for n, candidate in enumerate(candidates):
+        groups.setdefault(id(candidate.sketch), []).append(n)
+    numbers = list(groups.values())
+    batches = [(candidates[ns[0]].sketch, _columns(candidates[ns[0]].sketch, [candidates[n] for n in ns])) for ns in numbers]
+    try:
+        found = [(numbers, extract_rows(batches, target))]
+    except Exception:  # one that an older version wrote spoils it for all; without it
+        found = []
+        for ns, batch in zip(numbers, batches):
+            try:
+                found.append(([ns], extract_rows([batch], target)))
+            except Exception:
+                continue
+    return [one for ns, rows in found for one in _by_candidate(ns, rows, target)]
+
+
+def _columns(sketch: Sketch, candidates: Sequence[Candidate]) -> dict[str, Array]:
+    return {hole: np.array([c.decisions[hole] for c in candidates], np.int64) for hole in sketch.holes}
+
+
+def _by_candidate(numbers: Sequence[Sequence[int]], rows: FeatureRows, target: Target) -> list[tuple[int, Array, float]]:
+    statements = FeatureMatrix(rows.values[:, None], ("any",))  # the prior adds statements up, so one at a time will do
+    seconds = rows.total(estimate_seconds(statements, target))
+    features = [one for matrix in rows.matrices() for one in matrix.values]
+    order = [n for ns in numbers for n in ns]
+    return [(n, one, -float(np.log2(max(s, 1e-12)))) for n, one, s in zip(order, features, seconds.tolist())]

@@ -1,0 +1,85 @@
+"""The next panel of a packed operand is fetched while the current one is in use."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tensorsmith.codegen.irtext import Value
+from tensorsmith.codegen.prefetch import _FRACTION, fetching
+from tensorsmith.compile import build
+from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
+from tensorsmith.lang.define import sum as total
+from tensorsmith.program.ir import Loop, loop_vars
+from tensorsmith.program.lower import lower
+from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.target import native
+
+TARGET = dataclasses.replace(native(), l2_bytes=1 << 19, line_bytes=64)
+
+
+def product(loops="j.0 i.0 | k.0 i.1 j.1", rows=64, depth=128, columns=256, constant=True, **sizes):
+    a, b = placeholder((rows, depth), name="A"), placeholder((depth, columns), name="B", constant=constant)
+    k = reduce_axis(depth, name="k")
+    w = workload([a, b, compute((rows, columns), lambda i, j: total(a[i, k] * b[k, j], axis=k), name="C")])
+    sketch = Sketch(w, (Nest("C", loops, vector=loops.split()[-1], packed=("B",) if constant else ()),)).check()
+    given = {"C.j.1": 16, "C.i.1": 4, "C.unroll": 2, "C.parallel": 1} | {f"C.{n.replace('_', '.')}": s for n, s in sizes.items()}
+    return Candidate(sketch, {h: given.get(h, 1) for h in sketch.holes})
+
+
+def found(candidate, target=TARGET):
+    """What the tile of a product fetches, with the values of the loops around it unknown."""
+    program = lower(candidate)
+    node, around = program.body[0], {}
+    while isinstance(node, Loop):
+        around[node.var.name] = Value(f"%{node.var.name}", "i64")
+        (node,) = node.body
+    return fetching(node, program.buffers, loop_vars(program), around, target), loop_vars(program)
+
+
+def test_the_passes_over_a_panel_fetch_all_of_the_next_one() -> None:
+    (what,), loops = found(product())
+    assert what.tensor == "B" and what.panel_bytes == 128 * 16 * 4
+    assert what.panel.terms == {"C.j.0": 128 * 16} and set(what.share.terms) == {"C.i.0"} and what.step.terms == {"C.k.0": 1}
+    lines = {
+        (int(what.share.terms["C.i.0"]) * i + (k * what.bytes_per_step >> _FRACTION)) // 64
+        for i in range(int(loops["C.i.0"].count))
+        for k in range(0, 128, min(2, what.every(64)))
+    }
+    assert lines == set(range(what.panel_bytes // 64))
+
+
+def test_passes_and_steps_are_counted_through_nested_loops() -> None:
+    (what,), _ = found(product("j.0 i.0 i.1 | k.0 k.1 i.2 j.1", i_1=4, i_2=4, k_1=8))
+    share = what.panel_bytes // 16
+    assert what.share.terms == {"C.i.0": 4 * share, "C.i.1": share}
+    assert what.step.terms == {"C.k.0": 8, "C.k.1": 1}
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        product("i.0 j.0 | k.0 i.1 j.1"),  # every panel is read once before the next
+        product(columns=16),  # there is no next panel
+        product(depth=16),  # short panels come by themselves
+        product(depth=1 << 14, rows=16),  # two of these do not fit the second cache
+        product(constant=False),  # not in the order of the loops
+    ],
+)
+def test_where_nothing_is_fetched(candidate) -> None:
+    assert found(candidate)[0] == []
+    if candidate.sketch.workload.stages[0].reduce_axes[0].extent < 1 << 14:
+        assert "@llvm.prefetch" not in build(candidate, TARGET).llvm_ir
+
+
+@pytest.mark.parametrize("rows, depth, columns", [(64, 128, 256), (63, 131, 250), (9, 600, 48)])
+@pytest.mark.parametrize("loops", ["j.0 i.0 | k.0 i.1 j.1", "j.0 k.0 i.0 | k.1 i.1 j.1"])
+def test_results_are_right(loops, rows, depth, columns) -> None:
+    candidate = product(loops, rows, depth, columns, k_1=64)
+    kernel = build(candidate, TARGET)
+    assert "@llvm.prefetch" in kernel.llvm_ir
+    rng = np.random.default_rng(0)
+    a, b = rng.random((rows, depth), np.float32), rng.random((depth, columns), np.float32)
+    np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-4)

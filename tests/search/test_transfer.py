@@ -1,0 +1,89 @@
+"""What other workloads teach. Times are made up: what the prior says, but copies of operands are slow, whatever the workload."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.features import extract_decisions
+from tensorsmith.learn.model import ModelSettings, pairwise_accuracy
+from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.ops import catalogue
+from tensorsmith.search import transfer
+from tensorsmith.search.ansor import AnsorPolicy, Settings
+from tensorsmith.search.scores import describe
+from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.population import Population, Space
+from tensorsmith.space.sampling import sample
+from tensorsmith.space.sketch import Candidate
+from tensorsmith.target import native
+
+TARGET = native()
+SMALL = Settings(population=64, generations=1, structures=4, new_structures=2)
+
+
+def workload(name: str) -> Workload:
+    return catalogue.get(name).workload()
+
+
+def pretended(candidate: Candidate) -> Trial:
+    features = extract_decisions(candidate.sketch, candidate.decisions, TARGET)
+    copies = sum(nest.follows is not None for nest in candidate.sketch.nests)
+    return Trial(candidate, Status.OK, seconds=float(estimate_seconds(features, TARGET)[0]) * 16.0**copies)
+
+
+def drawn(space: Space, seed: int) -> list[Population]:
+    return sample(space, 48, np.random.default_rng(seed))
+
+
+def trials(name: str, seed: int = 0) -> list[Trial]:
+    space = Space(workload(name), TARGET)
+    return [pretended(space.plans[p.plan].candidate(row)) for p in drawn(space, seed) for row in p.matrix]
+
+
+def test_what_is_learned_of_one_workload_holds_for_another() -> None:
+    taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
+    assert taught is not None and taught.workloads == {workload("GMM-small").key}
+    other = Space(workload("GMM-2-b1"), TARGET)
+    model = taught.model_for(other.workload)
+    assert model is not None
+    populations = drawn(other, 1)
+    rows, prior, places = describe(other, populations)
+    found = [other.plans[populations[n].plan].candidate(populations[n].matrix[row]) for n, row in places]
+    speed = np.array([1 / pretended(c).seconds for c in found])
+    assert pairwise_accuracy(model.predict(rows, prior), speed) > pairwise_accuracy(prior, speed) + 0.03
+
+
+def test_what_a_search_learns_is_its_own() -> None:
+    taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
+    one, other = taught.model_for(workload("GMM-2-b1")), taught.model_for(workload("GMM-3-b1"))
+    policy = AnsorPolicy(Space(workload("GMM-2-b1"), TARGET), settings=SMALL, model=one)
+    policy.tell([pretended(c) for c in policy.ask(16)])
+    policy.ask(4)
+    assert one.booster.num_trees() > other.booster.num_trees() == taught.model.booster.num_trees()
+
+
+def test_a_workload_is_not_taught_by_itself() -> None:
+    taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
+    assert taught.model_for(workload("GMM-small")) is None
+
+
+def test_nothing_to_learn_from() -> None:
+    failed = [Trial(t.candidate, Status.REFUSED, cause="no") for t in trials("GMM-small")[:20]]
+    assert transfer.learn([], TARGET, ModelSettings()) is None
+    assert transfer.learn(failed, TARGET, ModelSettings()) is None
+
+
+def test_a_candidate_that_cannot_be_lowered_is_passed_over(monkeypatch) -> None:
+    given = trials("GMM-small")
+    bad = given[0].candidate.sketch
+    extract = transfer.extract_rows
+
+    def failing(batches, target):
+        if any(sketch is bad for sketch, _ in batches):
+            raise KeyError("of an older version")
+        return extract(batches, target)
+
+    monkeypatch.setattr(transfer, "extract_rows", failing)
+    described = transfer._described([t.candidate for t in given], TARGET)
+    assert sorted(n for n, _, _ in described) == [n for n, t in enumerate(given) if t.candidate.sketch is not bad]
