@@ -26,8 +26,9 @@ ALLOWED = {
     "model": {"errors", "graph", "frontends"},
     "assemble": {"errors", "lang", "graph", "runtime"},
     "compile": {"errors", "target", "lang", "ops", "space", "program", "codegen", "runtime", "records", "model", "assemble"},
+    "in_network": {"errors", "target", "lang", "ops", "space", "search", "records", "runtime", "model", "assemble", "compile"},
     "tuning": {"errors", "target", "lang", "ops", "space", "search", "measure", "records", "runtime"},
-    "tune": {"errors", "target", "lang", "compile", "model", "search", "records", "runtime", "tuning"},
+    "tune": {"errors", "target", "lang", "compile", "in_network", "model", "search", "records", "runtime", "tuning"},
     "graph": {"errors", "target", "lang", "ops"},
     "frontends": {"errors", "target", "lang", "ops", "graph", "compile", "model"},
     "cli": {"errors", "target", "lang", "ops", "space", "graph", "model", "compile", "records", "runtime", "learn", "tuning"}

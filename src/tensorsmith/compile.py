@@ -27,7 +27,7 @@ from tensorsmith.ops.formulations import Formulation, formulations, likely
 from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
-from tensorsmith.records.keys import CACHES, Cache, Timing
+from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
 from tensorsmith.records.record import Record
 from tensorsmith.records.store import Store
 from tensorsmith.runtime import jit
@@ -208,24 +208,34 @@ def compile_workload(
 def compile_model(
     model: Model, records: Records | None, target: Target, timing: Timing, name: str | None = None
 ) -> NetworkExecutable:
-    """A network whose tasks have each the best of the `records`, else the default schedule."""
+    """A network whose tasks have each the best of the `records`, else the default schedule. What a task took in a network (see
+    `in_network.py`) says more than what it took alone."""
     partition = model.partition
-    best = [_best_records(task.workload, records, target, timing) for task in partition.tasks]
+    in_network = Timing(IN_NETWORK, timing.threads)
+    best = [
+        best_alike(t.workload, records, target, in_network) or _best_records(t.workload, records, target, timing)
+        for t in partition.tasks
+    ]
     built = [build_best(task.workload, found, target, task.name) for task, found in zip(partition.tasks, best)]
     return assemble(partition, [b.kernel for b in built], [b.packers for b in built], name)
 
 
 def _best_records(workload: Workload, records: Records | None, target: Target, timing: Timing) -> list[Found]:
-    """The best few candidates of a workload, in any formulation; where none was timed like that, those timed with other caches."""
+    """The best few candidates of a workload; where none was timed like that, those timed with other caches."""
+    alike = (
+        best_alike(workload, records, target, Timing(cache, timing.threads))
+        for cache in sorted(CACHES, key=lambda c: c != timing.cache)
+    )
+    return next((found for found in alike if found), [])
+
+
+def best_alike(workload: Workload, records: Records | None, target: Target, timing: Timing) -> list[Found]:
+    """The best few candidates of a workload, in any formulation, that were timed like that."""
     if records is None:
         return []
-    for cache in sorted(CACHES, key=lambda c: c != timing.cache):
-        one = Timing(cache, timing.threads)
-        found = [(r, f) for f in formulations(workload) for r in records.top(f.workload, target, one, _RECORDS)]
-        if found:
-            found.sort(key=lambda x: x[0].seconds or math.inf)
-            return [(r.candidate, f) for r, f in found[:_RECORDS]]
-    return []
+    found = [(r, f) for f in formulations(workload) for r in records.top(f.workload, target, timing, _RECORDS)]
+    found.sort(key=lambda x: x[0].seconds or math.inf)
+    return [(r.candidate, f) for r, f in found[:_RECORDS]]
 
 
 def _warn_of_missing(workloads: Mapping[Workload, str], store: Store | None, target: Target, timing: Timing) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 
 from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
 from tensorsmith.errors import UserError
+from tensorsmith.in_network import settle
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
 from tensorsmith.model import Model
@@ -233,6 +234,11 @@ def _tune_models(
                     seed=seed,
                 )
                 run.go(verbose)
+                if not run.ctrl_c.came:
+                    for model in models:
+                        settle(model, journal, target, Timing(cache, target.cores))
+                    if (lost := journal.finish()) is not None:
+                        reporter.warn(lost)
             return [compile_model(m, journal, target, Timing(cache, target.cores)) for m in models]
     finally:
         reporter.close()

@@ -135,7 +135,7 @@ def failures(
 def why(
     context: typer.Context,
     workload: Name,
-    cache: Annotated[str, typer.Option(help="warm, streamed or cold")] = "warm",
+    cache: Annotated[str, typer.Option(help="warm, streamed, cold or network")] = "warm",
     threads: Annotated[int, typer.Option(help="of the timed program; 0: all cores")] = 0,
 ) -> None:
     """Why no record is found for a workload on this machine: each part of the key, and what the file has instead."""

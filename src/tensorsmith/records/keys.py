@@ -19,22 +19,26 @@ from tensorsmith.search.trial import Cache as Cache
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target
 
+#: The `cache` of times that were taken in a network: a run finds in the caches what the kernels before it have left there.
+IN_NETWORK = "network"
+
 
 @dataclass(frozen=True)
 class Timing:
-    """How a time was taken: what the runs found in the caches (`search.trial.Cache`), and on how many threads."""
+    """How a time was taken: what the runs found in the caches (`search.trial.Cache`, or `IN_NETWORK`), and on how many threads."""
 
     cache: str = "warm"
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.cache not in CACHES:
-            raise UserError(f"timing with a {self.cache!r} cache is not known; it is one of {', '.join(CACHES)}")
+        if self.cache not in (*CACHES, IN_NETWORK):
+            raise UserError(f"timing with a {self.cache!r} cache is not known; it is one of {', '.join((*CACHES, IN_NETWORK))}")
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or not 0 < self.threads < 1 << 31:
             raise UserError(f"timing with {self.threads!r} threads; give a whole number, at least 1")
 
     def __str__(self) -> str:
-        return f"{self.cache} cache, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        where = "in a network" if self.cache == IN_NETWORK else f"{self.cache} cache"
+        return f"{where}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
 def canonical_json(data: Any) -> str:

@@ -170,16 +170,22 @@ class NetworkExecutable(Executable):
 
     def profile(self, *args: Any, rounds: int = 20, threads: int | None = None, **named: Any) -> Profile:
         """The time of every step, the best of `rounds` runs. Without arguments the inputs are random, integers all ones."""
+        run = self.stepwise(*args, threads=threads, **named)
+        run()
+        best = np.min([run() for _ in range(max(1, rounds))], axis=0)
+        return Profile(self.name, tuple(self._step_time(step, float(s)) for step, s in zip(self.network.steps, best)))
+
+    def stepwise(self, *args: Any, threads: int | None = None, **named: Any) -> Callable[[], np.ndarray]:
+        """A function that runs the network once and gives the seconds of every step. Inputs as for `profile`."""
         given = args if args or named or not self.inputs else self._random()
         prepared = self.prepare(*given, threads=threads, **named)
-        prepared.repeat(1)
         stamps = np.zeros((len(self.network.steps) + 1, 2), np.int64)  # of struct timespec: seconds, nanoseconds
-        best = np.full(len(self.network.steps), np.inf)
-        for _ in range(max(1, rounds)):
+
+        def run() -> np.ndarray:
             self._profile(*prepared.arguments, data_pointer(stamps), time.CLOCK_MONOTONIC)
-            nanoseconds = (stamps[1:] - stamps[:-1]) @ np.array([10**9, 1])
-            best = np.minimum(best, nanoseconds * 1e-9)
-        return Profile(self.name, tuple(self._step_time(step, float(s)) for step, s in zip(self.network.steps, best)))
+            return (stamps[1:] - stamps[:-1]) @ np.array([1.0, 1e-9])
+
+        return run
 
     def save(self, path: str | Path) -> None:
         """Writes it to a file that `load_executable` reads, on this kind of machine, without the compiler."""
