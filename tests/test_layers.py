@@ -26,7 +26,7 @@ ALLOWED = {
     "model": {"errors", "graph", "frontends"},
     "assemble": {"errors", "lang", "graph", "runtime"},
     "compile": {"errors", "target", "lang", "ops", "space", "program", "codegen", "runtime", "records", "model", "assemble"},
-    "in_network": {"errors", "target", "lang", "ops", "space", "search", "records", "runtime", "model", "assemble", "compile"},
+    "in_network": {"errors", "target", "lang", "search", "records", "runtime", "model", "assemble", "compile"},
     "tuning": {"errors", "target", "lang", "ops", "space", "search", "measure", "records", "runtime"},
     "tune": {"errors", "target", "lang", "compile", "in_network", "model", "search", "records", "runtime", "tuning"},
     "graph": {"errors", "target", "lang", "ops"},

@@ -125,11 +125,18 @@ def build_best(workload: Workload, records: Sequence[Found], target: Target, nam
         except Exception as problem:  # whatever it is, it must not end the whole
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)
+    return build_default(workload, target, name)[0]
+
+
+def build_default(workload: Workload, target: Target, name: str | None = None) -> tuple[Built, Found]:
+    """What is used where there is no record: the default schedule of the likely formulation, else the plain schedule."""
     try:
         formulation = likely(workload)
-        return build_kernel(default_candidate(formulation.workload, target), target, name, "default", formulation)
-    except Exception:
-        return build_kernel(plain_candidate(workload), target, name, "plain")
+        found = default_candidate(formulation.workload, target), formulation
+        return build_kernel(found[0], target, name, "default", formulation), found
+    except Exception:  # as above
+        found = plain_candidate(workload), formulations(workload)[0]
+        return build_kernel(found[0], target, name, "plain"), found
 
 
 def _packed_bytes(packed: PackedRead, name: str) -> int:
@@ -191,41 +198,49 @@ def compile(
         store = None if path is None else opened.enter_context(Store.open(path, read_only=True))
         if isinstance(computation, Model):
             timing = Timing(usual_cache([computation], target), target.cores)
-            _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, store, target, timing)
-            return compile_model(computation, store, target, timing, name)
+            best = _best_of_tasks(computation, store, target, timing)
+            _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, store, target, timing)
+            return _network(computation, best, target, name)
         workload = as_workload(computation)
-        _warn_of_missing({workload: name or ", ".join(workload.outputs)}, store, target, timing)
-        return compile_workload(workload, store, target, timing, name)
+        found = _best_records(workload, store, target, _preferred(timing))
+        _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
+        return build_best(workload, found, target, name).executable()
 
 
 def compile_workload(
     workload: Workload, records: Records | None, target: Target, timing: Timing, name: str | None = None
 ) -> Executable:
     """A workload with the best of the `records`, else the default schedule."""
-    return build_best(workload, _best_records(workload, records, target, timing), target, name).executable()
+    return build_best(workload, _best_records(workload, records, target, _preferred(timing)), target, name).executable()
 
 
 def compile_model(
     model: Model, records: Records | None, target: Target, timing: Timing, name: str | None = None
 ) -> NetworkExecutable:
-    """A network whose tasks have each the best of the `records`, else the default schedule. What a task took in a network (see
-    `in_network.py`) says more than what it took alone."""
+    """A network whose tasks have each the best of the `records`, else the default schedule."""
+    return _network(model, _best_of_tasks(model, records, target, timing), target, name)
+
+
+def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> NetworkExecutable:
     partition = model.partition
-    in_network = Timing(IN_NETWORK, timing.threads)
-    best = [
-        best_alike(t.workload, records, target, in_network) or _best_records(t.workload, records, target, timing)
-        for t in partition.tasks
-    ]
-    built = [build_best(task.workload, found, target, task.name) for task, found in zip(partition.tasks, best)]
+    built = [build_best(task.workload, best[task.workload], target, task.name) for task in partition.tasks]
     return assemble(partition, [b.kernel for b in built], [b.packers for b in built], name)
 
 
-def _best_records(workload: Workload, records: Records | None, target: Target, timing: Timing) -> list[Found]:
-    """The best few candidates of a workload; where none was timed like that, those timed with other caches."""
-    alike = (
-        best_alike(workload, records, target, Timing(cache, timing.threads))
-        for cache in sorted(CACHES, key=lambda c: c != timing.cache)
-    )
+def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:
+    """The best records of each task. What it took in a network (see `in_network.py`) says more than what it took alone."""
+    timings = [Timing(IN_NETWORK, timing.threads), *_preferred(timing)]
+    return {t.workload: _best_records(t.workload, records, target, timings) for t in model.partition.tasks}
+
+
+def _preferred(timing: Timing) -> list[Timing]:
+    """The timing that is wanted, then those with other caches."""
+    return [Timing(cache, timing.threads) for cache in sorted(CACHES, key=lambda c: c != timing.cache)]
+
+
+def _best_records(workload: Workload, records: Records | None, target: Target, timings: Sequence[Timing]) -> list[Found]:
+    """The best few candidates of a workload, of the first of the timings that there are records of."""
+    alike = (best_alike(workload, records, target, timing) for timing in timings)
     return next((found for found in alike if found), [])
 
 
@@ -238,11 +253,13 @@ def best_alike(workload: Workload, records: Records | None, target: Target, timi
     return [(r.candidate, f) for r, f in found[:_RECORDS]]
 
 
-def _warn_of_missing(workloads: Mapping[Workload, str], store: Store | None, target: Target, timing: Timing) -> None:
+def _warn_of_missing(
+    names: Mapping[Workload, str], found: Mapping[Workload, list[Found]], store: Store | None, target: Target, timing: Timing
+) -> None:
     """Whoever names a record file expects something of it. That some tasks of a model were never tried is usual, though."""
     if store is None:
         return
-    missing = {w: name for w, name in workloads.items() if not _best_records(w, store, target, timing)}
+    missing = {w: name for w, name in names.items() if not found[w]}
     tried = {
         name: f.workload
         for w, name in missing.items()
@@ -251,7 +268,7 @@ def _warn_of_missing(workloads: Mapping[Workload, str], store: Store | None, tar
     }
     if tried:
         (name, workload), what = next(iter(tried.items())), "no record that can be used"
-    elif missing and len(missing) == len(workloads):
+    elif missing and len(missing) == len(names):
         (workload, name), what = next(iter(missing.items())), "no record"
     else:
         return

@@ -18,15 +18,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensorsmith.assemble import assemble
-from tensorsmith.compile import Built, Found, Records, best_alike, build_kernel
+from tensorsmith.compile import Built, Found, Records, best_alike, build_default, build_kernel
 from tensorsmith.lang.workload import Workload
 from tensorsmith.model import Model
-from tensorsmith.ops.formulations import formulations, likely
 from tensorsmith.records.keys import IN_NETWORK, Timing, candidate_key
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.default import default_candidate
-from tensorsmith.space.plain import plain_candidate
 from tensorsmith.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -119,13 +116,9 @@ class _Settling:
         return self.default[task]
 
     def _default(self, task: int) -> Found:
-        workload = self.partition.tasks[task].workload
-        try:
-            formulation = likely(workload)
-            found = default_candidate(formulation.workload, self.target), formulation
-            self._build(task, found)
-        except Exception:  # as `build_best` does it
-            found = plain_candidate(workload), formulations(workload)[0]
+        one = self.partition.tasks[task]
+        built, found = build_default(one.workload, self.target, one.name)
+        self._built[task, _name(found)] = built
         return found
 
     def _build(self, task: int, found: Found) -> Built:

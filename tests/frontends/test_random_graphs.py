@@ -7,16 +7,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 from tests.frontends.random_agreement import disagreements, identical, outputs_of
 from tests.frontends.random_graphs import Case, Refused, random_case
 from tests.frontends.random_operators import OPERATORS
+from tests.random_draws import SOURCES, many
 
 import tensorsmith as ts
-
-# Draws that Hypothesis owns shrink well but are tame; those of a seeded generator are wild.
-SOURCES = {"shrinking": st.randoms(use_true_random=False), "seeded": st.integers(0, 2**32).map(Random)}
 
 
 def case_of(seed: int) -> Case:
@@ -27,14 +24,7 @@ def run(source: str, examples: int, repeatable: bool = True) -> Counter[str]:
     """Checks random graphs, the same ones every time if `repeatable`. The operators they were made of."""
     operators: Counter[str] = Counter()
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize=repeatable,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-    )
+    @many(examples, repeatable)
     @given(SOURCES[source])
     def check(rng: Random) -> None:
         try:

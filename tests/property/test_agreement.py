@@ -8,11 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 from tests.property.agreement import describe, disagreements
 from tests.property.definitions import random_workload
 from tests.property.schedules import random_candidate, random_decisions
+from tests.random_draws import SOURCES, many
 
 from tensorsmith.errors import Refusal
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program
@@ -20,22 +21,12 @@ from tensorsmith.program.lower import lower_decisions
 from tensorsmith.program.packing import evaluate_linear
 from tensorsmith.space.sketch import Candidate
 
-# Draws that Hypothesis owns shrink well but are tame; those of a seeded generator are wild.
-SOURCES = {"shrinking": st.randoms(use_true_random=False), "seeded": st.integers(0, 2**32).map(Random)}
-
 
 def run(examples: int, source: str, repeatable: bool = True) -> None:
     """Checks random candidates, the same ones every time if `repeatable`; refusals must stay rare."""
     outcomes: Counter[str] = Counter()
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize=repeatable,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-    )
+    @many(examples, repeatable)
     @given(SOURCES[source], st.integers(0, 1000))
     def check(rng: Random, seed: int) -> None:
         workload = random_workload(rng)
@@ -72,8 +63,8 @@ def test_lowering_arrays_is_lowering_each_row():
     """The loop tree of a population has, entry by entry, the numbers of every candidate's own tree."""
     compared: Counter[bool] = Counter()
 
-    @settings(max_examples=150, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(st.integers(0, 2**32).map(Random))
+    @many(150, repeatable=True)
+    @given(SOURCES["seeded"])
     def check(rng: Random) -> None:
         workload = random_workload(rng)
         sketch = random_candidate(workload, rng).sketch

@@ -12,6 +12,7 @@ from tensorsmith.learn.cost import CostModel
 from tensorsmith.learn.features import FeatureMatrix
 from tensorsmith.learn.prior import estimate_seconds
 from tensorsmith.space.population import Population, Space
+from tensorsmith.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -47,6 +48,11 @@ def describe(space: Space, populations: Sequence[Population]) -> tuple[FeatureRo
             batches.append((group.sketch, group.decisions))
             places += [(number, row) for row in group.rows.tolist()]
     rows = extract_rows(batches, space.target)
+    return rows, prior_scores(rows, space.target), places
+
+
+def prior_scores(rows: FeatureRows, target: Target) -> Array:
+    """The logarithm (to base 2) of the speed that the prior gives each candidate."""
     statements = FeatureMatrix(rows.values[:, None], ("any",))  # the prior adds statements up, so one at a time will do
-    seconds = rows.total(estimate_seconds(statements, space.target))
-    return rows, -np.log2(np.maximum(seconds, 1e-12)), places
+    seconds = rows.total(estimate_seconds(statements, target))
+    return -np.log2(np.maximum(seconds, 1e-12))

@@ -14,9 +14,8 @@ import numpy as np
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.batch import FeatureRows, extract_rows
-from tensorsmith.learn.features import FeatureMatrix
 from tensorsmith.learn.model import ModelSettings, Samples, TreeModel
-from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.search.scores import prior_scores
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch import Candidate, Sketch
 from tensorsmith.target import Target
@@ -80,8 +79,6 @@ def _columns(sketch: Sketch, candidates: Sequence[Candidate]) -> dict[str, Array
 
 
 def _by_candidate(numbers: Sequence[Sequence[int]], rows: FeatureRows, target: Target) -> list[tuple[int, Array, float]]:
-    statements = FeatureMatrix(rows.values[:, None], ("any",))  # the prior adds statements up, so one at a time will do
-    seconds = rows.total(estimate_seconds(statements, target))
     features = [one for matrix in rows.matrices() for one in matrix.values]
     order = [n for ns in numbers for n in ns]
-    return [(n, one, -float(np.log2(max(s, 1e-12)))) for n, one, s in zip(order, features, seconds.tolist())]
+    return list(zip(order, features, prior_scores(rows, target).tolist()))

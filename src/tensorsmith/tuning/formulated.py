@@ -62,9 +62,10 @@ class FormulatedTuning:
         self._several = len(self._waiting) > 1
         self._parts: list[TaskTuning] = []
         self._current = self._begin()
-        self._waiting.sort(key=lambda f: not journal.top(f.workload, target, self._current.timing, 1))
-        while self._waiting and journal.top(self._waiting[0].workload, target, self._current.timing, 1):
-            self._begin()  # those with records: else the best would not be known
+        known = [f for f in self._waiting if journal.top(f.workload, target, self._current.timing, 1)]
+        self._waiting = [*known, *(f for f in self._waiting if f not in known)]
+        for _ in known:
+            self._begin()  # else the best would not be known
         self._yardstick = self.best_seconds
 
     # -- tuning ------------------------------------------------------------------------------------------------------
