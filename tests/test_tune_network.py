@@ -23,6 +23,7 @@ from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.objectives import Targets
 from tensorsmith.search.scheduler import Schedule
+from tensorsmith.search.trial import Status, Trial
 from tensorsmith.target import native
 from tensorsmith.tune import NetworkProgress
 from tensorsmith.tuning import network, task
@@ -95,7 +96,13 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
     """Lets all runs measure by a function, with a cheap search and a low roof, and no worker ever start."""
     policy = task.AnsorPolicy
 
-    def make(seconds: Times, after: Callable[[int], None] = lambda n: None, peak: float = 1e18) -> Bench:
+    def make(
+        seconds: Times,
+        after: Callable[[int], None] = lambda n: None,
+        peak: float = 1e18,
+        again: Callable[[Workload], float] | None = None,
+    ) -> Bench:
+        """`again`: what comes out for the candidates of a final."""
         bench = Bench()
         done: Counter[str] = Counter()
 
@@ -106,6 +113,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
                 return seconds(workload, done[workload.key] - 1)
 
             fake = FakeMeasurer(time, lambda n: after(len(bench.order)))
+            if again is not None:
+                fake.again = lambda n, c: Trial(c, Status.OK, again(workload))
             bench.fakes.append(fake)
             return fake
 
@@ -229,6 +238,15 @@ def test_patience(bench) -> None:
     made = bench(constant)
     tune(trials=5000, patience=50)
     assert 12 + 50 <= len(made.order) <= 12 + 50 + 2 * 16 + 8
+
+
+def test_patience_is_with_what_records_turned_out_to_be(bench, tmp_path: Path) -> None:
+    """Ten times slower when timed again: what is faster than that is an improvement, if slower than the records were."""
+    bench(constant)
+    tune(trials=12, database=tmp_path / "tune.db")
+    made = bench(lambda w, n: 10 * constant(w, n) * 0.998**n, again=lambda w: 10 * constant(w, 0))
+    tune(trials=240, patience=50, schedule="round-robin", database=tmp_path / "tune.db")
+    assert len(made.order) == 240
 
 
 def test_nothing_left_to_gain(bench, capsys: pytest.CaptureFixture[str]) -> None:

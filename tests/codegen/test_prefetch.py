@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tensorsmith.codegen.irtext import Value
 from tensorsmith.codegen.prefetch import _FRACTION, fetching
 from tensorsmith.compile import build
-from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
+from tensorsmith.lang.define import cast, compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
 from tensorsmith.program.ir import Loop, loop_vars
 from tensorsmith.program.lower import lower
@@ -56,6 +57,19 @@ def test_passes_and_steps_are_counted_through_nested_loops() -> None:
     share = what.panel_bytes // 16
     assert what.share.terms == {"C.i.0": 4 * share, "C.i.1": share}
     assert what.step.terms == {"C.k.0": 8, "C.k.1": 1}
+
+
+def test_every_operand_has_lines_of_its_own(monkeypatch) -> None:
+    """Two panels, one with half as many bytes: in 32 steps of a pass two lines of the one are due, and one of the other."""
+    a, k = placeholder((64, 128), name="A"), reduce_axis(128, name="k")
+    b, c = (placeholder((128, 256), kind, name=name, constant=True) for name, kind in (("B", "f32"), ("C", "f16")))
+    d = compute((64, 256), lambda i, j: total(a[i, k] * (b[k, j] + cast("f32", c[k, j])), axis=k), name="D")
+    w = workload([a, b, c, d])
+    sketch = Sketch(w, (Nest("D", "j.0 i.0 | k.0 i.1 j.1", vector="j.1", packed=("B", "C")),)).check()
+    seen: list[str] = []
+    monkeypatch.setattr("tensorsmith.codegen.reduction.emit", lambda body, what, env: seen.append(what.tensor))
+    build(Candidate(sketch, {"D.j.1": 16, "D.i.1": 4, "D.unroll": 32, "D.parallel": 1}), TARGET)
+    assert Counter(seen) == {"B": 2, "C": 1}
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,20 @@ def test_functions_of_the_process_are_found():
     assert integer_function(module, "f")(-7) == 7
 
 
+@pytest.mark.skipif(not native().is_x86, reason="needs x86")
+def test_code_with_halves_brings_the_conversions_that_the_machine_lacks():
+    without = dataclasses.replace(native(), features=native().features.replace("+f16c", "-f16c"))
+    halves = (
+        "define void @square(ptr %p) {\n  %x = load half, ptr %p\n  %y = fmul half %x, %x\n  store half %y, ptr %p\n  ret void\n}\n"
+    )
+    module = jit.build(halves, without)
+    assert module.symbols == {"square"} and not module.needed
+    data = (ctypes.c_uint16 * 1)(0x4200)  # 3
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(module.address("square"))(ctypes.addressof(data))
+    assert data[0] == 0x4880  # 9
+    assert "__truncsfhf2" not in jit.build(INCREMENT, without).llvm_ir
+
+
 def test_syntax_error_shows_the_lines_around_it():
     with pytest.raises(InternalError, match="undefined value '%z'") as raised:
         jit.build("define i64 @f(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %z\n}\n", native())

@@ -88,25 +88,31 @@ class Arithmetic:
                 return self.f.op(f"{_FLOAT[op]} {a}, {b.text}", a.dtype, lanes)
             if op == "pow":
                 return self.function("pow", a, b)
+            if a.dtype == "f16":  # rounded once, at the end
+                return self.cast("f16", self.binary(op, self.cast("f32", a), self.cast("f32", b)))
             return self.float_floordiv(a, b) if op == "floordiv" else self.float_mod(a, b)
         if op in _INT:
             return self.f.op(f"{_INT[op]} {a}, {b.text}", a.dtype, lanes)
         return self.int_division(op, a, b)
 
     def float_floordiv(self, a: Value, b: Value) -> Value:
-        """The quotient that goes with `float_mod`, as in Python; floor(a / b) is one too many where a / b rounds up (1 // 0.1)."""
+        """The quotient that goes with `float_mod`, as in Python; floor(a / b) is one too many where a / b rounds up (1 // 0.1).
+
+        It always has the sign of a / b, if it is zero too, as NumPy's does.
+        """
         lanes = a.lanes
         rest, wrong = self._float_remainder(a, b)
         exact = self.f.op(f"fsub {a}, {rest.text}", a.dtype, lanes)
         quotient = self.overloaded("llvm.roundeven", self.f.op(f"fdiv {exact}, {b.text}", a.dtype, lanes))
         down = self.f.op(f"fsub {quotient}, {const(1.0, a.dtype, lanes).text}", a.dtype, lanes)
         by_zero = self.f.op(f"fcmp oeq {b}, {const(0.0, a.dtype, lanes).text}", "bool", lanes)
-        return self.select(by_zero, self.f.op(f"fdiv {a}, {b.text}", a.dtype, lanes), self.select(wrong, down, quotient))
+        ratio = self.f.op(f"fdiv {a}, {b.text}", a.dtype, lanes)
+        return self.overloaded("llvm.copysign", self.select(by_zero, ratio, self.select(wrong, down, quotient)), ratio)
 
     def float_mod(self, a: Value, b: Value) -> Value:
-        """The remainder with the divisor's sign, exact as C's fmod is."""
+        """The remainder with the divisor's sign, if it is zero too; exact as C's fmod is."""
         rest, wrong = self._float_remainder(a, b)
-        return self.select(wrong, self.f.op(f"fadd {rest}, {b.text}", a.dtype, a.lanes), rest)
+        return self.overloaded("llvm.copysign", self.select(wrong, self.f.op(f"fadd {rest}, {b.text}", a.dtype, a.lanes), rest), b)
 
     def _float_remainder(self, a: Value, b: Value) -> tuple[Value, Value]:
         """C's fmod, and whether it has the wrong sign."""

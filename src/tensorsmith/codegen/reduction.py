@@ -48,8 +48,8 @@ class Reduction:
         self.facts = [axis_form(fact, block) for fact in skippable(block.stage)]
         self.copies = self._copies()
         self.fetched: list[Fetching] = []  # operands whose next panel is fetched meanwhile
-        self._fetched_in = ""  # the basic block, and how many steps ago in it, that a line was fetched last
-        self._steps_ago = 0
+        self._steps = 0  # that were written
+        self._last_fetch: dict[str, tuple[str, int]] = {}  # of each operand: the basic block and the step of its last line
 
     def run(self, env: dict[str, Bound], left: Remainders) -> dict[Key, Value]:
         state = []
@@ -220,19 +220,19 @@ class Reduction:
         """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""
         remaining = left[var.axis]
         if isinstance(remaining.now, int):
-            return self._partial(var, env, state, min(remaining.now, int(var.count)))
+            return self._partial(env, state, min(remaining.now, int(var.count)))
         if remaining.possible is None or len(remaining.possible) > MAX_SIZES:
             raise Refusal("vector reduction of unknown length", f"{self.block.stage.name}.{var.axis}")
 
         def choose(possible: tuple[int, ...]) -> list[Value]:
             if len(possible) == 1:
-                return self._partial(var, env, state, possible[0])
+                return self._partial(env, state, possible[0])
             is_it = self.f.op(f"icmp eq i64 {remaining.now.text}, {possible[0]}", "bool")  # type: ignore[union-attr]
-            return self.f.choose(is_it, lambda: self._partial(var, env, state, possible[0]), lambda: choose(possible[1:]))
+            return self.f.choose(is_it, lambda: self._partial(env, state, possible[0]), lambda: choose(possible[1:]))
 
         return choose(remaining.possible)
 
-    def _partial(self, var: LoopVar, env: dict[str, Bound], state: list[Value], count: int) -> list[Value]:
+    def _partial(self, env: dict[str, Bound], state: list[Value], count: int) -> list[Value]:
         cut = []
         for lanes in self.shape.chunks:
             assert lanes is not None
@@ -334,11 +334,12 @@ class Reduction:
 
     def _fetch(self, env: Mapping[str, Bound]) -> None:
         """Fetches what belongs to this step of operands that stream; steps in a row that share a line do it once."""
-        self._steps_ago += 1
+        self._steps += 1
         for what in self.fetched:
-            if self._fetched_in != self.f.block or self._steps_ago >= what.every(self.tile.target.line_bytes):
+            block, step = self._last_fetch.get(what.tensor, ("", 0))
+            if block != self.f.block or self._steps - step >= what.every(self.tile.target.line_bytes):
                 emit(self.body, what, env)
-                self._fetched_in, self._steps_ago = self.f.block, 0
+                self._last_fetch[what.tensor] = self.f.block, self._steps
 
     def _combine(self, old: Value, body: Expr, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
         if self.op == "sum" and isinstance(body, Binary) and body.op == "mul" and dtype(body.dtype).kind == "f":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorsmith.learn.features import FeatureMatrix, Statement, analyse, extract
+from tensorsmith.learn.features import Statement, analyse, extract
 from tensorsmith.learn.machine import DEFAULT, Machine
 from tensorsmith.learn.nest import Level, Num
 from tensorsmith.learn.prior import Estimate, estimate
@@ -22,13 +22,11 @@ def explain(candidate: Candidate, target: Target, machine: Machine = DEFAULT) ->
     total = float(guess.seconds.sum())
     lines = [f"expected: {_time(total)} on {target.cores} cores ({len(statements)} statements)"]
     for n, statement in enumerate(statements):
-        lines += ["", *_statement(statement, matrix, guess, n, total, target, machine)]
+        lines += ["", *_statement(statement, guess, n, total, target, machine)]
     return "\n".join(lines)
 
 
-def _statement(
-    s: Statement, matrix: FeatureMatrix, guess: Estimate, n: int, total: float, target: Target, machine: Machine
-) -> list[str]:
+def _statement(s: Statement, guess: Estimate, n: int, total: float, target: Target, machine: Machine) -> list[str]:
     def v(name: str) -> float:
         return _one(s.values.get(name, 0.0))
 

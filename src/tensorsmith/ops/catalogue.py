@@ -171,7 +171,6 @@ _PAPER: dict[str, tuple[Callable[..., list[Tensor]], list[Shape]]] = {
 }
 
 OPERATORS = tuple(_PAPER)
-BATCHES = (1, 16)
 
 
 def cases(batch: int) -> dict[str, Case]:

@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from tensorsmith.errors import InternalError, UserError
+from tensorsmith.runtime.half_ir import half_ir
 from tensorsmith.target import Target
 
 #: The passes of `build`, in order. Generated code comes vectorised and unrolled, so LLVM's loop and SLP vectorisers
@@ -120,6 +121,7 @@ def build(ir_text: str, target: Target, *, passes: str | None = None) -> Module:
     that is not `internal` or `private` gets an address. Raises `InternalError` on IR that LLVM refuses.
     """
     compiler = _compiler(target)
+    ir_text += half_ir(ir_text, target)
     list_of_passes = PASSES if passes is None else passes
 
     def optimised() -> llvm.ModuleRef:

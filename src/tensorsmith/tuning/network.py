@@ -205,7 +205,7 @@ class NetworkRun:
         if self.first[task] is None and best is not None:
             records = past(self.journal, self.tasks[task].workload, self.target, self.timing)
             self.first[task] = default_seconds(records, self.tasks[task].workload, self.target)
-        self._compare()
+        self._compare(corrected=not trials)
         self.reporter.update(self._progress(self.tasks[task].name))
         if self.journal.problem is not None and self._stored:
             self.reporter.warn(f"trials are kept in memory for now: {self.journal.problem}")
@@ -218,9 +218,14 @@ class NetworkRun:
             for t, standing in zip(self.tasks, self.scheduler.tasks):
                 standing.bound = self.roof.bound(t.workload)
 
-    def _compare(self) -> None:
-        """Patience counts from the last improvement, and not before the warm-up is over."""
+    def _compare(self, corrected: bool) -> None:
+        """Patience counts from the last improvement, and not before the warm-up is over.
+
+        Where records were `corrected`, what comes is compared with what they are now: that is neither gained nor lost.
+        """
         value = self.scheduler.value()
+        if corrected:
+            self._yardstick = value
         improved = self._yardstick is None or value < self._yardstick - _IMPROVEMENT * abs(self._yardstick)
         if improved or self.scheduler.cold():
             self._yardstick, self._since = value, sum(self.trials)
