@@ -11,7 +11,6 @@ import numpy as np
 from tensorsmith.errors import InternalError
 from tensorsmith.graph import memory
 from tensorsmith.graph.graph import Array
-from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Buffer
 from tensorsmith.runtime.buffers import aligned_copy, as_bytes
 from tensorsmith.runtime.executable import Argument
@@ -35,6 +34,7 @@ class _Assembly:
         self.partition, self.graph, self.packers = partition, partition.graph, packers
         self.kernels = list({id(k): k for k in kernels}.values())
         self.numbers = [next(n for n, k in enumerate(self.kernels) if k is kernel) for kernel in kernels]
+        self.threads = max((k.module.target.cores for k in self.kernels), default=1)  # that the arena has room for
         self.inputs = {v.name: n for n, v in enumerate(self.graph.inputs)}
         self.constants: list[Array] = []
         self.known: dict[tuple[object, ...], int] = {}  # constants by their content
@@ -57,6 +57,7 @@ class _Assembly:
             tuple(steps),
             tuple(self.constants),
             self.plan.bytes,
+            self.threads,
         )
 
     def _root(self, value: str) -> str:
@@ -72,11 +73,9 @@ class _Assembly:
         return found
 
     def _use(self, call: Call) -> memory.Use:
-        workload = self.partition.tasks[call.task].workload
-        replaceable = replaceable_inputs(workload)
-        pairs = list(zip(call.inputs, workload.inputs))
-        kept = {value for value, buffer in pairs if buffer.name not in replaceable}
-        return memory.Use(call.inputs, call.outputs, frozenset(value for value, _ in pairs if value not in kept))
+        kernel = self.kernels[self.numbers[call.task]]
+        kept = {value for n, value in enumerate(call.inputs) if n not in kernel.replaceable}
+        return memory.Use(call.inputs, call.outputs, frozenset(call.inputs) - kept, kernel.scratch_for(self.threads))
 
     def _step(self, call: Call) -> Step:
         workload = self.partition.tasks[call.task].workload

@@ -108,6 +108,7 @@ def build_kernel(
         result=", ".join(f"{b.dtype}{list(b.shape)}" for b in map(workload.buffers.__getitem__, workload.outputs)),
         schedule=schedule,
         program=partial(_text, program),
+        replaceable=frozenset(n for n, b in enumerate(workload.inputs) if b.name in generated.replaceable),
     )
     packers: dict[str, Packer] = {n: partial(_pack, p) for n, p in packed.items()}
     if formulation is None:

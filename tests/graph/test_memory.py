@@ -29,7 +29,8 @@ def program(random: Random) -> tuple[list[Use], dict[str, int], dict[str, str], 
             if random.random() < 0.3:
                 views[f"{name}.view"] = name
                 there.append(f"{name}.view")
-        uses.append(Use(reads, writes, frozenset(r for r in reads if random.random() < 0.6)))
+        scratch = random.choice([0, 0, 40, 500])
+        uses.append(Use(reads, writes, frozenset(r for r in reads if random.random() < 0.6), scratch))
     return uses, sizes, views, elsewhere
 
 
@@ -48,13 +49,16 @@ def test_running_the_plan_never_destroys_a_value_that_is_still_needed(seed) -> N
                 at = found.offsets[name]
                 assert at % ALIGNMENT == 0 and at == found.offsets[base]
                 assert (owner[at : at + sizes[base]] == numbers[base]).all(), f"{name} was overwritten before {use}"
+                assert at >= use.scratch or not sizes[base]
+        assert use.scratch <= found.bytes
+        owner[: use.scratch] = -2
         kept = {root(r, views) for r in use.reads if r not in use.replaceable}
         for name in use.writes:
             if name in elsewhere:
                 assert name not in found.offsets
                 continue
             at = found.offsets[name]
-            assert at + sizes[name] <= found.bytes
+            assert at + sizes[name] <= found.bytes and (at >= use.scratch or not sizes[name])
             for read in {root(r, views) for r in use.reads} - elsewhere:
                 start = found.offsets[read]
                 if max(start, at) < min(start + sizes[read], at + sizes[name]):
@@ -89,6 +93,17 @@ def test_small_values_fit_into_the_tightest_gap() -> None:
     ]
     sizes = {"x": 64, "big": 4096, "mid": 1024, "a": 512, "b": 512, "c": 512}
     assert plan(uses, sizes, {}, {"x"}).bytes == 4096 + 1024 + 512
+
+
+def test_scratch_memory_takes_the_place_of_values_that_are_gone() -> None:
+    uses, sizes = chain(4, 1024, False)
+    uses[-1] = Use(uses[-1].reads, uses[-1].writes, scratch=512)
+    assert plan(uses, sizes, {}, {"x"}).bytes == 2048 + 512
+    uses, sizes = chain(4, 1024, True)
+    uses[0] = Use(uses[0].reads, uses[0].writes, scratch=4096)
+    uses[1] = Use((*uses[1].reads, "x"), uses[1].writes, scratch=1024)
+    sizes |= {"v1": 2048, "v2": 2048, "v3": 2048}
+    assert plan(uses, sizes, {}, {"x"}).bytes == 4096 + 1024  # v1 and the rest lie where the scratch memory was
 
 
 def test_not_in_place_while_another_reader_comes_later() -> None:

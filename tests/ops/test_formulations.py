@@ -76,6 +76,18 @@ def test_without_records_many_tiles_are_transformed():
     assert "conv_gemm" in compile(conv_layer((1, 16, 16, 16), (3, 3, 16, 12))).program
 
 
+def test_weights_do_not_grow_by_many_megabytes():
+    large = conv_layer((1, 16, 16, 384), (3, 3, 384, 384), epilogue=False)  # 5 MiB, 20 transformed with tiles of 4, 9 of 2
+    assert [f.name for f in formulations(large)] == [DIRECT, "winograd-2"]
+    assert likely(large).name == "winograd-2"
+
+
+def test_what_only_places_tiles_is_no_stage_of_its_own():
+    for name in ("square", "hanging over"):
+        assert all("conv" not in f.workload.buffers for f in formulations(SAME[name])[1:])
+    assert all(f.workload.is_stage("conv") for f in formulations(SAME["output"]))
+
+
 @pytest.mark.parametrize(
     "original",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from random import Random
@@ -9,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.ops.test_formulations import SAME
 from tests.property.schedules import random_candidate
 from tests.runtime.networks import compiled, graphs, perceptron, random
 
@@ -18,13 +20,21 @@ from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Graph
 from tensorsmith.lang import define
+from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
+from tensorsmith.lang.evaluate import evaluate as evaluate_workload
 from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import elementwise
+from tensorsmith.ops.formulations import Formulation, formulations
+from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.executable import Argument
 from tensorsmith.runtime.network import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, NetworkExecutable, Place, Step
 from tensorsmith.runtime.pool import with_threads
+from tensorsmith.space.population import Space
+from tensorsmith.space.registry import rule_set
+from tensorsmith.space.sampling import sample
+from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import native
 
 GRAPH = perceptron()
@@ -217,6 +227,13 @@ def test_what_may_be_overwritten():
     assert replaceable_inputs(workload([x, turned])) == frozenset()
     k = reduce_axis(8, name="k")
     assert replaceable_inputs(workload([x, compute((4,), lambda i: define.sum(x[i, k], axis=k), name="o")])) == frozenset()
+    total = compute((4, 8), lambda i, j: define.sum(y[i, k] * fixed[i, j], axis=k), name="total")
+    assert replaceable_inputs(workload([x, y, fixed, elementwise.relu(elementwise.add(total, x), name="o")])) == {"x"}
+    later = compute((4, 8), lambda i, j: elementwise.add(total, x, name="sum")[i, 7 - j] + 1.0, name="o")
+    assert replaceable_inputs(workload([x, y, fixed, later])) == frozenset()
+    tiled = compute((2, 2, 8), lambda a, b, j: x[a * 2 + b, j] + row[j], name="o")  # the same memory under another shape
+    assert replaceable_inputs(workload([x, row, tiled])) == {"x"}
+    assert replaceable_inputs(workload([x, compute((2, 2, 8), lambda a, b, j: x[b * 2 + a, j] + 1.0, name="o")])) == frozenset()
     one = placeholder((1, 8), name="one")
     assert replaceable_inputs(workload([one, compute((1, 8), lambda i, j: one[0, j] * 2.0, name="o")])) == {"one"}
 
@@ -258,6 +275,79 @@ def test_any_schedule_runs_in_place():
         built += 1
         np.testing.assert_allclose(in_place(kernel)(a, b), wanted, rtol=1e-5, atol=1e-6, err_msg=f"seed {seed}")
     assert built > 15
+
+
+def residual(formulation: Formulation, candidate: Candidate, inputs: dict[str, np.ndarray]) -> np.ndarray | None:
+    """A convolution whose result takes the place of what is added to it; None if this code cannot."""
+    built = build_kernel(candidate, native(), formulation=formulation)
+    names = [b.name for b in formulation.original.inputs]
+    if names.index("other") not in built.kernel.replaceable:
+        return None
+    constants = [aligned_copy(built.packers.get(n, np.asarray)(inputs[n])) for n in ("weight", "bias")]
+    x, other = (Argument(n, inputs[n].shape, "f32") for n in ("x", "other"))
+    places = {"x": Place(INPUT, 0), "weight": Place(CONSTANT, 0), "bias": Place(CONSTANT, 1), "other": Place(ARENA, 0)}
+    steps = (
+        Step(None, (Place(INPUT, 1), Place(ARENA, 0)), other.bytes),
+        Step(0, (*(places[n] for n in names), Place(ARENA, 0))),
+        Step(None, (Place(ARENA, 0), Place(OUTPUT, 0)), other.bytes),
+    )
+    network = Network("residual", (x, other), (other,), (built.kernel,), steps, tuple(constants), other.bytes)
+    return NetworkExecutable(network)(inputs["x"], inputs["other"])
+
+
+@pytest.mark.parametrize("rules", ["default", "ansor"])
+@pytest.mark.parametrize("name", ["square", "hanging over", "three dimensions"])
+def test_any_schedule_of_a_residual_convolution_runs_in_place(name, rules):
+    original = SAME[name]
+    inputs = random_inputs(original, 1)
+    want = evaluate_workload(original, inputs, precise=True)[original.outputs[0]]
+    ran = 0
+    for f in formulations(original):
+        space = Space(f.workload, native(), rule_set(rules))
+        for candidate in space.candidates(sample(space, 12, np.random.default_rng(1))):
+            try:
+                found = residual(f, candidate, inputs)
+            except Refusal:
+                continue
+            if found is not None:
+                ran += 1
+                np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4 * np.abs(want).max(), err_msg=str(candidate.sketch))
+    assert ran > 10
+
+
+def test_scratch_memory_lies_in_the_arena_for_as_many_threads_as_planned():
+    builder = Builder("two")
+    x = builder.input("x", (1, 16, 16, 16), "f32")
+    for n in range(2):
+        weight = builder.constant(random(3, 3, 16, 16), f"w{n}")
+        x = builder.add("conv", [x, weight], stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1))
+    builder.output("y", x)
+    graph = builder.graph()
+    executable = compiled(graph)
+    network = executable.network
+    assert network.arena_threads == native().cores and any(k.scratch_for(1) for k in network.kernels)
+    inputs = {"x": random(1, 16, 16, 16)}
+    assert executable.memory.scratch == 0
+    for threads in (1, network.arena_threads, network.arena_threads + 3):
+        with with_threads(threads):
+            check(executable, graph, inputs)
+    with with_threads(network.arena_threads + 1):
+        assert executable.memory.scratch > 0
+
+
+def test_an_argument_does_not_lie_in_the_scratch_memory():
+    kernel = dataclasses.replace(build_best(gate(), [], native()).kernel, scratch_bytes=64)
+    x, o = Argument("x", SHAPE, "f32"), Argument("o", SHAPE, "f32")
+    for at, arena, message in (
+        (0, x.bytes, "arena 0 has not"),
+        (64, x.bytes, "arena 64 has not"),
+        (64, 0, "needs 64 bytes of scratch"),
+    ):
+        step = Step(0, (Place(INPUT, 0), Place(INPUT, 0), Place(ARENA, at)))
+        with pytest.raises(InternalError, match=message):
+            Network("wrong", (x,), (o,), (kernel,), (step,), (), arena, 1).check()
+    with pytest.raises(InternalError, match="room for -1 threads"):
+        Network("wrong", (x,), (o,), (kernel,), (), (), 0, -1).check()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -207,6 +208,16 @@ def test_what_cannot_be_read_or_written(tmp_path, saved):
             ts.load_executable(tmp_path / "other")
 
 
+@pytest.mark.parametrize("path", [None, 3, b"x.tsm", ["x.tsm"], "", "/", "x\0y"])
+def test_what_is_no_path_of_a_file(path):
+    shown = re.escape(f"path is {path!r}; give the path of ")
+    a = ts.placeholder((4,), name="A")
+    kernel = ts.compile([a, ts.compute((4,), lambda i: a[i] + 1.0, name="C")])
+    for use in (NETWORK.save, kernel.save, ts.load_executable):
+        with pytest.raises(UserError, match=shown):
+            use(path)
+
+
 def test_a_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
     path = tmp_path / "kept.tsm"
     path.write_bytes(saved.read_bytes())
@@ -230,7 +241,7 @@ def load_bytes(content: bytes, folder: Path) -> Any:
 def test_another_version(saved, tmp_path):
     content = bytearray(saved.read_bytes())
     content[8] = 9
-    with pytest.raises(UserError, match="has format 9, this version reads format 2"):
+    with pytest.raises(UserError, match="has format 9, this version reads format 3"):
         load_bytes(bytes(content), tmp_path)
 
 

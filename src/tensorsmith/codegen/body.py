@@ -14,9 +14,9 @@ from tensorsmith.codegen.irtext import Function, Value, const, i64, storage_type
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary
+from tensorsmith.lang.flat import flat_offset
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
-from tensorsmith.space.analysis import flat_offset
 
 FormKey = tuple[object, ...]
 

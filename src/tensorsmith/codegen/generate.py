@@ -39,11 +39,12 @@ _MAX_ORIGINS = 4096  # positions of a region that are looked at for what can be 
 
 @dataclass(frozen=True)
 class Generated:
-    """An LLVM module and the memory it needs."""
+    """An LLVM module and the memory it needs. The output may lie where one of the `replaceable` inputs does."""
 
     ir: str
     scratch_bytes: int
     scratch_bytes_per_thread: int
+    replaceable: frozenset[str]
 
 
 def generate(program: Program, target: Target) -> Generated:
@@ -58,8 +59,10 @@ class _Generator:
         self.helpers: dict[str, str] = {}
         self.declarations: set[str] = set()
         self.arguments = [b.name for b in program.workload.inputs] + list(program.workload.outputs)
-        replaceable = replaceable_inputs(program.workload)
-        self.sharing = {*replaceable, *program.workload.outputs} if replaceable else set()  # may be handed the same memory
+        self.replaceable = replaceable_inputs(program.workload)
+        self.sharing = (
+            {*self.replaceable, *program.workload.outputs} if self.replaceable else set()
+        )  # may be handed the same memory
         self.shared, self.shared_bytes = scratch.place(program, self._sizes("scratch"))
         self.local: dict[str, int] = {}
         self.local_bytes = 0
@@ -79,7 +82,7 @@ class _Generator:
         functions = [self._nest(number, node) for number, node in enumerate(self.program.body)]
         entry = self._entry()
         text = "\n\n".join([*sorted(self.declarations), *self.helpers.values(), *functions, entry]) + "\n"
-        return Generated(text, self.shared_bytes, self.local_bytes)
+        return Generated(text, self.shared_bytes, self.local_bytes, self.replaceable)
 
     def _entry(self) -> str:
         f = Function(f"define void @{ENTRY}(ptr %args, ptr %scratch, ptr %pool, ptr %parallel_for)")

@@ -2,8 +2,9 @@
 
 A value lives from the call that writes it to the last call that reads it. Values that never live at the same time may lie at the
 same place. Values are placed one by one, each into the tightest gap that those placed before it and alive at the same time leave;
-this is done by size and by time, and the smaller plan is taken. A view has no memory of its own, and the result of a call takes the
-place of an operand that dies there where the call allows it.
+this is done by size and by time, and the smallest plan is taken. A view has no memory of its own, and the result of a call takes
+the place of an operand that dies there where the call allows it. What a call needs for itself lies at the beginning of the arena,
+where no value is that lives during the call, or none at all, whichever takes less.
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ ALIGNMENT = 64  # a cache line, and the widest vector register
 
 @dataclass(frozen=True)
 class Use:
-    """What one call does to memory. `replaceable` are those of its reads whose place its one result may take."""
+    """What one call does to memory. `replaceable` are those of its reads whose place its one result may take.
+
+    `scratch` is how many bytes it needs at the beginning of the arena for itself.
+    """
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     replaceable: frozenset[str] = frozenset()
+    scratch: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,10 @@ def plan(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, str]
     """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...)."""
     blocks = _blocks(uses, sizes, views, elsewhere)
     distinct = list({id(b): b for b in blocks.values()}.values())
-    total, places = min((_place(sorted(distinct, key=order)) for order in _ORDERS), key=lambda found: found[0])
+    scratch = [_Block(-(-use.scratch // ALIGNMENT) * ALIGNMENT, n, n) for n, use in enumerate(uses) if use.scratch]
+    apart = [_Block(max(b.size for b in scratch), 0, len(uses))] if scratch else []
+    plans = (_place(first, sorted(distinct, key=order)) for order in _ORDERS for first in (scratch, apart))
+    total, places = min(plans, key=lambda found: found[0])
     offsets = {name: places[id(block)] for name, block in blocks.items()}
     offsets |= {view: offsets[base] for view in views if (base := root(view, views)) in offsets}
     return MemoryPlan(offsets, total)
@@ -107,10 +115,13 @@ def _dying(n: int, use: Use, size: int, blocks: Mapping[str, _Block], views: Map
     return None
 
 
-def _place(blocks: Sequence[_Block]) -> tuple[int, dict[int, int]]:
-    """The bytes that the blocks take together, and the offset of each by its identity; placed in this order."""
-    placed: list[tuple[int, _Block]] = []  # by offset
-    total = 0
+def _place(first: Sequence[_Block], blocks: Sequence[_Block]) -> tuple[int, dict[int, int]]:
+    """The bytes that the blocks take together, and the offset of each by its identity; placed in this order.
+
+    The `first` blocks, none of which live at the same time, are all at the beginning.
+    """
+    placed: list[tuple[int, _Block]] = [(0, block) for block in first]  # by offset
+    total = max((block.size for block in first), default=0)
     for block in blocks:
         best, best_gap, end = None, None, 0
         for offset, other in placed:

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Const, Load, Var
+from tensorsmith.lang.flat import reads_in_order
 from tensorsmith.lang.workload import Stage, Workload
 
 
 def replaceable_inputs(workload: Workload) -> frozenset[str]:
     """The inputs whose memory the output may take, because element i of the output needs element i of them and no other.
 
-    Only a workload of one stage without a reduction has any. Every element is computed once (tails are masked, not computed
-    twice), so nothing reads an element after it was overwritten.
+    They are read by the output itself, or by stages that it alone reads, element by element. Every element is computed once (tails
+    are masked, not computed twice), and wherever those stages are computed, an element of theirs is computed before that of the
+    output, and never again: nothing reads an element after it was overwritten.
+
+    `workload` is what is compiled: the stages that a sketch's rewrites leave.
     """
-    if len(workload.stages) != 1 or workload.stages[0].reduction:
+    if len(workload.outputs) != 1:
         return frozenset()
-    (stage,) = workload.stages
-    size = dtype(stage.dtype).bytes
-    found = {b.name for b in workload.inputs if not b.constant and b.shape == stage.shape and dtype(b.dtype).bytes == size}
-    return frozenset(found - {x.tensor for x in stage.reads if not _is_here(x, stage)})
+    output = workload.stage(workload.outputs[0])
+    if output.reduction:
+        return frozenset()
+    stages = {output.name}
+    for stage in reversed(workload.stages):  # readers first
+        if stage.reduction is None and stage.shape == output.shape and workload.consumers[stage.name]:
+            readers = [workload.stage(r) for r in workload.consumers[stage.name]]
+            if all(r.name in stages and _is_here(x, r) for r in readers for x in r.reads if x.tensor == stage.name):
+                stages.add(stage.name)
+    size, found = dtype(output.dtype).bytes, set()
+    for b in workload.inputs:
+        readers = [workload.stage(r) for r in workload.consumers[b.name]]
+        if b.constant or dtype(b.dtype).bytes != size or not readers:
+            continue
+        if all(r.name in stages and reads_in_order(r, x, b.shape) for r in readers for x in r.reads if x.tensor == b.name):
+            found.add(b.name)
+    return frozenset(found)
 
 
 def _is_here(read: Load, stage: Stage) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, variables
+from tensorsmith.lang.flat import flat_offset
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.learn.nest import (
     Array,
@@ -34,7 +35,6 @@ from tensorsmith.learn.nest import (
 )
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
-from tensorsmith.space.analysis import flat_offset
 
 PAGE = 4096
 ALONE = -np.inf

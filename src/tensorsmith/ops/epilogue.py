@@ -1,4 +1,4 @@
-"""What follows a convolution element by element, computed tile by tile where the convolution is.
+"""What follows a convolution element by element, computed where the convolution's tiles are.
 
 Winograd's results come in tiles: blocks[n, ty, y, tx, z, co] is row ty * 4 + y, column tx * 4 + z. If the tiles cover the image
 exactly, that is the image's own order in memory, and the readers of the convolution can be defined on tiles as well:
@@ -7,41 +7,47 @@ exactly, that is the image's own order in memory, and the readers of the convolu
         ->    relu_blocks[n, ty, y, tx, z, co] = max(blocks[n, ty, y, tx, z, co] + bias[co], 0)
               relu[n, h, w, co] = relu_blocks[n, h // 4, h % 4, w // 4, w % 4, co]          which is the same memory
 
-so that the last stage costs nothing and the one before it can be computed on the registers that hold a tile.
+so that the last stage costs nothing and the one before it can be computed on the registers that hold a tile. If tiles hang over the
+edges, the last of the readers picks its elements from the tiles, and there is no stage between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorsmith.lang.expr import Expr, Load, Var, transform, walk
+from tensorsmith.lang.expr import Expr, Load, Var, substitute, transform, walk
 from tensorsmith.lang.workload import Stage, Workload, topological
 
 _MOST_NODES = 400  # of the expression that all readers make together
 
 
-def on_tiles(workload: Workload, placed: str, blocks: str, tile: int) -> Workload:
-    """The workload with the elementwise readers of `placed`, which only places tiles, defined on the tiles, if that can be."""
+def joined(workload: Workload, placed: str, blocks: str, tile: int) -> Workload:
+    """The workload with the elementwise readers of `placed`, which only places tiles, made one stage without it, if that can be."""
     image, tiled = workload.stage(placed), workload.stage(blocks)
     readers = _readers(workload, placed)
-    if not readers or image.shape[-3] % tile or image.shape[-2] % tile or workload.outputs != (readers[-1].name,):
+    if not readers or workload.outputs != (readers[-1].name,):
         return workload
     last = readers[-1]
-    *lead, ty, y, tx, z, co = (Var(a.name) for a in tiled.axes)
-    place: tuple[Expr, ...] = (*lead, ty * tile + y, tx * tile + z, co)
-    indices = tuple(Var(a.name) for a in tiled.axes)
-    bodies: dict[str, Expr] = {placed: Load(blocks, indices, tiled.dtype)}
+    covered = image.shape[-3] % tile == 0 and image.shape[-2] % tile == 0
+    place: tuple[Expr, ...] = tuple(Var(a.name) for a in last.axes)
+    here: Expr = substitute(image.body, {a.name: e for a, e in zip(image.axes, place)})
+    if covered:
+        *lead, ty, y, tx, z, co = indices = tuple(Var(a.name) for a in tiled.axes)
+        place = (*lead, ty * tile + y, tx * tile + z, co)
+        here = Load(blocks, indices, tiled.dtype)
+    bodies: dict[str, Expr] = {placed: here}
     for stage in readers:
         bodies[stage.name] = _moved(stage.body, {a.name: e for a, e in zip(stage.axes, place)}, bodies)
         if sum(1 for _ in walk(bodies[stage.name])) > _MOST_NODES:
             return workload
-    joined = Stage(f"{last.name}_blocks", tiled.axes, bodies[last.name])
-    h, w = (Var(a.name) for a in last.axes[-3:-1])
-    outer, channel = [Var(a.name) for a in last.axes[:-3]], Var(last.axes[-1].name)
-    final = Stage(last.name, last.axes, Load(joined.name, (*outer, h // tile, h % tile, w // tile, w % tile, channel), last.dtype))
+    new = [Stage(last.name, last.axes, bodies[last.name])]
+    if covered:
+        *outer, h, w, channel = (Var(a.name) for a in last.axes)
+        there = Load(f"{last.name}_blocks", (*outer, h // tile, h % tile, w // tile, w % tile, channel), last.dtype)
+        new = [Stage(there.tensor, tiled.axes, bodies[last.name]), Stage(last.name, last.axes, there)]
     gone = {placed, *(s.name for s in readers)}
     stages = [s for s in workload.stages if s.name not in gone]
-    return Workload(workload.inputs, topological([*stages, joined, final]), workload.outputs).check()
+    return Workload(workload.inputs, topological([*stages, *new]), workload.outputs).check()
 
 
 def _moved(body: Expr, values: Mapping[str, Expr], bodies: Mapping[str, Expr]) -> Expr:

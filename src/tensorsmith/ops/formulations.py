@@ -24,13 +24,14 @@ from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.expr import Binary, Load, Select
 from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
 from tensorsmith.ops.conv import pad
-from tensorsmith.ops.epilogue import on_tiles
+from tensorsmith.ops.epilogue import joined
 from tensorsmith.ops.winograd import KERNEL, Array, transform_weight
 from tensorsmith.ops.winograd_tiles import PARTS, winograd_conv
 
 DIRECT = "direct"
 _TILES = (4, 2)  # the likelier first
 _LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
+_MOST_GROWTH = 8 << 20  # bytes by which a weight may grow: a network has many, and all of them stay in memory
 _LEAST_TILES = 12  # with fewer, the larger weight is read too seldom: in a network it comes from memory every time
 
 
@@ -53,21 +54,25 @@ def formulations(original: Workload) -> tuple[Formulation, ...]:
 @functools.lru_cache(maxsize=256)
 def _formulations(original: Workload) -> tuple[Formulation, ...]:
     found = [Formulation(DIRECT, original, original)]
-    for stage in original.stages:
-        convolution = _match(original, stage)
-        if convolution is not None:
-            for tile in _TILES:
-                if convolution.tiles(tile) >= _LEAST_TILES:
-                    found.append(_winograd(original, convolution, tile))
-            break  # one per workload: a group of fused operators has one convolution
+    convolution = _convolution(original)
+    if convolution is not None:
+        for tile in _TILES:
+            if convolution.tiles(tile) >= _LEAST_TILES and convolution.growth(tile) <= _MOST_GROWTH:
+                found.append(_winograd(original, convolution, tile))
     return tuple(found)
 
 
 def likely(original: Workload) -> Formulation:
-    """The formulation to use where none was measured: Winograd's with tiles of 4 where there are tiles enough, else the direct one.
-    What tiles of 2 gain their larger weight may cost again."""
+    """The formulation to use where none was measured: Winograd's where there are tiles of 4 enough, else the direct one.
+    With fewer, what tiles of 2 gain their larger weight may cost again."""
     found = formulations(original)
-    return next((f for f in found if f.name == "winograd-4"), found[0])
+    convolution = _convolution(original) if len(found) > 1 else None
+    return found[1] if convolution is not None and convolution.tiles(_TILES[0]) >= _LEAST_TILES else found[0]
+
+
+def _convolution(original: Workload) -> _Convolution | None:
+    """The first stage that can be computed otherwise: a group of fused operators has one convolution."""
+    return next((c for stage in original.stages if (c := _match(original, stage)) is not None), None)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,12 @@ class _Convolution:
     pairs: tuple[tuple[int, int], ...]  # of all spatial dimensions
     padded: str | None
 
+    def growth(self, tile: int) -> int:
+        """By how many bytes the transformed weight is larger."""
+        return self.weight.bytes * (tile + KERNEL - 1) ** 2 // KERNEL**2 - self.weight.bytes
+
     def tiles(self, tile: int) -> int:
+        """How many there are."""
         return math.prod(self.stage.shape[:-3]) * math.prod(-(-n // tile) for n in self.stage.shape[-3:-1])
 
 
@@ -149,5 +159,5 @@ def _winograd(original: Workload, c: _Convolution, tile: int) -> Formulation:
     inner = workload([x, weight, winograd_conv(x, weight, c.pairs, tile, c.stage.name, prefix)])
     inputs = tuple(u if b.name == u.name else b for b in original.inputs)
     changed = Workload(inputs, topological([*stages, *inner.stages]), original.outputs).check()
-    changed = on_tiles(changed, c.stage.name, f"{prefix}_blocks", tile)
+    changed = joined(changed, c.stage.name, f"{prefix}_blocks", tile)
     return Formulation(f"winograd-{tile}", original, changed, {u.name: functools.partial(transform_weight, tile=tile)})

@@ -35,7 +35,7 @@ from tensorsmith.runtime.network import KINDS, Kernel, Network, NetworkExecutabl
 from tensorsmith.target import Target, native
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
-VERSION = 2
+VERSION = 3
 _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
@@ -46,11 +46,23 @@ class _Damaged(Exception):
     """What a header says cannot be."""
 
 
+def _given(path: str | Path, wanted: str) -> Path:
+    """The path of a file that a caller gave."""
+    try:
+        found = Path(path)
+    except TypeError:
+        found = Path()
+    if not found.name or "\0" in str(found):
+        raise UserError(f"path is {path!r:.80}; give {wanted}")
+    return found
+
+
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
 def save(executable: NetworkExecutable, path: str | Path) -> None:
     """Writes an executable to a file, which is there complete or not at all."""
+    path = _given(path, "the path of the file to write")
     network = executable.network
     body = _Body()
     header = {
@@ -63,6 +75,7 @@ def save(executable: NetworkExecutable, path: str | Path) -> None:
         "kernels": [_kernel_form(k, body) for k in network.kernels],
         "constants": [body.add(as_bytes(a)) for a in network.constants],
         "arena_bytes": network.arena_bytes,
+        "arena_threads": network.arena_threads,
         "steps": [
             {"kernel": s.kernel, "places": [[p.kind, p.at] for p in s.places], "copied_bytes": s.copied_bytes}
             for s in network.steps
@@ -71,7 +84,7 @@ def save(executable: NetworkExecutable, path: str | Path) -> None:
     text = json.dumps(header).encode()
     text += b" " * (-(_PROLOGUE.size + len(text)) % ALIGNMENT)
     prologue = _PROLOGUE.pack(MAGIC, VERSION, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
-    with _replacing(Path(path)) as temporary, open(temporary, "xb") as stream:
+    with _replacing(path) as temporary, open(temporary, "xb") as stream:
         for part in (prologue, text, *body.parts):
             stream.write(part)
 
@@ -133,10 +146,11 @@ def load(path: str | Path) -> NetworkExecutable:
 
     Raises `UserError` if the file is damaged, of another version, or needs CPU features that this machine lacks.
     """
-    whole, header, start = _open(Path(path))
+    path = _given(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
+    whole, header, start = _open(path)
     try:
         target = _target(_field(header, "target", dict))
-        _check_machine(Path(path), target)
+        _check_machine(path, target)
         return _Reader(whole, start, target).executable(header)
     except (_Damaged, InternalError) as problem:
         raise UserError(f"{path} is damaged: {problem}; make it again with `tensorsmith compile`") from problem
@@ -206,6 +220,7 @@ class _Reader:
             tuple(self._step(s) for s in _forms(header, "steps")),
             tuple(self._section(c) for c in _field(header, "constants", list)),
             _size(header, "arena_bytes"),
+            _size(header, "arena_threads"),
         )
         code = self._module(_field(header, "driver", dict))
         if code.symbols != driver.SYMBOLS:

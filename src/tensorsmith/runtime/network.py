@@ -28,12 +28,16 @@ from tensorsmith.runtime.pool import Pool, shared
 from tensorsmith.runtime.profile import Profile, StepTime
 from tensorsmith.target import Target, native
 
+MOST_THREADS = 4096  # that an arena can have been planned for
 INPUT, OUTPUT, CONSTANT, ARENA = KINDS = ("input", "output", "constant", "arena")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Compiled code that steps run. `argument_bytes` is how much it may touch of each argument: `reads` inputs, then outputs."""
+    """Compiled code that steps run. `argument_bytes` is how much it may touch of each argument: `reads` inputs, then outputs.
+
+    `replaceable` are the numbers of the inputs whose memory its one output may take.
+    """
 
     name: str
     module: jit.Module
@@ -45,6 +49,11 @@ class Kernel:
     result: str = ""  # type and shape of what it gives, for people
     schedule: str = ""  # where it came from: "record", "default" or "plain"
     program: Callable[[], str] | None = None
+    replaceable: frozenset[int] = frozenset()
+
+    def scratch_for(self, threads: int) -> int:
+        """Bytes of scratch memory that so many threads need."""
+        return round_up(self.scratch_bytes) + threads * round_up(self.scratch_bytes_per_thread)
 
     @property
     def symbol(self) -> str:
@@ -81,6 +90,7 @@ class Network:
     steps: tuple[Step, ...]
     constants: tuple[np.ndarray, ...]  # packed; each 64-byte aligned
     arena_bytes: int
+    arena_threads: int = 0  # up to so many threads have their scratch memory at the beginning of the arena
 
     @property
     def target(self) -> Target:
@@ -94,20 +104,26 @@ class Network:
             OUTPUT: [argument.bytes for argument in self.outputs],
             CONSTANT: [array.nbytes for array in self.constants],
         }
+        if not 0 <= self.arena_threads <= MOST_THREADS:
+            raise InternalError(f"the arena is said to have room for {self.arena_threads} threads")
         for number, step in enumerate(self.steps):
             needed: tuple[int, ...]
+            scratch = 0
             if step.kernel is None:
                 needed, reads = (step.copied_bytes,) * 2, 1
             elif 0 <= step.kernel < len(self.kernels):
                 kernel = self.kernels[step.kernel]
                 needed, reads = kernel.argument_bytes, kernel.reads
+                scratch = kernel.scratch_for(self.arena_threads) if self.arena_threads else 0
+                if scratch > self.arena_bytes:
+                    raise InternalError(f"step {number} needs {scratch} bytes of scratch memory, the arena has {self.arena_bytes}")
             else:
                 raise InternalError(f"step {number} runs kernel {step.kernel}; there are {len(self.kernels)}")
             if len(step.places) != len(needed):
                 raise InternalError(f"step {number} has {len(step.places)} arguments, its kernel takes {len(needed)}")
             for n, (place, size) in enumerate(zip(step.places, needed)):
                 if place.kind == ARENA:
-                    fits = place.at >= 0 and place.at % ALIGNMENT == 0 and place.at + size <= self.arena_bytes
+                    fits = place.at >= scratch and place.at % ALIGNMENT == 0 and place.at + size <= self.arena_bytes
                 else:
                     fits = 0 <= place.at < len(sizes[place.kind]) and size <= sizes[place.kind][place.at]
                 if not fits or size < 0:
@@ -119,7 +135,8 @@ class Network:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes an executable holds: `arena` (values between kernels) and `scratch` (inside them) once per concurrent call."""
+    """Bytes an executable holds. Each concurrent call has an `arena`, for the values between kernels and inside them, and as
+    `scratch` what kernels need beyond it."""
 
     arena: int
     scratch: int
@@ -152,7 +169,6 @@ class NetworkExecutable(Executable):
             assembly=lambda: self._of_kernels(lambda k: k.module.assembly),
         )
         self._entries = [kernel.module.address(kernel.symbol) for kernel in network.kernels]
-        self._scratch = {(k.scratch_bytes, k.scratch_bytes_per_thread) for k in network.kernels}
         self._copy = driver.address("copy")
         self._profile = _PROFILE(driver.address("profile"))
         self._patches = self._find_patches()
@@ -220,7 +236,10 @@ class NetworkExecutable(Executable):
             start += len(step.places) + (step.kernel is None)
 
     def _scratch_bytes_for(self, threads: int) -> int:
-        return max((round_up(one) + threads * round_up(each) for one, each in self._scratch), default=0)
+        """Of memory beyond the arena: none, if that was planned for as many threads."""
+        if threads <= self.network.arena_threads:
+            return 0
+        return max((kernel.scratch_for(threads) for kernel in self.network.kernels), default=0)
 
     def _new_frame(self, pool: Pool) -> Frame:
         starts = list(self._argument_starts())
@@ -244,7 +263,7 @@ class NetworkExecutable(Executable):
 
 
 class _NetworkFrame(Frame):
-    """The table of all steps, and the arena with the scratch memory behind it."""
+    """The table of all steps, and the arena; the scratch memory is its beginning, or lies behind it."""
 
     __slots__ = ("_patches", "arena")
 
@@ -253,7 +272,8 @@ class _NetworkFrame(Frame):
     ) -> None:
         super().__init__(pointers, (), arena_bytes + scratch_bytes, threads)
         self.arena = self.scratch
-        self.scratch = self.arena + arena_bytes
+        if scratch_bytes:
+            self.scratch += arena_bytes
         self._patches = patches
 
     def point(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:

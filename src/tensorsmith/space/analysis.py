@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import EXPENSIVE, Binary, Const, Expr, Load, Select, Unary, variables, walk
+from tensorsmith.lang.flat import reads_in_order
 from tensorsmith.lang.workload import Stage, Workload
 
 
@@ -161,52 +162,7 @@ def is_reshape(workload: Workload, stage: Stage) -> str | None:
     if stage.reduction or not isinstance(stage.body, Load):
         return None
     source = workload.buffers[stage.body.tensor]
-    form = flat_offset(stage.body.indices, source.shape)
-    want = flat_offset(tuple(stage.axes), stage.shape)
-    if form is None or want is None or source.dtype != stage.dtype:
-        return None
-    total = 1
-    for n in source.shape:
-        total *= n
-    size = 1
-    for n in stage.shape:
-        size *= n
-    trivial = {a.name for a in stage.axes if a.extent == 1}
-    same = {k: v for k, v in form.items() if k not in trivial} == {k: v for k, v in want.items() if k not in trivial}
-    return source.name if same and total == size else None
-
-
-def flat_offset(indices: tuple[Expr, ...], shape: tuple[int, ...]) -> dict[str, int] | None:
-    """The row-major position of an element, linear in variables; sees that (e // m) * m + e % m is e. "" is the constant."""
-    pieces: list[tuple[Expr, int]] = []
-    stride = 1
-    for index, extent in zip(reversed(indices), reversed(shape)):
-        pieces.append((index, stride))
-        stride *= extent
-    merged: list[tuple[Expr, int]] = []
-    for index, step in pieces:  # innermost first: a remainder is followed by its quotient
-        if merged and _is(index, "floordiv") and _is(merged[-1][0], "mod"):
-            inner, inner_step = merged[-1]
-            assert isinstance(index, Binary) and isinstance(inner, Binary)
-            divisor = affine(index.b)
-            if index.a == inner.a and index.b == inner.b and divisor is not None and not divisor.terms:
-                if step == inner_step * divisor.offset:
-                    merged[-1] = (index.a, inner_step)
-                    continue
-        merged.append((index, step))
-    total: dict[str, int] = {"": 0}
-    for index, step in merged:
-        form = affine(index)
-        if form is None:
-            return None
-        total[""] += form.offset * step
-        for name, coefficient in form.terms.items():
-            total[name] = total.get(name, 0) + coefficient * step
-    return total
-
-
-def _is(e: Expr, op: str) -> bool:
-    return isinstance(e, Binary) and e.op == op
+    return source.name if source.dtype == stage.dtype and reads_in_order(stage, stage.body, source.shape) else None
 
 
 def element_bytes(stage: Stage) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
@@ -34,11 +34,14 @@ from tensorsmith.space.analysis import (
 )
 from tensorsmith.space.default_tile import STEPS_PER_THREAD, TilePlan
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.rules.constant import is_transform, selecting_nest
+from tensorsmith.space.rules.constant import selecting_nest
 from tensorsmith.space.sketch import Candidate, Nest, Sketch, follow
+from tensorsmith.space.transforms import is_transform, slices
 from tensorsmith.target import Target
 
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
+_CONSTANTS_PER_VALUES = 5  # bytes of packed constants that are read in the time one byte is written, scattered, and read again
+_LEAST_BUSY = 0.85  # of the threads' time
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
 
 
@@ -64,6 +67,8 @@ class _Default:
         for stage in reversed(self.now.stages):
             if stage.name not in self.nests and self.now.is_stage(stage.name):  # a rewrite on the way may have inlined it
                 self._nest(stage)
+        for stage in self.now.stages:
+            self._slice(stage)
         order = [self.nests[s.name] for s in self.now.stages]
         sketch = Sketch(self.workload, tuple(order), tuple(self.rewrites)).check()
         return Candidate(sketch, {h: self.decisions.get(h, 1) for h in sketch.holes})
@@ -79,11 +84,15 @@ class _Default:
     # -- rewrites --------------------------------------------------------------------------------------------------
 
     def _simplify(self) -> None:
+        for name in self.workload.outputs:  # first: what is written in place of an output must not disappear into it
+            if is_reshape(self.now, self.now.stage(name)):
+                self._try(Rewrite("alias", name))
         for stage in self.workload.stages:
-            if stage.name in self.workload.outputs:
-                if is_reshape(self.now, self.now.stage(stage.name)):
-                    self._try(Rewrite("alias", stage.name))
-            elif self._disappears(self.now.stage(stage.name)):
+            if (
+                self.now.is_stage(stage.name)
+                and stage.name not in self.now.outputs
+                and self._disappears(self.now.stage(stage.name))
+            ):
                 self._try(Rewrite("inline", stage.name))
         for stage in self.now.stages:
             self._split_long_reduction(stage)
@@ -133,10 +142,10 @@ class _Default:
             self._tiled(stage, stage)
         elif stage.reduction is None and (producer := self._tiled_producer(stage)):
             self._tiled(producer, stage)
-        elif readers and stage.name not in self.now.outputs and (point := self._attach_point(stage)):
-            self._rowwise(stage, f"{point[0]}:{point[1]}")
         else:
-            self._rowwise(stage, None)
+            inside = readers and stage.name not in self.now.outputs
+            point = self._transform_row(stage) or self._attach_point(stage) if inside else None
+            self._rowwise(stage, f"{point[0]}:{point[1]}" if point else None)
 
     def _tiled_producer(self, stage: Stage) -> Stage | None:
         """A stage with reuse whose only reader this one is, element by element: both are computed on one tile."""
@@ -207,7 +216,7 @@ class _Default:
         """Shares just so many outer loops, one per axis, among the threads that there are steps enough for all."""
         work = math.prod(a.extent for a in stage.all_axes)
         wanted = 4 * STEPS_PER_THREAD * self.target.cores
-        extents = [stage.axis(_axis(loop)).extent for loop in outer]
+        extents = [stage.axis(_axis(loop)).extent if _part(loop) == 0 else 1 for loop in outer]
         counts = [n for n in range(len(outer) + 1) if math.prod(extents[:n]) >= wanted]
         count = counts[0] if counts else len(outer)
         self.decisions[f"{stage.name}.parallel"] = count if work >= _WORK_TO_SHARE else 0
@@ -220,6 +229,38 @@ class _Default:
             self.decisions[f"{stage.name}.{nest.vector}"] = self._lanes(stage)
         if nest.at is None:
             self._share(stage, nest.outer)
+
+    def _transform_row(self, padding: Stage) -> tuple[str, int] | None:
+        """Where a row of tiles is transformed that is read from padding: so much of it is made there, and stays in a cache."""
+        readers = self.now.consumers[padding.name]
+        if not is_padding(padding) or len(readers) != 1 or not is_transform(self.now, self.now.stage(readers[0])):
+            return None
+        target = self.nests[readers[0]].target
+        if target is None:
+            return None
+        outer = self.nests[target[0]].outer[:-2]  # without the tiles of a row and the channels
+        rows = math.prod(self.now.stage(target[0]).axis(_axis(loop)).extent for loop in outer)
+        if not outer or rows < STEPS_PER_THREAD * self.target.cores:
+            return None
+        self.decisions[f"{target[0]}.parallel"] = len(outer)
+        return target[0], len(outer)
+
+    def _slice(self, last: Stage) -> None:
+        """A chain of transforms goes through its stages slice by slice, unless reading the constants for each costs more than
+        writing and reading all of the transformed values, or threads would wait for others."""
+        cut = slices(self.now, last) if self.nests[last.name].at is None else None
+        if cut is None:
+            return
+        count, values = math.prod(a.extent for a in (*cut.lead, cut.axis)), cut.values_bytes(self.now)
+        constants = sum(self.now.buffers[t].bytes for t in self.nests[cut.product].packed)
+        idle = count < _LEAST_BUSY * -(-count // self.target.cores) * self.target.cores
+        if values <= self.target.l2_bytes:
+            return
+        if values <= self.target.l3_bytes and (idle or count * constants > _CONSTANTS_PER_VALUES * values):
+            return
+        for name in cut.members:
+            self.nests[name] = replace(self.nests[name], at=f"{last.name}:{cut.depth}")
+        self.decisions[f"{last.name}.parallel"] = cut.depth
 
     # -- tiles -----------------------------------------------------------------------------------------------------
 

@@ -221,7 +221,7 @@ def _shrink_buffers(plan: Plan, rows: Matrix, limits: Limits) -> None:
         column, places = plan.geometry.places[stage.name]
         if stage.buffer().bytes <= limits.local_bytes and not _varies(plan, stage.name):
             continue
-        if column is not None:
+        if column is not None and len(places) > 1:
             found = plan.geometry.measure(rows)
             attached = ~found.at_root[stage.name] & ~found.inlined[stage.name]
             root = next((p.option for p in places if p.target is None and not p.inline), None)

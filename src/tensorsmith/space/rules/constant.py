@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tensorsmith.lang.expr import Const, Var
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.space.analysis import constant_axes, elementwise_match, reduces_constant, selecting_axes
+from tensorsmith.space.analysis import constant_axes, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.sketch import Nest
+from tensorsmith.space.transforms import is_transform, slices, transform_axes
 from tensorsmith.target import Target
 
 _MAX_STEPS = 2048  # that are laid out: F(4 x 4, 3 x 3) has 6^4
@@ -57,7 +57,10 @@ class ConstantTensor:
 
 
 def selecting_nest(workload: Workload, stage: Stage, readers: Sequence[Nest]) -> Nest:
-    """The nest of a stage that chooses by an index: all short axes on the tile, at the tile of a reader of the same kind."""
+    """The nest of a stage that chooses by an index: all short axes on the tile, at the tile of a reader of the same kind.
+
+    The last of a chain of transforms has its loops ordered so that what comes before can be computed in slices.
+    """
     short = transform_axes(workload, stage)
     outer = [a for a in stage.axes if a.name not in short]
     last = [a for a in outer if tiled(a)][-1:]
@@ -69,32 +72,6 @@ def selecting_nest(workload: Workload, stage: Stage, readers: Sequence[Nest]) ->
             loops = names(levels([a for a in outer if a not in last], 0), "|", on_tile, lanes)
             return Nest(stage.name, loops, vector=lanes, at=f"{reader.name}:{len(readers[0].outer)}")
     lanes = f"{last[0].name}.1" if last else ""
-    return Nest(stage.name, names(levels(outer, 0), "|", on_tile, lanes), vector=lanes or None)
-
-
-def is_transform(workload: Workload, stage: Stage) -> bool:
-    """Whether a stage chooses by an index, or reads one that does element by element: what follows a transform on its tile."""
-    if selecting_axes(stage):
-        return True
-    sources = [x.tensor for x in stage.reads if workload.is_stage(x.tensor) and selecting_axes(workload.stage(x.tensor))]
-    return stage.reduction is None and any(elementwise_match(workload, source, stage.name) for source in sources)
-
-
-def transform_axes(workload: Workload, stage: Stage) -> frozenset[str]:
-    """The axes of the transformed tile, of a stage that chooses by an index.
-
-    They are the one it chooses by, those along which its reader picks elements by number, those by which the stage before chose.
-    """
-    found = set(selecting_axes(stage))
-    for name in workload.consumers[stage.name]:
-        for read in workload.stage(name).reads:
-            if read.tensor == stage.name:
-                found |= {a.name for a, index in zip(stage.axes, read.indices) if isinstance(index, Const) and a.extent > 1}
-    for read in stage.reads:
-        if workload.is_stage(read.tensor):
-            before = workload.stage(read.tensor)
-            chosen = selecting_axes(before)
-            if not selecting_axes(stage) and chosen:
-                chosen = transform_axes(workload, before)
-            found |= {i.name for a, i in zip(before.axes, read.indices) if a.name in chosen and isinstance(i, Var)}
-    return frozenset(found)
+    cut = slices(workload, stage)
+    loops = cut.loops(tuple(a for a in outer if a not in (*cut.lead, cut.axis))) if cut else levels(outer, 0)
+    return Nest(stage.name, names(loops, "|", on_tile, lanes), vector=lanes or None)

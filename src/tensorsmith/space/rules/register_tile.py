@@ -27,6 +27,7 @@ from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.fusion import fusible_reader
 from tensorsmith.space.sketch import Choice, Nest, follow
+from tensorsmith.space.transforms import slices
 from tensorsmith.target import Target
 
 _SPLIT_EXTENT = 16  # reduction axes at least this long are split
@@ -52,6 +53,7 @@ class RegisterTile:
             for structure in ("held", "split", "across"):
                 done = _derive(state, name, structure, copies, target)
                 if done is not None:
+                    done = done if copies else _with_slices(done, name, target)
                     where = [s.name for s in done.now.stages].index(name)
                     derived.append((done, where - 1 - len(copies)))
         return derived
@@ -228,6 +230,16 @@ def _with_copy(state: State, tile: _Tile, name: str) -> State:
     options = ("root", f"{tile.owner.name}:{first}") if 0 < first < len(outer) else ("root",)
     state = state.with_nest(copy)
     return state.with_choice(Choice(name, "at", options)) if len(options) > 1 else state
+
+
+def _with_slices(state: State, name: str, target: Target) -> State:
+    """The product between two transforms, and the one before it: whole, where a cache could hold that, or slice by slice."""
+    for nest in state.nests:
+        cut = slices(state.now, state.now.stage(nest.stage)) if nest.at is None else None
+        if cut is not None and cut.product == name:
+            whole = ("0",) if cut.values_bytes(state.now) <= target.l3_bytes else ()
+            return state.with_choice(Choice(nest.stage, "rows", (*whole, str(cut.depth)), cut.members))
+    return state
 
 
 def _last(stage: Stage) -> Axis:

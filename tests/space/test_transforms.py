@@ -1,0 +1,87 @@
+"""Chains of transforms, and how they are cut into slices."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.ops.test_formulations import SAME, conv_layer
+
+from tensorsmith.compile import build
+from tensorsmith.lang.compare import random_inputs
+from tensorsmith.lang.evaluate import evaluate
+from tensorsmith.lang.workload import Workload
+from tensorsmith.ops.formulations import formulations
+from tensorsmith.space.default import default_candidate
+from tensorsmith.space.population import Space
+from tensorsmith.space.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.transforms import Slices, slices
+from tensorsmith.target import Target, native
+
+
+def winograd(original: Workload) -> Workload:
+    return formulations(original)[1].workload
+
+
+def found(workload: Workload, last: str) -> Slices | None:
+    return slices(workload, workload.stage(last))
+
+
+def test_the_rows_of_tiles_are_cut_and_a_convolved_depth_is_not():
+    two = apply_rewrites(winograd(SAME["square"]), [Rewrite("alias", SAME["square"].outputs[0])])
+    cut = found(two, two.outputs[0])
+    assert cut is not None and cut.members == ("conv_gemm", "conv_data")
+    assert [a.name for a in cut.lead] == ["n"] and cut.axis.name == "ty" and cut.depth == 2
+    three = winograd(SAME["three dimensions"])
+    cut = found(three, "conv_blocks")
+    assert cut is not None and [a.name for a in cut.lead] == ["n"] and cut.axis.name == "ty"
+    assert cut.values_bytes(three) == sum(three.buffers[n].bytes for n in ("conv_gemm", "conv_data"))
+
+
+@pytest.mark.parametrize("last", ["conv_data", "conv_gemm", "conv_rows", "conv_pad"])
+def test_what_is_no_end_of_such_a_chain(last):
+    assert found(winograd(SAME["square"]), last) is None
+    assert found(SAME["square"], SAME["square"].outputs[0]) is None
+
+
+def test_one_row_of_tiles_is_not_cut():
+    assert found(winograd(conv_layer((1, 4, 64, 16), (3, 3, 16, 8), epilogue=False)), "conv_blocks") is None
+
+
+def small_caches(**facts: int) -> Target:
+    return dataclasses.replace(native(), **facts)
+
+
+def attached(candidate: Candidate) -> set[str]:
+    return {n.stage for n in candidate.sketch.nests if n.at is not None}
+
+
+def test_the_default_cuts_where_the_values_are_many_and_the_constants_few():
+    workload = winograd(conv_layer((1, 64, 32, 32), (3, 3, 32, 32)))  # 1.1 MB of values, 147 KB of constants, 16 rows of tiles
+    members = {"conv_gemm", "conv_data"}
+    assert members <= attached(default_candidate(workload, small_caches(l2_bytes=1 << 18)))
+    assert not members & attached(default_candidate(workload, small_caches(l2_bytes=1 << 22)))  # they stay in the second cache
+    deep = winograd(conv_layer((1, 16, 16, 64), (3, 3, 64, 64)))  # 4 rows of tiles, each reading 590 KB of constants
+    assert not members & attached(default_candidate(deep, small_caches(l2_bytes=1 << 16)))
+    assert members <= attached(default_candidate(deep, small_caches(l2_bytes=1 << 16, l3_bytes=1 << 17)))
+
+
+def test_values_that_no_cache_can_hold_are_always_cut():
+    workload = winograd(conv_layer((1, 64, 32, 32), (3, 3, 32, 32)))
+    for l3_bytes, options in ((1 << 25, [("0", "2")]), (1 << 19, [("2",)])):
+        space = Space(workload, small_caches(l3_bytes=l3_bytes))
+        chosen = [c.options for p in space.plans for c in p.sketch.choices if c.kind == "rows" and "conv_gemm" in c.members]
+        assert chosen and list(dict.fromkeys(chosen)) == options
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_cut_or_not_the_default_is_right_and_in_the_space(name):
+    workload = winograd(SAME[name])
+    inputs = random_inputs(workload, 1)
+    want = evaluate(workload, inputs, precise=True)[workload.outputs[0]]
+    for target in (native(), small_caches(l2_bytes=1 << 10, l3_bytes=1 << 10)):
+        candidate = default_candidate(workload, target)
+        np.testing.assert_allclose(build(candidate)(**inputs), want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
+        assert Space(workload, target).find(candidate) is not None
