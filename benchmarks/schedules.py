@@ -22,8 +22,8 @@ def hand_schedules(target: Target) -> dict[str, Schedule]:
         # name: (shape, loops, rows and vectors of the tile with 16 and with 32 registers, unroll)
         "conv-7x7-224": ((1, 224, 224, 3, 64, 7, 2, 3), ROWS, (4, 3), (14, 2), 6),
         "conv-1x1-56": ((1, 56, 56, 64, 64, 1, 1, 0), ROWS, (4, 2), (14, 2), 8),
-        "conv-3x3-56": ((1, 56, 56, 64, 64, 3, 1, 1), ROWS, (4, 3), (14, 2), 4),
-        "conv-3x3-28": ((1, 28, 28, 128, 128, 3, 1, 1), PANELS, (6, 2), (14, 2), 2),
+        "conv-3x3-56": ((1, 56, 56, 64, 64, 3, 1, 1), ROWS, (6, 2), (14, 2), 4),
+        "conv-3x3-28": ((1, 28, 28, 128, 128, 3, 1, 1), PANELS, (6, 2), (14, 2), 4),
         "conv-3x3-14": ((1, 14, 14, 256, 256, 3, 1, 1), BORDERS, (5, 2), (14, 2), 2),
         "conv-3x3-7": ((1, 7, 7, 512, 512, 3, 1, 1), BORDERS, (4, 3), (7, 3), 2),
     }
@@ -64,5 +64,5 @@ def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
     )
     sketch = Sketch(workload, nests, (Rewrite("cache_read", name, b),)).check()
     rows, vectors = tile
-    decisions = {"i.1": n, "i.2": rows, "j.1": 4, "j.2": vectors * target.lanes(), "parallel": 2, "unroll": 2}
+    decisions = {"i.1": n, "i.2": rows, "j.1": 4, "j.2": vectors * target.lanes(), "parallel": 2, "unroll": 4}
     return title, workload, Candidate(sketch, {f"{name}.{hole}": value for hole, value in decisions.items()})

@@ -13,6 +13,7 @@ from tensorsmith.target import Target
 _LATENCY = 4  # cycles from one FMA to the next one that needs its result
 _PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
+COPIES = 4  # steps of the innermost reduction loop in a row: two left 2 % of a tile in the first cache unused, more gain little
 STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
 
 
@@ -150,8 +151,9 @@ class TilePlan:
         return all(axis.name in variables(x) for x in self.stage.reads)
 
     def unroll(self) -> int:
+        """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
-        return max(1, innermost) if innermost <= 4 else 2
+        return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
 
     def parallel(self, outer: list[str]) -> int:
         """How many outer loops to share among threads."""

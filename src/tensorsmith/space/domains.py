@@ -161,7 +161,7 @@ def _instructions(e: Expr) -> int:
 
 
 def _shrink_tiles(plan: Plan, rows: Matrix, limits: Limits) -> None:
-    """Makes register tiles fit, then the code: halves the largest number that can be, until it does."""
+    """Makes register tiles fit, then the code: halves the steps laid out in a row, then the largest number, until it does."""
     todo = np.arange(len(rows))
     for _ in range(_ROUNDS):
         part = rows[todo]
@@ -176,7 +176,9 @@ def _shrink_tiles(plan: Plan, rows: Matrix, limits: Limits) -> None:
             long = _product(code, len(part)) > limits.instructions
             large = (wide | long) & ~found.inlined[nest.stage] & ~changed
             if large.any():
-                changed |= _halve_largest(part, [f for f in code if f.column is not None], large)
+                steps = [f for f in code if f.column is not None and plan.columns[f.column].kind == "unroll"]
+                halved = _halve_largest(part, steps, large & ~wide)
+                changed |= halved | _halve_largest(part, [f for f in code if f.column is not None], large & ~halved)
         if not changed.any():
             break
         rows[todo] = part

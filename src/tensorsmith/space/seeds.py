@@ -13,7 +13,7 @@ import numpy as np
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.expr import variables
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.default_tile import register_tiles
+from tensorsmith.space.default_tile import COPIES, register_tiles
 from tensorsmith.space.domains import repair
 from tensorsmith.space.geometry import Matrix
 from tensorsmith.space.population import Column, Plan, Population, Space, unique
@@ -71,7 +71,7 @@ def _start(plan: Plan, c: Column, order: int) -> int:
         return len(c.options) // 2
     if c.kind == "unroll":
         innermost = plan.geometry.stages[c.stage].reduce_axes[-1].extent
-        return max(1, innermost) if innermost <= 4 else 2
+        return max(1, min(innermost, COPIES))
     if c.kind == "size":
         spatial = c.axis in {a.name for a in plan.geometry.stages[c.stage].axes}
         if c.vector:
