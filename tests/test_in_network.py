@@ -70,6 +70,11 @@ def test_records_that_win_are(journal: Journal) -> None:
     assert {s.schedule for s in compile_model(MODEL, journal, TARGET, ALONE).profile(rounds=1).steps} == {"record"}
 
 
+def test_a_record_has_to_win_clearly(journal: Journal) -> None:
+    settle(MODEL, journal, TARGET, ALONE, Clock([[1.0], [0.99]]))
+    assert set(chosen(journal)) == {"default"}
+
+
 def test_a_mixture_has_a_lap_of_its_own(journal: Journal) -> None:
     """The first task changes its mind in the second lap."""
     assert len(TASKS) > 1

@@ -4,7 +4,8 @@ Alone, a kernel runs again and again on what it left in the caches itself. In a 
 left, each thread what that very thread has written: schedules that share their work alike from kernel to kernel gain by that, and
 no timing of single kernels can tell. So when a search is over, the network is assembled once with the best records and once with
 the default schedules, both run in turns, step by step, and each task takes what was faster in its place. A second lap has the
-mixture among them, since its places are others.
+mixture among them, since its places are others. Times differ by chance, and of many tasks some records win by chance alone:
+a record has to win clearly.
 
 The times are stored as records of their own kind (`Timing` "network"), and `compile` prefers them.
 """
@@ -30,8 +31,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Measure = Callable[[Sequence[NetworkExecutable]], list[Array]]
 
 _RUN = "in network"  # the `run` of its records
-_LEAST_ROUNDS, _MOST_ROUNDS = 6, 40
-_LAP_SECONDS = 4.0
+_LEAST_ROUNDS, _MOST_ROUNDS = 16, 40
+_LAP_SECONDS = 5.0
+_CLEARLY = 1.02  # what another program than the default schedule's took counts so much more
 _QUARTILE = 0.25  # of the rounds: the best one may be luck, the median is the neighbours'
 
 
@@ -44,11 +46,14 @@ class Journal(Records, Protocol):
 def in_turns(networks: Sequence[NetworkExecutable]) -> list[Array]:
     """Seconds of a call of each kernel of each network, which run one after the other, again and again."""
     runs = [network.stepwise() for network in networks]
+    # a network that fills the caches finds nothing of its last run there anyway
+    warm = [network.memory.constants <= network.network.target.l3_bytes for network in networks]
     rows: list[list[Array]] = [[] for _ in runs]
     start, order = perf_counter(), list(range(len(runs)))
     while len(rows[0]) < _MOST_ROUNDS and (len(rows[0]) < _LEAST_ROUNDS or perf_counter() - start < _LAP_SECONDS):
         for n in order:
-            runs[n]()  # finds the caches as the other network left them
+            if warm[n]:
+                runs[n]()  # finds the caches as the other network left them
             rows[n].append(runs[n]())
         order.reverse()
     return [_by_kernel(network, np.quantile(times, _QUARTILE, axis=0)) for network, times in zip(networks, rows)]
@@ -89,13 +94,15 @@ class _Settling:
         if len(variants) == 1:
             return self.default
         times = self.measure([self._assembled(variant) for variant in variants])
-        return [self._best_of([(float(t[task]), v[task]) for v, t in zip(variants, times)]) for task in range(len(self.default))]
+        tasks = range(len(self.default))
+        return [self._best_of(task, [(float(t[task]), v[task]) for v, t in zip(variants, times)]) for task in tasks]
 
-    def _best_of(self, timed: Sequence[tuple[float, Found]]) -> Found:
+    def _best_of(self, task: int, timed: Sequence[tuple[float, Found]]) -> Found:
         """The fastest program of a task. Where there is a choice the times are stored; medians, if it is in several networks."""
         programs: dict[str, list[tuple[float, Found]]] = {}
-        for one in timed:
-            programs.setdefault(_name(one[1]), []).append(one)
+        for seconds, found in timed:
+            counts = 1.0 if _name(found) == _name(self.default[task]) else _CLEARLY
+            programs.setdefault(_name(found), []).append((counts * seconds, found))
         medians = [(float(np.median([seconds for seconds, _ in same])), same[0][1]) for same in programs.values()]
         if len(medians) > 1:
             for seconds, (candidate, formulation) in medians:
