@@ -27,7 +27,8 @@ def hand_schedules(target: Target) -> dict[str, Schedule]:
         "conv-3x3-14": ((1, 14, 14, 256, 256, 3, 1, 1), BORDERS, (5, 2), (14, 2), 2),
         "conv-3x3-7": ((1, 7, 7, 512, 512, 3, 1, 1), BORDERS, (4, 3), (7, 3), 2),
     }
-    found = {f"matmul-{n}": _matmul(n, target, (12, 2) if wide else (6, 2)) for n in (512, 1024)}
+    tile = (12, 2) if wide else (6, 2)
+    found = {"matmul-512": _matmul(512, target, tile), "matmul-1024": _blocked_matmul(1024, target, tile)}
     for name, (shape, loops, narrow_tile, wide_tile, unroll) in convolutions.items():
         found[name] = _conv(shape, loops, wide_tile if wide else narrow_tile, unroll, target)
     return found
@@ -53,7 +54,10 @@ def _conv(shape: tuple[int, ...], loops: str, tile: tuple[int, int], unroll: int
 
 
 def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
-    """Neither operand is constant: a panel of b is copied in loop order, in every run, by the thread that works on it."""
+    """Neither operand is constant: a panel of b is copied in loop order, in every run, by the thread that works on it.
+
+    Such a panel fits half of the second cache, with all of its rows; a streams by.
+    """
     title = f"matmul({n}, {n}, {n})"
     workload = case_of(title).workload()
     (name,) = workload.outputs
@@ -66,3 +70,29 @@ def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
     rows, vectors = tile
     decisions = {"i.1": n, "i.2": rows, "j.1": 4, "j.2": vectors * target.lanes(), "parallel": 2, "unroll": 4}
     return title, workload, Candidate(sketch, {f"{name}.{hole}": value for hole, value in decisions.items()})
+
+
+def _blocked_matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
+    """Both operands are copied in loop order: b once, for all threads; of a the block that three quarters of the second cache hold,
+    as many blocks for each thread."""
+    title = f"matmul({n}, {n}, {n})"
+    workload = case_of(title).workload()
+    (name,) = workload.outputs
+    a, b = (x.name for x in workload.inputs)
+    rewrites = (Rewrite("cache_read", name, b), Rewrite("cache_read", name, a))
+    nests = (
+        Nest(f"{b}.pack", "k.0 k.1 j.0 j.1 | j.2", vector="j.2", follows=name),
+        Nest(f"{a}.pack", "i.0 k.0 | i.1", vector="i.1", at=f"{name}:3", follows=name),
+        Nest(name, "i.0 j.0 k.0 j.1 i.1 | k.1 i.2 j.2", vector="j.2"),
+    )
+    sketch = Sketch(workload, nests, rewrites).check()
+    rows, vectors = tile
+    depth = n // 2
+    fit = target.l2_bytes * 3 // 4 // (4 * depth * rows)
+    blocks = -(-n // (rows * fit * target.cores)) * target.cores
+    tiles = -(-n // (rows * blocks))
+    decisions = {
+        f"{name}.i.1": tiles, f"{name}.i.2": rows, f"{name}.j.1": n, f"{name}.j.2": vectors * target.lanes(), f"{name}.k.1": depth,
+        f"{name}.parallel": 1, f"{name}.unroll": 4, f"{b}.pack.parallel": 2,
+    }  # fmt: skip
+    return title, workload, Candidate(sketch, decisions)
