@@ -23,7 +23,7 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.model import Model
-from tensorsmith.ops.formulations import Formulation, formulations, likely
+from tensorsmith.ops.formulations import Formulation, Options, formulations, likely
 from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
@@ -118,21 +118,25 @@ def build_kernel(
     return Built(formulation.original, kernel, packers)
 
 
-def build_best(workload: Workload, records: Sequence[Found], target: Target, name: str | None = None) -> Built:
-    """The first of the `records` that can be built, else the default schedule, else the plain one."""
+def build_best(
+    workload: Workload, records: Sequence[Found], target: Target, name: str | None = None, options: Options | None = None
+) -> Built:
+    """The first of the `records` that can be built, else the default schedule of one of the `options`, else the plain one."""
     for n, (candidate, formulation) in enumerate(records, 1):
         try:
             return build_kernel(candidate, target, name, "record", formulation)
         except Exception as problem:  # whatever it is, it must not end the whole
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)
-    return build_default(workload, target, name)[0]
+    return build_default(workload, target, name, options)[0]
 
 
-def build_default(workload: Workload, target: Target, name: str | None = None) -> tuple[Built, Found]:
+def build_default(
+    workload: Workload, target: Target, name: str | None = None, options: Options | None = None
+) -> tuple[Built, Found]:
     """What is used where there is no record: the default schedule of the likely formulation, else the plain schedule."""
     try:
-        formulation = likely(workload)
+        formulation = likely(workload, options)
         found = default_candidate(formulation.workload, target), formulation
         return build_kernel(found[0], target, name, "default", formulation), found
     except Exception:  # as above
@@ -224,14 +228,14 @@ def compile_model(
 
 def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> NetworkExecutable:
     partition = model.partition
-    built = [build_best(task.workload, best[task.workload], target, task.name) for task in partition.tasks]
+    built = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
     return assemble(partition, [b.kernel for b in built], [b.packers for b in built], name)
 
 
 def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:
     """The best records of each task. What it took in a network (see `in_network.py`) says more than what it took alone."""
     timings = [Timing(IN_NETWORK, timing.threads), *_preferred(timing)]
-    return {t.workload: _best_records(t.workload, records, target, timings) for t in model.partition.tasks}
+    return {t.workload: _best_records(t.workload, records, target, timings, t.formulations) for t in model.partition.tasks}
 
 
 def _preferred(timing: Timing) -> list[Timing]:
@@ -239,17 +243,21 @@ def _preferred(timing: Timing) -> list[Timing]:
     return [Timing(cache, timing.threads) for cache in sorted(CACHES, key=lambda c: c != timing.cache)]
 
 
-def _best_records(workload: Workload, records: Records | None, target: Target, timings: Sequence[Timing]) -> list[Found]:
+def _best_records(
+    workload: Workload, records: Records | None, target: Target, timings: Sequence[Timing], options: Options | None = None
+) -> list[Found]:
     """The best few candidates of a workload, of the first of the timings that there are records of."""
-    alike = (best_alike(workload, records, target, timing) for timing in timings)
+    alike = (best_alike(workload, records, target, timing, options) for timing in timings)
     return next((found for found in alike if found), [])
 
 
-def best_alike(workload: Workload, records: Records | None, target: Target, timing: Timing) -> list[Found]:
-    """The best few candidates of a workload, in any formulation, that were timed like that."""
+def best_alike(
+    workload: Workload, records: Records | None, target: Target, timing: Timing, options: Options | None = None
+) -> list[Found]:
+    """The best few candidates of a workload, in any of its formulations or of the `options`, that were timed like that."""
     if records is None:
         return []
-    found = [(r, f) for f in formulations(workload) for r in records.top(f.workload, target, timing, _RECORDS)]
+    found = [(r, f) for f in options or formulations(workload) for r in records.top(f.workload, target, timing, _RECORDS)]
     found.sort(key=lambda x: x[0].seconds or math.inf)
     return [(r.candidate, f) for r, f in found[:_RECORDS]]
 

@@ -114,7 +114,8 @@ class _Settling:
 
     def _best(self, task: int, timing: Timing) -> Found:
         """The best record that can be built, else the default schedule."""
-        for found in best_alike(self.partition.tasks[task].workload, self.journal, self.target, timing):
+        one = self.partition.tasks[task]
+        for found in best_alike(one.workload, self.journal, self.target, timing, one.formulations):
             try:
                 self._build(task, found)
             except Exception:  # `compile` says what is wrong with it
@@ -124,7 +125,7 @@ class _Settling:
 
     def _default(self, task: int) -> Found:
         one = self.partition.tasks[task]
-        built, found = build_default(one.workload, self.target, one.name)
+        built, found = build_default(one.workload, self.target, one.name, one.formulations)
         self._built[task, _name(found)] = built
         return found
 

@@ -28,6 +28,7 @@ from tensorsmith.target import Target, given_or_native
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.network_progress import NetworkProgress
+from tensorsmith.tuning.network_task import NetworkTask, together
 from tensorsmith.tuning.progress import Progress
 from tensorsmith.tuning.reporting import Reporter, make_reporter
 
@@ -160,17 +161,19 @@ def _models(computation: Any) -> list[Model] | None:
     return found or None
 
 
-def _tunable(models: Sequence[Model]) -> dict[Workload, tuple[str, tuple[int, ...]]]:
-    """The workloads that are worth tuning, each with its name and shape, and how often each model runs it."""
+def _tunable(models: Sequence[Model]) -> list[NetworkTask]:
+    """The workloads that are worth tuning, each with its name and shape, its formulations, and how often each model runs it."""
     names: dict[Workload, str] = {}
     weights: dict[Workload, list[int]] = {}
+    options: dict[Workload, list[Any]] = {}
     for n, model in enumerate(models):
         for task in model.tasks():
             if task.tunable:
                 result = task.workload.buffers[task.workload.outputs[0]]
                 names.setdefault(task.workload, f"{task.name} {list(result.shape)}")
                 weights.setdefault(task.workload, [0] * len(models))[n] += task.weight
-    return {workload: (name, tuple(weights[workload])) for workload, name in names.items()}
+                options.setdefault(task.workload, []).append(task.formulations)
+    return [NetworkTask(name, w, tuple(weights[w]), together(options[w])) for w, name in names.items()]
 
 
 def _tune_workload(
@@ -215,11 +218,10 @@ def _tune_models(
     clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
     try:
         with Journal(database_path(database)) as journal:
-            shared = _tunable(models)
-            if budget.trials != 0 and not clock.over and shared:
-                from tensorsmith.tuning.network import NetworkRun, NetworkTask
+            tasks = _tunable(models)
+            if budget.trials != 0 and not clock.over and tasks:
+                from tensorsmith.tuning.network import NetworkRun
 
-                tasks = [NetworkTask(name, workload, weights) for workload, (name, weights) in shared.items()]
                 run = NetworkRun(
                     [m.name for m in models],
                     tasks,

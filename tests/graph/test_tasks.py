@@ -16,7 +16,10 @@ from tensorsmith.graph.graph import Graph, Value
 from tensorsmith.graph.passes import optimise
 from tensorsmith.graph.tasks import Partition, Task, partition
 from tensorsmith.lang import evaluate as reference
+from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.expr import Load, Var
+from tensorsmith.ops import conv
+from tensorsmith.ops.formulations import formulations
 from tensorsmith.space.default import default_candidate
 from tensorsmith.target import native
 
@@ -279,3 +282,35 @@ def test_fused_forms_compile_and_agree() -> None:
     pooled = n.op("global_avg_pool", n.op("relu", n.input(1, 6, 5, 20, name="p")))
     for task in partition(n.graph(normal, masked, pooled)).tasks:
         check_code(task)
+
+
+def convolutions(*channels_and_sizes: tuple[int, int]) -> list[Task]:
+    """Tasks of 3 x 3 convolutions."""
+    made = []
+    for channels, size in channels_and_sizes:
+        x = placeholder((1, size, size, channels), name="x")
+        weight = placeholder((3, 3, channels, channels), name="weight", constant=True)
+        made.append(Task(workload([x, weight, conv.conv(x, weight, 1, 1, 1, 1, name="conv")]), "conv", 2, True, ()))
+    return made
+
+
+def test_larger_constants_stay_within_a_budget():
+    """Many channels of a small image give least for the memory of their transformed weights."""
+    found = convolutions((32, 64), (64, 16))
+    small, large = (f.growth for t in found for f in formulations(t.workload) if f.name == "winograd-4")
+    direct, two, all_three = ["direct"], ["direct", "winograd-2"], ["direct", "winograd-4", "winograd-2"]
+    by_budget = {
+        2 * (small + large): (all_three, all_three),
+        2 * (small + large) - 1: (all_three, two),
+        2 * small: (all_three, direct),
+        0: (direct, direct),
+    }
+    for budget, wanted in by_budget.items():
+        limited = tasks._affordable(found, budget)
+        assert tuple([f.name for f in t.formulations] for t in limited) == wanted, budget
+
+
+def test_equal_ones_are_given_up_together():
+    found = convolutions((64, 16), (64, 16))
+    growth = max(f.growth for f in formulations(found[0].workload))
+    assert [len(t.formulations) for t in tasks._affordable(found, 4 * growth - 1)] == [2, 2]

@@ -76,10 +76,12 @@ def test_without_records_many_tiles_are_transformed():
     assert "conv_gemm" in compile(conv_layer((1, 16, 16, 16), (3, 3, 16, 12))).program
 
 
-def test_weights_do_not_grow_by_many_megabytes():
-    large = conv_layer((1, 16, 16, 384), (3, 3, 384, 384), epilogue=False)  # 5 MiB, 20 transformed with tiles of 4, 9 of 2
-    assert [f.name for f in formulations(large)] == [DIRECT, "winograd-2"]
-    assert likely(large).name == "winograd-2"
+def test_how_much_constants_grow():
+    direct, four, two = formulations(SAME["square"])
+    plain = 3 * 3 * 16 * 12 * 4
+    assert (direct.growth, four.growth, two.growth) == (0, plain * 36 // 9 - plain, plain * 16 // 9 - plain)
+    assert likely(SAME["square"], [direct, two]) is two
+    assert likely(SAME["square"], [direct]) is direct
 
 
 def test_what_only_places_tiles_is_no_stage_of_its_own():

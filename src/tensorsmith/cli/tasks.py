@@ -14,7 +14,6 @@ from tensorsmith.graph.tasks import Partition
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.model import Model
-from tensorsmith.ops.formulations import formulations
 from tensorsmith.records import Record, Store, Timing
 from tensorsmith.target import native
 
@@ -80,7 +79,7 @@ def _records(partition: Partition, db: str) -> list[Record | None]:
     target = native()
     timing = Timing("warm", target.cores)
     with Store.open(db, read_only=True) as store:
-        found = [[store.best(f.workload, target, timing) for f in formulations(t.workload)] for t in partition.tasks]
+        found = [[store.best(f.workload, target, timing) for f in t.formulations] for t in partition.tasks]
     return [min((r for r in some if r and r.seconds), key=lambda r: r.seconds or 0.0, default=None) for some in found]
 
 

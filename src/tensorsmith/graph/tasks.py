@@ -7,7 +7,7 @@ A task is a workload with the number of its calls as weight. Calls of one task d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorsmith.errors import UserError
@@ -17,9 +17,13 @@ from tensorsmith.graph.graph import Array, Graph
 from tensorsmith.graph.operators import Kind
 from tensorsmith.graph.workloads import workload_of
 from tensorsmith.lang import evaluate as reference
+from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
+from tensorsmith.ops.formulations import Formulation, formulations
 
 _LONGEST_NAME = 60
+_LEAST_GROWTH = 32 << 20  # bytes by which the constants of any network may grow, for formulations that need larger ones; else half
+_ALIKE = 0.95  # of the bytes per work: as dear
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Task:
     weight: int  # how many calls
     tunable: bool
     origins: tuple[str, ...]  # the nodes of the model it stands for
+    formulations: tuple[Formulation, ...] = ()  # that the network has memory for; none: all there are
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,25 @@ def partition(graph: Graph) -> Partition:
         number = known[workload]
         tasks[number] = replace(tasks[number], weight=tasks[number].weight + 1, origins=tasks[number].origins + origins)
         calls.append(Call(number, inputs, group.outputs))
-    return Partition(graph, tuple(tasks), tuple(calls), fusion.views)
+    constants = sum(array.nbytes for array in graph.constants.values())
+    return Partition(graph, _affordable(tasks, max(_LEAST_GROWTH, constants // 2)), tuple(calls), fusion.views)
+
+
+def _affordable(tasks: Sequence[Task], budget: int) -> tuple[Task, ...]:
+    """The tasks with such formulations that, whichever are used, constants grow by no more bytes than that.
+
+    What gives least for its memory is given up first: most bytes for the work of a call. Equal ones go together.
+    """
+    options = [list(formulations(t.workload)) for t in tasks]
+    work = [max(1, flops(t.workload)) for t in tasks]
+    while True:
+        largest = [max(found, key=lambda f: f.growth) for found in options]
+        if sum(t.weight * f.growth for t, f in zip(tasks, largest)) <= budget:
+            return tuple(replace(t, formulations=tuple(found)) for t, found in zip(tasks, options))
+        dearest = max(f.growth / w for f, w in zip(largest, work))
+        for found, f, w in zip(options, largest, work):
+            if f.growth / w > _ALIKE * dearest:
+                found.remove(f)
 
 
 def evaluate(partition: Partition, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorsmith.lang.affine import affine
@@ -31,18 +31,25 @@ from tensorsmith.ops.winograd_tiles import PARTS, winograd_conv
 DIRECT = "direct"
 _TILES = (4, 2)  # the likelier first
 _LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
-_MOST_GROWTH = 8 << 20  # bytes by which a weight may grow: a network has many, and all of them stay in memory
 _LEAST_TILES = 12  # with fewer, the larger weight is read too seldom: in a network it comes from memory every time
 
 
 @dataclass(frozen=True)
 class Formulation:
-    """A workload with the same outputs as the `original`. `transforms` makes its constants of the original's, by input name."""
+    """A workload with the same outputs as the `original`. `transforms` makes its constants of the original's, by input name.
+
+    `growth` is how many bytes more its constants take. One that is `likely` may be used before anything was measured.
+    """
 
     name: str
     original: Workload
     workload: Workload
     transforms: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
+    growth: int = 0
+    likely: bool = False
+
+
+Options = Sequence[Formulation]  # some of the formulations of one workload, which itself comes first
 
 
 def formulations(original: Workload) -> tuple[Formulation, ...]:
@@ -57,17 +64,15 @@ def _formulations(original: Workload) -> tuple[Formulation, ...]:
     convolution = _convolution(original)
     if convolution is not None:
         for tile in _TILES:
-            if convolution.tiles(tile) >= _LEAST_TILES and convolution.growth(tile) <= _MOST_GROWTH:
+            if convolution.tiles(tile) >= _LEAST_TILES:
                 found.append(_winograd(original, convolution, tile))
     return tuple(found)
 
 
-def likely(original: Workload) -> Formulation:
-    """The formulation to use where none was measured: Winograd's where there are tiles of 4 enough, else the direct one.
-    With fewer, what tiles of 2 gain their larger weight may cost again."""
-    found = formulations(original)
-    convolution = _convolution(original) if len(found) > 1 else None
-    return found[1] if convolution is not None and convolution.tiles(_TILES[0]) >= _LEAST_TILES else found[0]
+def likely(original: Workload, options: Options | None = None) -> Formulation:
+    """The formulation to use where none was measured, of the `options` or of all: Winograd's, else the direct one."""
+    found = options or formulations(original)
+    return next((f for f in found if f.likely), found[0])
 
 
 def _convolution(original: Workload) -> _Convolution | None:
@@ -84,10 +89,6 @@ class _Convolution:
     weight: Buffer
     pairs: tuple[tuple[int, int], ...]  # of all spatial dimensions
     padded: str | None
-
-    def growth(self, tile: int) -> int:
-        """By how many bytes the transformed weight is larger."""
-        return self.weight.bytes * (tile + KERNEL - 1) ** 2 // KERNEL**2 - self.weight.bytes
 
     def tiles(self, tile: int) -> int:
         """How many there are."""
@@ -160,4 +161,7 @@ def _winograd(original: Workload, c: _Convolution, tile: int) -> Formulation:
     inputs = tuple(u if b.name == u.name else b for b in original.inputs)
     changed = Workload(inputs, topological([*stages, *inner.stages]), original.outputs).check()
     changed = joined(changed, c.stage.name, f"{prefix}_blocks", tile)
-    return Formulation(f"winograd-{tile}", original, changed, {u.name: functools.partial(transform_weight, tile=tile)})
+    # with few tiles of 4, what tiles of 2 gain their larger weight may cost again
+    many = c.tiles(_TILES[0]) >= _LEAST_TILES
+    transforms = {u.name: functools.partial(transform_weight, tile=tile)}
+    return Formulation(f"winograd-{tile}", original, changed, transforms, u.bytes - c.weight.bytes, many)

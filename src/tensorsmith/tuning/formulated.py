@@ -14,7 +14,7 @@ from types import TracebackType
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.workshop import Workshop
-from tensorsmith.ops.formulations import Formulation, formulations, likely
+from tensorsmith.ops.formulations import Formulation, Options, formulations, likely
 from tensorsmith.search.ansor import SETTINGS, Settings
 from tensorsmith.search.trial import Cache
 from tensorsmith.target import Target
@@ -41,9 +41,10 @@ class FormulatedTuning:
         cache: Cache = "warm",
         seed: int = 0,
         settings: Settings = SETTINGS,
+        options: Options | None = None,
         on_trials: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_trials` is called whenever some trials were kept."""
+        """`on_trials` is called whenever some trials were kept. With `options` these formulations are all there are."""
         self.workload, self.target = workload, target
         self.unimproved = 0  # trials since the last improvement that counts
         self._on_trials = on_trials
@@ -57,8 +58,8 @@ class FormulatedTuning:
             )
 
         self._make = make
-        first = likely(workload)
-        self._waiting = [first, *(f for f in formulations(workload) if f is not first)]
+        first = likely(workload, options)
+        self._waiting = [first, *(f for f in options or formulations(workload) if f is not first)]
         self._several = len(self._waiting) > 1
         self._parts: list[TaskTuning] = []
         self._current = self._begin()

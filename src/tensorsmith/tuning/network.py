@@ -8,11 +8,9 @@ similar ones that come later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.flops import flops
-from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing, structure_key
@@ -26,6 +24,7 @@ from tensorsmith.tuning.interrupt import CtrlC
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.live import LiveTunings
 from tensorsmith.tuning.network_progress import NetworkProgress, TaskSummary, table
+from tensorsmith.tuning.network_task import NetworkTask
 from tensorsmith.tuning.past import default_seconds, past, seconds
 from tensorsmith.tuning.reporting import Reporter
 from tensorsmith.tuning.roofline import Roofline
@@ -33,15 +32,6 @@ from tensorsmith.tuning.roofline import Roofline
 _AHEAD = 8  # candidates at most that the workers build while the next ones are searched for
 _FINISH = 0.25  # share of the run kept for the neighbours of the best
 _IMPROVEMENT = 0.01  # of the objective's value, or more, counts as one
-
-
-@dataclass(frozen=True)
-class NetworkTask:
-    """A workload to tune, and how often each network runs it."""
-
-    name: str
-    workload: Workload
-    weights: tuple[int, ...]
 
 
 class NetworkRun:
@@ -178,17 +168,23 @@ class NetworkRun:
             self._kept(task, tuning.trials - told, tuning.best_seconds)
             told = tuning.trials
 
-        workload = self.tasks[task].workload
         tuning = FormulatedTuning(
-            workload, self.target, self.journal, self._workshop, cache=self._cache, seed=self._seed, on_trials=kept
+            self.tasks[task].workload,
+            self.target,
+            self.journal,
+            self._workshop,
+            cache=self._cache,
+            seed=self._seed,
+            options=self.tasks[task].formulations,
+            on_trials=kept,
         )
         return tuning
 
     def _remember(self) -> None:
         """What the journal has of the tasks is told to the scheduler, trial by trial, as if it had been measured now."""
         for n, task in enumerate(self.tasks):
-            records = past(self.journal, task.workload, self.target, self.timing)
-            self.first[n] = default_seconds(records, task.workload, self.target)
+            records = past(self.journal, task.workload, self.target, self.timing, task.formulations)
+            self.first[n] = default_seconds(records, task.workload, self.target, task.formulations)
             best: float | None = None
             for record in records:
                 now = seconds(record)
@@ -203,8 +199,9 @@ class NetworkRun:
         self.scheduler.tell(task, trials, best)
         self._look_at_the_roof(task)
         if self.first[task] is None and best is not None:
-            records = past(self.journal, self.tasks[task].workload, self.target, self.timing)
-            self.first[task] = default_seconds(records, self.tasks[task].workload, self.target)
+            one = self.tasks[task]
+            records = past(self.journal, one.workload, self.target, self.timing, one.formulations)
+            self.first[task] = default_seconds(records, one.workload, self.target, one.formulations)
         self._compare(corrected=not trials)
         self.reporter.update(self._progress(self.tasks[task].name))
         if self.journal.problem is not None and self._stored:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import formulations, likely
+from tensorsmith.ops.formulations import Options, formulations, likely
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import FINALISTS, Record
 from tensorsmith.space.default import default_candidate
@@ -16,9 +16,9 @@ from tensorsmith.target import Target
 from tensorsmith.tuning.journal import Journal
 
 
-def past(journal: Journal, workload: Workload, target: Target, timing: Timing) -> list[Record]:
+def past(journal: Journal, workload: Workload, target: Target, timing: Timing, options: Options | None = None) -> list[Record]:
     """The trials of a task so far, in the order of their making, each with the last result of its candidate."""
-    found = [r for f in formulations(workload) for r in _corrected(journal.history(f.workload, target, timing))]
+    found = [r for f in options or formulations(workload) for r in _corrected(journal.history(f.workload, target, timing))]
     return sorted(found, key=lambda r: r.created)
 
 
@@ -34,12 +34,12 @@ def seconds(record: Record) -> float | None:
     return None if record.trial.at_least else record.seconds
 
 
-def default_seconds(records: Sequence[Record], workload: Workload, target: Target) -> float | None:
+def default_seconds(records: Sequence[Record], workload: Workload, target: Target, options: Options | None = None) -> float | None:
     """What the schedule takes that is used without any search; where that is not known, the first program that ran."""
     ran = [r for r in records if r.seconds is not None]
     if not ran:
         return None
-    return (default_record(ran, likely(workload).workload, target) or ran[0]).seconds
+    return (default_record(ran, likely(workload, options).workload, target) or ran[0]).seconds
 
 
 def default_record(records: Sequence[Record], workload: Workload, target: Target) -> Record | None:
