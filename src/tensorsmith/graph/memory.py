@@ -54,7 +54,7 @@ def plan(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, str]
     """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...)."""
     blocks = _blocks(uses, sizes, views, elsewhere)
     distinct = list({id(b): b for b in blocks.values()}.values())
-    scratch = [_Block(-(-use.scratch // ALIGNMENT) * ALIGNMENT, n, n) for n, use in enumerate(uses) if use.scratch]
+    scratch = [_Block(_aligned(use.scratch), n, n) for n, use in enumerate(uses) if use.scratch]
     apart = [_Block(max(b.size for b in scratch), 0, len(uses))] if scratch else []
     plans = (_place(first, sorted(distinct, key=order)) for order in _ORDERS for first in (scratch, apart))
     total, places = min(plans, key=lambda found: found[0])
@@ -94,11 +94,15 @@ def _blocks(
                 raise InternalError(f"call {n} writes {name!r}, which has its value already")
             if name in elsewhere:
                 continue
-            size = -(-sizes[name] // ALIGNMENT) * ALIGNMENT
+            size = _aligned(sizes[name])
             block = _dying(n, use, size, blocks, views) or _Block(size, n, n)
             block.last = last[name]
             blocks[name] = block
     return blocks
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _dying(n: int, use: Use, size: int, blocks: Mapping[str, _Block], views: Mapping[str, str]) -> _Block | None:

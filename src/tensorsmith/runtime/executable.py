@@ -320,8 +320,7 @@ class Executable:
         return frame if frame.threads >= pool.threads else self._new_frame(pool)
 
     def _new_frame(self, pool: Pool) -> Frame:
-        per_thread = round_up(self._scratch_bytes_per_thread)
-        size = round_up(self._scratch_bytes) + pool.threads * per_thread
+        size = scratch_size(self._scratch_bytes, self._scratch_bytes_per_thread, pool.threads)
         frame = Frame(len(self._all_inputs) + len(self.outputs), self._slots, size, pool.threads)
         for slot, argument in enumerate(self._all_inputs):
             if argument.name in self._bound:
@@ -426,6 +425,11 @@ def _number(argument: Argument, x: bool | int | float) -> np.ndarray:
 def round_up(size: int) -> int:
     """The next multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def scratch_size(shared_bytes: int, bytes_per_thread: int, threads: int) -> int:
+    """Bytes of the scratch memory of a kernel."""
+    return round_up(shared_bytes) + threads * round_up(bytes_per_thread)
 
 
 def _microseconds(seconds: float) -> str:

@@ -23,7 +23,7 @@ from tensorsmith.errors import InternalError
 from tensorsmith.runtime import driver as driver_code
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer
-from tensorsmith.runtime.executable import Argument, Executable, Frame, round_up
+from tensorsmith.runtime.executable import Argument, Executable, Frame, round_up, scratch_size
 from tensorsmith.runtime.pool import Pool, shared
 from tensorsmith.runtime.profile import Profile, StepTime
 from tensorsmith.target import Target, native
@@ -53,7 +53,7 @@ class Kernel:
 
     def scratch_for(self, threads: int) -> int:
         """Bytes of scratch memory that so many threads need."""
-        return round_up(self.scratch_bytes) + threads * round_up(self.scratch_bytes_per_thread)
+        return scratch_size(self.scratch_bytes, self.scratch_bytes_per_thread, threads)
 
     @property
     def symbol(self) -> str:

@@ -87,13 +87,9 @@ class _Default:
         for name in self.workload.outputs:  # first: what is written in place of an output must not disappear into it
             if is_reshape(self.now, self.now.stage(name)):
                 self._try(Rewrite("alias", name))
-        for stage in self.workload.stages:
-            if (
-                self.now.is_stage(stage.name)
-                and stage.name not in self.now.outputs
-                and self._disappears(self.now.stage(stage.name))
-            ):
-                self._try(Rewrite("inline", stage.name))
+        for name in [s.name for s in self.now.stages if s.name not in self.now.outputs]:
+            if self._disappears(self.now.stage(name)):
+                self._try(Rewrite("inline", name))
         for stage in self.now.stages:
             self._split_long_reduction(stage)
 

@@ -13,7 +13,7 @@ from tensorsmith.target import Target
 _LATENCY = 4  # cycles from one FMA to the next one that needs its result
 _PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
-COPIES = 4  # steps of the innermost reduction loop in a row: two left 2 % of a tile in the first cache unused, more gain little
+COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile
 STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
 
 
