@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import environment
-from harness import SLOT_SECONDS, Contestant, compare, wait_for_quiet
+from harness import Contestant, compare, wait_for_quiet
 from ours import kernel
 from peers import FRAMEWORKS, peers_for
 from report import OURS, Row, row
@@ -77,7 +77,7 @@ def contest(case: Case, workload: Workload, build: Callable[[], Executable] | No
     fma = peak_kernel()
     if settings.patience:
         wait_for_quiet(settings.patience)
-    result = compare(contestants, seconds=settings.seconds, keep=[OURS], peak=lambda: fma.run_once(settings.threads, SLOT_SECONDS))
+    result = compare(contestants, seconds=settings.seconds, keep=[OURS], peak=lambda seconds: fma.run_once(settings.threads, seconds))
     return row(result, flops=flops(workload), threads=settings.threads, error=error, **more)
 
 

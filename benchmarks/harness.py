@@ -5,11 +5,12 @@ A round gives every contestant one slot, in an order that changes from round to 
     wait until the machine is idle      the previous contestant's spinning threads have gone to sleep, other processes
                                         are quiet (waits for these a little only, and counts where it was in vain)
     one call, not timed                 wakes the own threads, brings code and data into the caches
-    several calls, timed together       as many as take `slot_seconds`, at least one
+    samples                             as many as take `slot_seconds`, at least one: each a few calls, timed together, as many
+                                        as take `SAMPLE_SECONDS`, at least one; its time is the time of one call
 
-and its time is the time of one call. Best and median are over the slots. The machine's FMA peak gets a slot of its own
-in every round, as long as the others', so that a share of the peak refers to the clock frequency and the neighbours of the same
-seconds.
+The best is over all samples: neighbours of a shared machine leave a millisecond alone far more often than a slot. The median is over
+the slots, each with the mean of its samples. The machine's FMA peak gets a slot of its own in every round, in samples as the others',
+so that a share of the peak refers to the clock frequency and the neighbours of the same seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 SLOT_SECONDS = 15e-3
+SAMPLE_SECONDS = 1e-3
 
 Run = Callable[[], object]
 Repeat = Callable[[int], object]  # runs that many times
@@ -38,7 +40,7 @@ Contestant = Run | Repeated
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call over the slots."""
+    """Seconds of one call: the best sample, the median slot."""
 
     best: float
     median: float
@@ -46,8 +48,9 @@ class Timing:
     calls: int  # per slot
 
     @staticmethod
-    def of(seconds: Sequence[float], calls: int) -> Timing:
-        return Timing(min(seconds), statistics.median(seconds), len(seconds), calls)
+    def of(slots: Sequence[Sequence[float]], calls: int) -> Timing:
+        """Of the samples of each slot."""
+        return Timing(min(map(min, slots)), statistics.median(map(statistics.fmean, slots)), len(slots), calls)
 
 
 @dataclass(frozen=True)
@@ -90,33 +93,36 @@ def compare(
     slot_seconds: float = SLOT_SECONDS,
     hopeless: float = 3.0,
     keep: Iterable[str] = (),
-    peak: Callable[[], float] | None = None,
+    peak: Callable[[float], float] | None = None,
     machine: Machine | None = None,
 ) -> Comparison:
     """Times everyone until `seconds` have passed or there were `rounds` rounds, but `min_rounds` at least.
 
     After `min_rounds` a contestant whose best is `hopeless` times the overall best or worse takes no further part;
-    those in `keep` always do. `peak` measures the machine once and returns operations per second.
+    those in `keep` always do. `peak` measures the machine for the seconds it is given and returns operations per second.
     """
     machine = machine or Machine()
     start = machine.clock()
-    calls = {name: _calibrate(contestant, slot_seconds, machine) for name, contestant in contestants.items()}
-    slots: dict[str, list[float]] = {name: [] for name in contestants}
+    sample_seconds = min(SAMPLE_SECONDS, slot_seconds)
+    samples = math.ceil(slot_seconds / sample_seconds)
+    plans = {name: _calibrate(contestant, slot_seconds, sample_seconds, machine) for name, contestant in contestants.items()}
+    slots: dict[str, list[list[float]]] = {name: [] for name in contestants}
     active, keep, peaks, idle, done = list(contestants), set(keep), [0.0], [], 0
     while done < max(rounds, min_rounds):
         if done >= min_rounds and machine.clock() - start >= seconds:
             break
         for name in order(active, done):
             idle.append(machine.settle())
-            slots[name].append(_slot(contestants[name], calls[name], machine))
+            slots[name].append(_slot(contestants[name], plans[name], machine))
         if peak is not None:
             idle.append(machine.settle())
-            peaks.append(peak())
+            peaks.extend(peak(sample_seconds) for _ in range(samples))
         done += 1
         if done >= min_rounds:
-            limit = hopeless * min((min(slots[name]) for name in active), default=math.inf)
-            active = [name for name in active if name in keep or min(slots[name]) < limit]
-    timings = {name: Timing.of(slots[name], calls[name]) for name in contestants}
+            bests = {name: min(map(min, slots[name])) for name in active}
+            limit = hopeless * min(bests.values(), default=math.inf)
+            active = [name for name in active if name in keep or bests[name] < limit]
+    timings = {name: Timing.of(slots[name], plans[name].samples * plans[name].calls) for name in contestants}
     return Comparison(timings, max(peaks), idle.count(False) / max(1, len(idle)))
 
 
@@ -179,8 +185,16 @@ def _repeat(contestant: Contestant) -> Repeat:
     return repeat
 
 
-def _calibrate(contestant: Contestant, slot_seconds: float, machine: Machine) -> int:
-    """Calls per slot. The first calls, which may allocate, choose algorithms or compile, are not counted."""
+@dataclass(frozen=True)
+class _Plan:
+    """Of a slot."""
+
+    samples: int
+    calls: int  # per sample
+
+
+def _calibrate(contestant: Contestant, slot_seconds: float, sample_seconds: float, machine: Machine) -> _Plan:
+    """The first calls, which may allocate, choose algorithms or compile, are not counted."""
     repeat = _repeat(contestant)
     machine.settle()
     repeat(2)
@@ -190,16 +204,21 @@ def _calibrate(contestant: Contestant, slot_seconds: float, machine: Machine) ->
         repeat(count)
         took = machine.clock() - start
         if took >= slot_seconds / 4 or count >= 1 << 20:
-            return max(1, math.ceil(slot_seconds / max(took / count, 1e-9)))
+            each = max(took / count, 1e-9)
+            calls = max(1, math.ceil(sample_seconds / each))
+            return _Plan(max(1, math.ceil(slot_seconds / (calls * each))), calls)
         count *= 4
 
 
-def _slot(contestant: Contestant, calls: int, machine: Machine) -> float:
+def _slot(contestant: Contestant, plan: _Plan, machine: Machine) -> list[float]:
+    """Seconds per call of each sample."""
     repeat = _repeat(contestant)
     repeat(1)
-    start = machine.clock()
-    repeat(calls)
-    return (machine.clock() - start) / calls
+    times = [machine.clock()]
+    for _ in range(plan.samples):
+        repeat(plan.calls)
+        times.append(machine.clock())
+    return [(end - begin) / plan.calls for begin, end in zip(times, times[1:])]
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -149,7 +149,7 @@ class Entry:
             min_rounds=MIN_ROUNDS,
             slot_seconds=BLOCK_SECONDS,
             keep=[OURS, UNTUNED],
-            peak=lambda: fma.run_once(self.settings.threads, BLOCK_SECONDS),
+            peak=lambda seconds: fma.run_once(self.settings.threads, seconds),
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import report
-from harness import Comparison, Machine, Repeated, Timing, compare, geometric_mean, order, settle
+from harness import SAMPLE_SECONDS, Comparison, Machine, Repeated, Timing, compare, geometric_mean, order, settle
 
 
 class FakeMachine:
@@ -68,7 +68,27 @@ def test_repeated_gets_the_count():
 
     result = compare({"ours": Repeated(repeat)}, rounds=3, min_rounds=1, slot_seconds=5e-3, machine=fake.machine)
     assert result["ours"].best == pytest.approx(1e-3)
-    assert counts[-2:] == [1, 5]  # the warm-up of a slot, then the slot
+    assert counts[-6:] == [1, 1, 1, 1, 1, 1]  # the warm-up of a slot, then its samples
+
+
+def test_short_calls_share_a_sample():
+    fake = FakeMachine()
+    counts = []
+
+    def repeat(count: int) -> None:
+        counts.append(count)
+        fake.now += count * SAMPLE_SECONDS / 4
+
+    compare({"ours": Repeated(repeat)}, rounds=1, min_rounds=1, slot_seconds=3 * SAMPLE_SECONDS, machine=fake.machine)
+    assert counts[-4:] == [1, 4, 4, 4]
+
+
+def test_the_best_is_a_sample_and_the_median_a_slot():
+    fake = FakeMachine()
+    calibration, slot = [4e-3] * 3, [9.0, 2e-3, 6e-3]  # a slot has a call that is not timed and two samples
+    noisy = fake.contestant("a", *calibration, *slot, *slot, 9.0, 5e-3, 5e-3)
+    result = compare({"a": noisy}, rounds=3, seconds=1e9, slot_seconds=8e-3, machine=fake.machine)
+    assert (result["a"].best, result["a"].median) == pytest.approx((2e-3, 4e-3))
 
 
 def test_every_slot_starts_idle_and_warm():
@@ -118,8 +138,9 @@ def test_time_is_limited():
 
 def test_the_peak_is_measured_in_every_round():
     fake = FakeMachine()
-    peaks = iter([1e9, 3e9, 2e9])
-    result = compare({"a": fake.contestant("a", 1.0)}, rounds=3, seconds=1e9, peak=lambda: next(peaks), machine=fake.machine)
+    peaks = iter([1e9, 3e9, 2e9, 0.5e9, 1e9, 1e9])
+    contestants, peak = {"a": fake.contestant("a", 1.0)}, lambda seconds: next(peaks)
+    result = compare(contestants, rounds=3, seconds=1e9, slot_seconds=2 * SAMPLE_SECONDS, peak=peak, machine=fake.machine)
     assert result.peak == 3e9
     assert next(peaks, None) is None
 
