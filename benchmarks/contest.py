@@ -77,7 +77,7 @@ def contest(case: Case, workload: Workload, build: Callable[[], Executable] | No
     fma = peak_kernel()
     if settings.patience:
         wait_for_quiet(settings.patience)
-    result = compare(contestants, seconds=settings.seconds, keep=[OURS], peak=lambda seconds: fma.run_once(settings.threads, seconds))
+    result = compare(contestants, seconds=settings.seconds, keep=[OURS], peak=lambda s: fma.run_once(settings.threads, s))
     return row(result, flops=flops(workload), threads=settings.threads, error=error, **more)
 
 

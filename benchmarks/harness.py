@@ -8,13 +8,14 @@ A round gives every contestant one slot, in an order that changes from round to 
     samples                             as many as take `slot_seconds`, at least one: each a few calls, timed together, as many
                                         as take `SAMPLE_SECONDS`, at least one; its time is the time of one call
 
-The best is over all samples: neighbours of a shared machine leave a millisecond alone far more often than a slot. The median is over
-the slots, each with the mean of its samples. The machine's FMA peak gets a slot of its own in every round, in samples as the others',
-so that a share of the peak refers to the clock frequency and the neighbours of the same seconds.
+The best is over all samples: neighbours of a shared machine leave a millisecond alone far more often than a slot. The median
+is over the slots, each with the mean of its samples. The machine's FMA peak gets a slot of its own in every round, in samples as
+the others', so that a share of the peak refers to the clock frequency and the neighbours of the same seconds.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import time
@@ -218,7 +219,7 @@ def _slot(contestant: Contestant, plan: _Plan, machine: Machine) -> list[float]:
     for _ in range(plan.samples):
         repeat(plan.calls)
         times.append(machine.clock())
-    return [(end - begin) / plan.calls for begin, end in zip(times, times[1:])]
+    return [(end - begin) / plan.calls for begin, end in itertools.pairwise(times)]
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -231,3 +231,17 @@ def run_guarded(first, last):
 def test_no_memory_past_the_ends_is_touched(first, last):
     done = run_guarded(first, last)
     assert done.returncode == 0, f"after {done.stdout.splitlines()[-1:]}: {done.stderr[-2000:]}"
+
+
+def test_copies_of_a_step_share_their_address_arithmetic():
+    """Each copy reads at a constant distance from the first: more copies, no more integer instructions."""
+    a, b = ts.placeholder((12, 64), name="A"), ts.placeholder((64, 32), name="B")
+    k = ts.reduce_axis(64, name="k")
+    w = ts.workload([a, b, ts.compute((12, 32), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
+    nest = Nest("C", "i.0 j.0 | k.0 i.1 j.1", "j.1")
+
+    def integer_operations(copies):
+        kernel = build(candidate(w, nest, C_i_1=6, C_j_1=16, C_unroll=copies))
+        return sum(f" = {op} " in line for line in kernel.llvm_ir.splitlines() for op in ("add", "mul", "or", "shl"))
+
+    assert integer_operations(8) == integer_operations(2)

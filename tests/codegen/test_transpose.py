@@ -36,11 +36,31 @@ def test_all_orders(order):
 
 @pytest.mark.skipif(native().lanes() < 4, reason="needs vectors")
 def test_a_loop_around_the_lanes_goes_in_squares():
-    """Lanes along i while the loop around them runs through neighbours: loads are whole vectors."""
-    x = placeholder((35, 64), name="x")
-    w = workload([x, compute((64, 35), lambda i, j: x[j, i], name="t")])
-    sketch = Sketch(w, (Nest("t", "j.0 i.0 | j.1", vector="j.1"),)).check()
-    kernel = build(Candidate(sketch, {"t.j.1": native().lanes(), "t.parallel": 1, **{h: 1 for h in sketch.holes if "unroll" in h}}))
+    """Lanes along j while the loop around them runs through neighbours: loads are whole vectors."""
+    kernel = in_columns(native().lanes(), "f32")
     assert "shufflevector" in kernel.llvm_ir
-    a = np.random.default_rng(0).random((35, 64), np.float32)
+    a = np.random.default_rng(0).random((35, 67), np.float32)
     assert np.array_equal(kernel(a), a.T)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i8"])
+@pytest.mark.parametrize("width", [2, 3, 5, 6, 7, 11, 14])
+def test_squares_with_idle_lanes(width, dtype):
+    """The remainders of 35 by these widths have idle lanes too."""
+    kernel = in_columns(width, dtype)
+    a = np.random.default_rng(0).integers(-100, 100, (35, 67)).astype(kernel.inputs[0].numpy_dtype)
+    assert np.array_equal(kernel(a), a.T)
+
+
+@pytest.mark.skipif(native().lanes() != 8, reason="counts the loads of vectors of 8 lanes")
+def test_rows_of_idle_lanes_are_not_loaded():
+    loads = [line for line in in_columns(6, "f32", rows=36).llvm_ir.splitlines() if "load <8 x float>" in line]
+    assert len(loads) == 6
+
+
+def in_columns(width, dtype, rows=35):
+    """A transpose with lanes along the columns of what it reads, `width` at a time."""
+    x = placeholder((rows, 67), dtype, name="x")
+    w = workload([x, compute((67, rows), lambda i, j: x[j, i], name="t")])
+    sketch = Sketch(w, (Nest("t", "j.0 i.0 | j.1", vector="j.1"),)).check()
+    return build(Candidate(sketch, {"t.j.1": width, "t.parallel": 1, **{h: 1 for h in sketch.holes if "unroll" in h}}))

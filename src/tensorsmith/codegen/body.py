@@ -20,6 +20,8 @@ from tensorsmith.program.linear import Linear
 
 FormKey = tuple[object, ...]
 
+_ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
+
 
 @dataclass(frozen=True)
 class Shifted:
@@ -81,6 +83,10 @@ class BodyEmitter:
         """Drops values remembered for reuse; call where memory may have changed."""
         self._memo = {}
 
+    def forget_loads(self) -> None:
+        """Drops what was loaded, so that it is loaded again instead of staying in a register; addresses are kept."""
+        self._memo = {key: value for key, value in self._memo.items() if key[0] in _ADDRESSES}
+
     # -- linear forms ----------------------------------------------------------------------------------------------
 
     def linear(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> tuple[Value | None, int, int]:
@@ -108,6 +114,14 @@ class BodyEmitter:
             key = (*key, value.text, coefficient)
             total = self.remember(("linear", key), lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
         return total, constant, step
+
+    def at(self, bound: Bound) -> Value | int:
+        """A loop variable's value as a single one."""
+        if not isinstance(bound, Shifted):
+            return bound
+        if not bound.by:
+            return bound.value
+        return self.remember(("linear", bound), lambda: self.f.op(f"add nuw nsw i64 {bound.value.text}, {bound.by}", "i64"))
 
     def _add_term(self, total: Value | None, value: Value, coefficient: int) -> Value:
         term = value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")

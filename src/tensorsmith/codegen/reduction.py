@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorsmith.codegen.body import Bound, Lanes, affine_facts, axis_form, form_key
+from tensorsmith.codegen.body import Bound, Lanes, Shifted, affine_facts, axis_form, form_key
 from tensorsmith.codegen.irtext import Value, const, i64, storage_type
 from tensorsmith.codegen.prefetch import Fetching, emit, fetching
 from tensorsmith.codegen.remaining import MAX_SIZES, Remainders, Remaining
@@ -163,8 +163,8 @@ class Reduction:
         copies = self.copies[var.name]
         stride = int(var.stride)
 
-        def once(bound: Value | int, now: list[Value], last: Remaining | None = None) -> list[Value]:
-            inside = last or left[var.axis].inside(self.f, bound, stride)
+        def once(bound: Bound, now: list[Value], last: Remaining | None = None) -> list[Value]:
+            inside = last or left[var.axis].inside(self.f, self.body.at(bound), stride)
             return self._level(depth + 1, {**env, var.name: bound}, {**left, var.axis: inside}, now)
 
         if isinstance(trips, int):
@@ -186,8 +186,7 @@ class Reduction:
                     for n in range(copies):
                         if n:
                             self._barrier()
-                        shifted: Value | int = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
-                        now = once(shifted, now, full)
+                        now = once(Shifted(bound, n), now, full)
                     return now
 
                 state = self.f.loop(i64(0), i64(main), copies, state, several, runs=True)
@@ -201,8 +200,7 @@ class Reduction:
 
         def in_a_row(bound: Value, now: list[Value]) -> list[Value]:
             for n in range(copies):
-                shifted: Value | int = bound if n == 0 else self.f.op(f"add nuw nsw i64 {bound.text}, {n}", "i64")
-                now = once(shifted, now)
+                now = once(Shifted(bound, n), now)
             return now
 
         state = self.f.loop(i64(0), main_end, copies, state, in_a_row)
@@ -215,6 +213,7 @@ class Reduction:
         """
         if len(self.keys) > self.tile.target.vector_registers // 2:
             self.f.barrier()
+            self.body.forget_loads()
 
     def _vector_step(self, var: LoopVar, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
         """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""

@@ -4,13 +4,15 @@ Lanes that run along a dimension of memory that is not the last one would be loa
 are wanted as one has lanes, that square is loaded row by row and turned over:
 
     for w rows:  v[r] = memory[r + n * stride] for lane n        ->    w contiguous loads, log2(w) * w shuffles
+
+Where some lanes are idle, but not most, their rows are not loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tensorsmith.codegen.body import BodyEmitter, Bound, Lanes
+from tensorsmith.codegen.body import BodyEmitter, Bound, Lanes, blank
 from tensorsmith.codegen.irtext import Function, Value, storage_type
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, loads
@@ -38,7 +40,7 @@ def turns_over(body: BodyEmitter, loop: Loop, lanes: int) -> bool:
     if len(loop.body) != 1 or loop.unrolled or int(loop.var.stride) != 1:
         return False
     (block,) = loop.body
-    if not isinstance(block, Block) or block.before or block.vector is None or int(block.loop(block.vector).count) < lanes:
+    if not isinstance(block, Block) or block.before or block.vector is None or 2 * int(block.loop(block.vector).count) <= lanes:
         return False
     forms = [body.offset(e, block)[0] for e in strided_loads(body, block)]
     return any(form is not None and form.terms.get(loop.var.name) == 1 for form in forms)
@@ -51,12 +53,13 @@ def preload(body: BodyEmitter, block: Block, points: Sequence[Point]) -> None:
         assert form is not None
         groups: dict[tuple[str, int, Lanes], tuple[Value | None, set[int]]] = {}
         for env, lanes in points:
-            if lanes is not None and lanes.active == lanes.width:
+            if lanes is not None and 2 * lanes.active > lanes.width:
                 running, constant, step = body.linear(form, env, lanes)
                 groups.setdefault((running.text if running else "", step, lanes), (running, set()))[1].add(constant)
         for (text, step, lanes), (running, constants) in groups.items():
             for first in _runs(constants, lanes.width):
-                rows = [_row(body, e, running, first + n * step, lanes.width) for n in range(lanes.width)]
+                rows = [_row(body, e, running, first + n * step, lanes.width) for n in range(lanes.active)]
+                rows += [blank(e.dtype, lanes)] * (lanes.width - lanes.active)
                 for n, column in enumerate(transposed(body.f, rows)):
                     body.remember(("load", e.tensor, text, first + n, step, lanes, None), lambda v=column: v)
 
