@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorsmith.codegen.body import BodyEmitter, Bound
+from tensorsmith.codegen.irtext import Value
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
 from tensorsmith.program.linear import Linear
@@ -25,7 +26,8 @@ _LEAST_PANEL = 2048  # bytes; shorter ones are fetched by the hardware
 _SHARE_OF_CACHE = 0.75  # of the second cache, that a panel may take: a larger one would displace the panel in use
 _FRACTION = 16  # bits behind the point of "bytes per step"
 _DECLARATION = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-_READ, _SECOND_CACHE, _DATA = 0, 2, 1  # arguments of the intrinsic
+_READ, _DATA = 0, 1  # arguments of the intrinsic, and one more: how near
+FIRST_CACHE, SECOND_CACHE = 3, 2
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,13 @@ def emit(body: BodyEmitter, what: Fetching, env: Mapping[str, Bound]) -> None:
         moved = f.op(f"lshr i64 {scaled.text}, {_FRACTION}", "i64")
         pointer = f.op(f"getelementptr i8, {pointer}, i64 {moved.text}", "ptr")
     pointer = f.op(f"getelementptr i8, {pointer}, i64 {constant}", "ptr")
+    fetch(body, pointer, SECOND_CACHE)
+
+
+def fetch(body: BodyEmitter, pointer: Value, near: int) -> None:
+    """Has the line at an address brought to that cache."""
     body.arith.declarations.add(_DECLARATION)
-    f.line(f"call void @llvm.prefetch.p0({pointer}, i32 {_READ}, i32 {_SECOND_CACHE}, i32 {_DATA})")
+    body.f.line(f"call void @llvm.prefetch.p0({pointer}, i32 {_READ}, i32 {near}, i32 {_DATA})")
 
 
 def _passes(around: Mapping[str, Bound], moving: set[str], loops: Mapping[str, LoopVar]) -> list[LoopVar]:

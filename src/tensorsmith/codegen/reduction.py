@@ -7,13 +7,14 @@ are tested as far outside as they are known, so that whole loops are skipped and
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensorsmith.codegen.body import Bound, Lanes, Shifted, affine_facts, axis_form, form_key
 from tensorsmith.codegen.irtext import Value, const, i64, storage_type
-from tensorsmith.codegen.prefetch import Fetching, emit, fetching
+from tensorsmith.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
 from tensorsmith.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.codegen.shape import MAX_LAID_OUT, Key, Shape
 from tensorsmith.errors import Refusal
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from tensorsmith.codegen.tile import TileEmitter
 
 _TILES_WITH_AN_INSIDE = 6  # in a row, from which on most tiles are not on its border, and get code without tests
+
+_STEPS_WORTH_A_FETCH = 32  # of the reduction; shorter ones end before anything can have come
+
+_CHAINS = 8  # additions that must be under way at once: two units, four cycles each
 
 _OPERATIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
@@ -57,6 +62,7 @@ class Reduction:
             lanes = self.shape.chunks[chunk]
             state.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
         self.fetched = fetching(self.block, self.tile.program.buffers, self.tile.loops, env, self.tile.target)
+        self._fetch_stored(env)
         state = self._inside_first(env, left, state)
         self.body.forget()
         results = dict(zip(self.keys, state))
@@ -89,6 +95,21 @@ class Reduction:
         assert first is not None
         chosen = self.f.choose(first, lambda: list(results.values()), added)
         return dict(zip(results, chosen))
+
+    def _fetch_stored(self, env: dict[str, Bound]) -> None:
+        """Has what `_with_stored` will read brought to the first cache while the loops run."""
+        if all(env[v.name] == 0 for v in self.block.outer_reduce) or self.across:
+            return
+        if math.prod(int(v.count) for v in self.block.reduce) < _STEPS_WORTH_A_FETCH:
+            return
+        size, line = dtype(self.block.stage.dtype).bytes, self.tile.target.line_bytes
+        lines = set()
+        for key in self.keys:
+            point, lanes = self.tile.point(self.block, self.shape, env, key)
+            running, constant, _ = self.body.linear(self.tile.position(self.block), point, lanes)
+            if (where := (running, constant * size // line)) not in lines:
+                lines.add(where)
+                fetch(self.body, self.body.pointer(self.block.stage.name, running, constant), FIRST_CACHE)
 
     def _read_back(self, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
         stage = self.block.stage
@@ -181,15 +202,19 @@ class Reduction:
                 return state
             main = whole - whole % copies
             if main:
+                sums = self._partial_sums(copies)
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
+                    groups = [now[n :: sums] for n in range(sums)]
                     for n in range(copies):
                         if n:
                             self._barrier()
-                        now = once(Shifted(bound, n), now, full)
-                    return now
+                        groups[n % sums] = once(Shifted(bound, n), groups[n % sums], full)
+                    return [value for values in zip(*groups) for value in values]
 
-                state = self.f.loop(i64(0), i64(main), copies, state, several, runs=True)
+                spread = [value for old in state for value in (old, *[const(self.start.value, self.start.dtype, old.lanes)] * (sums - 1))]
+                spread = self.f.loop(i64(0), i64(main), copies, spread, several, runs=True)
+                state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
             for n in range(main, trips):
                 state = once(n, state)
             return state
@@ -205,6 +230,18 @@ class Reduction:
 
         state = self.f.loop(i64(0), main_end, copies, state, in_a_row)
         return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
+
+    def _partial_sums(self, copies: int) -> int:
+        """Over how many registers the copies of a step spread each result.
+
+        A result waits for its last addition. The results of a full tile are enough to keep the machine busy meanwhile; those of the
+        few rows that are left at its end are not.
+        """
+        wanted = -(-_CHAINS // max(1, len(self.keys)))
+        return max(n for n in range(1, copies + 1) if copies % n == 0 and n <= wanted)
+
+    def _joined(self, sums: list[Value]) -> Value:
+        return functools.reduce(lambda a, b: self.arith.binary(_OPERATIONS[self.op], a, b), sums)
 
     def _barrier(self) -> None:
         """Keeps the loads of one unrolled step from moving before an earlier one.
