@@ -16,7 +16,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.evaluate import evaluate
-from tensorsmith.lang.expr import ARITHMETIC, COMPARISONS, FLOAT_FUNCTIONS, LOGIC, binary, unary
+from tensorsmith.lang.expr import ARITHMETIC, COMPARISONS, FLOAT_FUNCTIONS, LOGIC, Const, binary, unary
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch import Candidate, Nest, Sketch
 
@@ -245,3 +245,35 @@ def test_copies_of_a_step_share_their_address_arithmetic():
         return sum(f" = {op} " in line for line in kernel.llvm_ir.splitlines() for op in ("add", "mul", "or", "shl"))
 
     assert integer_operations(8) == integer_operations(2)
+
+
+PADDED = ("f32", "f64", "i32", "i64", "i8", "u8", "f16")
+
+
+@pytest.mark.parametrize("fill", [0, 7])
+@pytest.mark.parametrize("kind", PADDED)
+@pytest.mark.parametrize("loops", ["h.0 w.0 | c.0", "h.0 c.0 w.0 | w.1", "h.0 w.0 | w.1 c.0", "| h.0 w.0 c.0"])
+def test_a_load_or_a_constant(loops, kind, fill):
+    """What lies beyond the edge is a constant, in one lane and in all of a vector."""
+    x = ts.placeholder((4, 5, 11), kind, name="X")
+    inside = lambda h, w: (h >= 1) & (h < 5) & (w >= 2) & (w < 7)  # noqa: E731
+    padded = ts.compute((6, 9, 11), lambda h, w, c: ts.select(inside(h, w), x[h - 1, w - 2, c], Const(fill, kind)), name="C")
+    w = ts.workload([x, padded])
+    chosen = candidate(w, Nest("C", loops, loops.split()[-1]), C_w_1=4)
+    arrays = {"X": np.random.default_rng(0).integers(0, 100, (4, 5, 11)).astype(dtype(kind).numpy)}
+    np.testing.assert_array_equal(build(chosen)(**arrays), evaluate(w, arrays)["C"])
+
+
+@pytest.mark.parametrize("reduction", ["sum", "max", "min", "prod"])
+@pytest.mark.parametrize("kind", ["f32", "i32"])
+@pytest.mark.parametrize("rows, copies", [(1, 8), (2, 2), (3, 4), (7, 4), (2, 16), (1, 3)])
+def test_few_results_spread_their_steps(rows, copies, kind, reduction):
+    """Tiles of one or two vectors keep several partial results; 37 steps leave some over."""
+    a, b = ts.placeholder((rows, 37), kind, name="A"), ts.placeholder((37, 8), kind, name="B")
+    k = ts.reduce_axis(37, name="k")
+    combine = getattr(ts, reduction)
+    w = ts.workload([a, b, ts.compute((rows, 8), lambda i, j: combine(a[i, k] * b[k, j], axis=k), name="C")])
+    chosen = candidate(w, Nest("C", "i.0 j.0 | k.0 i.1 j.1", "j.1"), C_i_1=6, C_j_1=8, C_unroll=copies)
+    draw = np.random.default_rng(0)
+    arrays = {n: draw.integers(-2, 3, s).astype(dtype(kind).numpy) for n, s in (("A", (rows, 37)), ("B", (37, 8)))}
+    np.testing.assert_array_equal(build(chosen)(**arrays), evaluate(w, arrays)["C"])

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorsmith.codegen.arith import Arithmetic
-from tensorsmith.codegen.irtext import Function, Value, const, i64, storage_type, type_text
+from tensorsmith.codegen.irtext import Function, Value, const, i64, number, storage_type, type_text
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary
@@ -182,6 +182,10 @@ class BodyEmitter:
         inside = cond if mask is None else self.arith.binary("and", mask, cond)
         if inside.lanes and lanes is not None and lanes.active < lanes.width:
             inside = self.arith.binary("and", inside, active_mask(lanes))
+        if isinstance(e.a, Load) and isinstance(e.b, Const):
+            either = self._load_or(e.a, e.b, block, env, lanes, inside)
+            if either is not None:
+                return either
         a = self.value(e.a, block, env, lanes, inside)
         outside = None
         if not isinstance(e.b, Const):
@@ -252,6 +256,41 @@ class BodyEmitter:
             needs and needs.text,
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
+
+    def _load_or(
+        self, e: Load, other: Const, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, cond: Value
+    ) -> Value | None:
+        """The load where the condition holds, else the constant, as one load: of the tensor, or of memory that holds the constant.
+        None where it cannot be that.
+
+        LLVM makes a branch of a choice between numbers, but none of a choice between addresses.
+        """
+        form, _ = self.offset(e, block)
+        if form is None or cond.lanes or e.tensor in self.registers or e.dtype in ("bool", "f16"):
+            return None
+        running, constant, step = self.linear(form, env, lanes)
+        if step > 1 or step < 0 or (step and lanes is not None and lanes.active < lanes.width and not self.storage[e.tensor].slack):
+            return None
+        width = lanes.width if lanes is not None and step else 0
+
+        def load() -> Value:
+            filled = const(other.value, e.dtype, width)
+            name = f'@"{filled.type} {number(other.value, e.dtype)}"'
+            self.arith.declarations.add(f"{name} = private unnamed_addr constant {filled}")
+            pointer = self.f.op(f"select {cond}, {self.pointer(e.tensor, running, constant)}, ptr {name}", "ptr")
+            return self.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {_align(e.dtype)}", e.dtype, width)
+
+        key = (
+            "load",
+            e.tensor,
+            running.text if running else "",
+            constant,
+            step,
+            lanes if step else None,
+            cond.text,
+            str(other.value),
+        )
+        return self.remember(key, load)
 
     def offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
         """(position in the buffer in elements, whether it is always in bounds); no position where it is not linear."""

@@ -33,6 +33,8 @@ _TILES_WITH_AN_INSIDE = 6  # in a row, from which on most tiles are not on its b
 
 _STEPS_WORTH_A_FETCH = 32  # of the reduction; shorter ones end before anything can have come
 
+_STEPS_WORTH_A_BRANCH = 8  # fewer take less time with tests for each point than a branch that is mispredicted
+
 _CHAINS = 8  # additions that must be under way at once: two units, four cycles each
 
 _OPERATIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
@@ -163,8 +165,16 @@ class Reduction:
         return self.f.choose(
             every,
             lambda: self._knowing(keys, lambda s: self._level(0, env, left, s), state),
-            lambda: self._level(0, env, left, state),
+            lambda: self._on_the_border(env, left, state),
         )
+
+    def _on_the_border(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+        """All loops for the few tiles that need tests: those over taps stay loops, as their code is rarely run and large."""
+        tested = {name for fact in self.facts for name in fact.terms}
+        before, self.copies = self.copies, {name: 1 if name in tested else n for name, n in self.copies.items()}
+        result = self._level(0, env, left, state)
+        self.copies = before
+        return result
 
     def _tiles_of_a_row(self) -> int:
         """How many tiles lie along the axis that has most of them."""
@@ -194,7 +204,7 @@ class Reduction:
             assert isinstance(total, int)
             whole = total // stride
             full = Remaining(stride)
-            if trips <= copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
+            if trips < 2 * copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
                 for n in range(trips):
                     if n:
                         self._barrier()
@@ -205,17 +215,20 @@ class Reduction:
                 sums = self._partial_sums(copies)
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
-                    groups = [now[n :: sums] for n in range(sums)]
+                    groups = [now[n::sums] for n in range(sums)]
                     for n in range(copies):
                         if n:
                             self._barrier()
                         groups[n % sums] = once(Shifted(bound, n), groups[n % sums], full)
                     return [value for values in zip(*groups) for value in values]
 
-                spread = [value for old in state for value in (old, *[const(self.start.value, self.start.dtype, old.lanes)] * (sums - 1))]
+                spread = [
+                    value for old in state for value in (old, *[const(self.start.value, self.start.dtype, old.lanes)] * (sums - 1))
+                ]
                 spread = self.f.loop(i64(0), i64(main), copies, spread, several, runs=True)
                 state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
             for n in range(main, trips):
+                self._barrier()
                 state = once(n, state)
             return state
         if copies == 1:
@@ -248,7 +261,7 @@ class Reduction:
 
         LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs.
         """
-        if len(self.keys) > self.tile.target.vector_registers // 2:
+        if len(self.keys) >= self.tile.target.vector_registers // 2:
             self.f.barrier()
             self.body.forget_loads()
 
@@ -311,6 +324,8 @@ class Reduction:
             with_all = {form_key(f) for f, _, _ in skip}
             if not mixed:
                 return self._knowing(with_all, rest, state)
+            if math.prod(int(v.count) for v in self.block.reduce[depth:]) < _STEPS_WORTH_A_BRANCH:
+                return self._knowing(with_all, lambda s: self._undecided(mixed, rest, s), state)
             return self.f.choose(
                 holds(mixed),
                 lambda: self._knowing(with_all | {form_key(f) for f, _, _ in mixed}, rest, state),
