@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -171,8 +171,17 @@ class Reduction:
     def _on_the_border(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops for the few tiles that need tests: those over taps stay loops, as their code is rarely run and large."""
         tested = {name for fact in self.facts for name in fact.terms}
-        before, self.copies = self.copies, {name: 1 if name in tested else n for name, n in self.copies.items()}
-        result = self._level(0, env, left, state)
+        return self._rolled(lambda: self._level(0, env, left, state), tested)
+
+    def _rolled(self, write: Callable[[], list[Value]], names: Container[str] | None = None) -> list[Value]:
+        """What `write` writes, with these loops, or all, not unrolled.
+
+        LLVM's register allocator does not keep apart what is computed on different paths for the same result: where one needs so many
+        registers that it spills, so does the other.
+        """
+        before = self.copies
+        self.copies = {name: 1 if names is None or name in names else n for name, n in before.items()}
+        result = write()
         self.copies = before
         return result
 
@@ -206,9 +215,8 @@ class Reduction:
             full = Remaining(stride)
             if trips < 2 * copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
                 for n in range(trips):
-                    if n:
-                        self._barrier()
                     state = once(n, state)
+                    self._barrier()
                 return state
             main = whole - whole % copies
             if main:
@@ -217,9 +225,8 @@ class Reduction:
                 def several(bound: Value, now: list[Value]) -> list[Value]:
                     groups = [now[n::sums] for n in range(sums)]
                     for n in range(copies):
-                        if n:
-                            self._barrier()
                         groups[n % sums] = once(Shifted(bound, n), groups[n % sums], full)
+                        self._barrier()
                     return [value for values in zip(*groups) for value in values]
 
                 spread = [
@@ -228,8 +235,8 @@ class Reduction:
                 spread = self.f.loop(i64(0), i64(main), copies, spread, several, runs=True)
                 state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
             for n in range(main, trips):
-                self._barrier()
                 state = once(n, state)
+                self._barrier()
             return state
         if copies == 1:
             return self.f.loop(i64(0), trips, 1, state, lambda b, s: once(b, s))
@@ -325,7 +332,7 @@ class Reduction:
             if not mixed:
                 return self._knowing(with_all, rest, state)
             if math.prod(int(v.count) for v in self.block.reduce[depth:]) < _STEPS_WORTH_A_BRANCH:
-                return self._knowing(with_all, lambda s: self._undecided(mixed, rest, s), state)
+                return self._knowing(with_all, lambda s: self._rolled(lambda: self._undecided(mixed, rest, s)), state)
             return self.f.choose(
                 holds(mixed),
                 lambda: self._knowing(with_all | {form_key(f) for f, _, _ in mixed}, rest, state),
