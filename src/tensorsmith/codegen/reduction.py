@@ -176,8 +176,8 @@ class Reduction:
     def _rolled(self, write: Callable[[], list[Value]], names: Container[str] | None = None) -> list[Value]:
         """What `write` writes, with these loops, or all, not unrolled.
 
-        LLVM's register allocator does not keep apart what is computed on different paths for the same result: where one needs so many
-        registers that it spills, so does the other.
+        LLVM's register allocator does not keep apart what is computed on different paths for the same result: where one needs so
+        many registers that it spills, so does the other.
         """
         before = self.copies
         self.copies = {name: 1 if names is None or name in names else n for name, n in before.items()}
