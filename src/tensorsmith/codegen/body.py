@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorsmith.codegen.arith import Arithmetic
-from tensorsmith.codegen.irtext import Function, Value, const, i64, number, storage_type, type_text
+from tensorsmith.codegen.irtext import Function, Value, const, i64, storage_type, type_text
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary
@@ -20,6 +20,7 @@ from tensorsmith.program.linear import Linear
 
 FormKey = tuple[object, ...]
 
+_MAX_FILLED = 4096  # elements of constant memory that stand in for what lies beyond an edge
 _ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
 
 
@@ -182,10 +183,9 @@ class BodyEmitter:
         inside = cond if mask is None else self.arith.binary("and", mask, cond)
         if inside.lanes and lanes is not None and lanes.active < lanes.width:
             inside = self.arith.binary("and", inside, active_mask(lanes))
-        if isinstance(e.a, Load) and isinstance(e.b, Const):
-            either = self._load_or(e.a, e.b, block, env, lanes, inside)
-            if either is not None:
-                return either
+        either = self._load_or(e, block, env, lanes, inside) if mask is None else None
+        if either is not None:
+            return either
         a = self.value(e.a, block, env, lanes, inside)
         outside = None
         if not isinstance(e.b, Const):
@@ -257,40 +257,56 @@ class BodyEmitter:
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
 
-    def _load_or(
-        self, e: Load, other: Const, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, cond: Value
-    ) -> Value | None:
-        """The load where the condition holds, else the constant, as one load: of the tensor, or of memory that holds the constant.
+    def _load_or(self, e: Select, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, cond: Value) -> Value | None:
+        """A load where the condition holds, else a constant, as one load: of the tensor, or of memory that holds the constant.
         None where it cannot be that.
 
-        LLVM makes a branch of a choice between numbers, but none of a choice between addresses.
+        LLVM makes a branch of a choice between numbers, but none of a choice between addresses. The choice is made without the
+        reduction loops that it does not depend on, so that it stays outside of them.
         """
-        form, _ = self.offset(e, block)
-        if form is None or cond.lanes or e.tensor in self.registers or e.dtype in ("bool", "f16"):
+        load, other = e.a, e.b
+        if not isinstance(load, Load) or not isinstance(other, Const) or load.dtype in ("bool", "f16"):
             return None
-        running, constant, step = self.linear(form, env, lanes)
-        if step > 1 or step < 0 or (step and lanes is not None and lanes.active < lanes.width and not self.storage[e.tensor].slack):
+        form, _ = self.offset(load, block)
+        if form is None or cond.lanes or load.tensor in self.registers:
+            return None
+        inner, reach = self._apart(e.cond, form, block)
+        running, constant, step = self.linear(form - inner, env, lanes)
+        moved, distance, _ = self.linear(inner, env, None)
+        if step not in (0, 1) or (step and lanes and lanes.active < lanes.width and not self.storage[load.tensor].slack):
             return None
         width = lanes.width if lanes is not None and step else 0
+        element, filled = storage_type(load.dtype), const(other.value, load.dtype)
 
-        def load() -> Value:
-            filled = const(other.value, e.dtype, width)
-            name = f'@"{filled.type} {number(other.value, e.dtype)}"'
-            self.arith.declarations.add(f"{name} = private unnamed_addr constant {filled}")
-            pointer = self.f.op(f"select {cond}, {self.pointer(e.tensor, running, constant)}, ptr {name}", "ptr")
-            return self.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {_align(e.dtype)}", e.dtype, width)
+        def chosen() -> Value:
+            count = reach + max(1, width)
+            name = f'@"{count} x {filled}"'
+            items = f"[{', '.join([str(filled)] * count)}]" if filled != const(0, load.dtype) else "zeroinitializer"
+            self.arith.declarations.add(f"{name} = private unnamed_addr constant [{count} x {element}] {items}")
+            return self.f.op(f"select {cond}, {self.pointer(load.tensor, running, constant)}, ptr {name}", "ptr")
 
-        key = (
-            "load",
-            e.tensor,
-            running.text if running else "",
-            constant,
-            step,
-            lanes if step else None,
-            cond.text,
-            str(other.value),
-        )
-        return self.remember(key, load)
+        def loaded() -> Value:
+            pointer = self.remember((*key, "pointer"), chosen)
+            if moved is not None:
+                pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {moved.text}", "ptr")
+            if distance:
+                pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {distance}", "ptr")
+            return self.f.op(f"load {storage_type(load.dtype, width)}, {pointer}, align {_align(load.dtype)}", load.dtype, width)
+
+        key = ("pointer", load.tensor, running and running.text, constant, lanes if step else None, cond.text, filled.text, reach)
+        return self.remember(("load", *key, moved and moved.text, distance), loaded)
+
+    def _apart(self, cond: Expr, form: Linear, block: Block) -> tuple[Linear, int]:
+        """The part of a position that moves with reduction loops the condition does not depend on, and the most it can be."""
+        facts = self.facts(cond, block)
+        if facts is None:
+            return Linear(), 0
+        tested = {name for fact, _ in facts for name in fact.terms}
+        inner = {v.name: int(form.terms[v.name]) for v in block.reduce if v.name in form.terms and v.name not in tested}
+        reach = sum(coefficient * (int(block.loop(name).count) - 1) for name, coefficient in inner.items())
+        if any(coefficient < 0 for coefficient in inner.values()) or reach > _MAX_FILLED:
+            return Linear(), 0
+        return Linear(inner), reach
 
     def offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
         """(position in the buffer in elements, whether it is always in bounds); no position where it is not linear."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _TILES_WITH_AN_INSIDE = 6  # in a row, from which on most tiles are not on its border, and get code without tests
 
 _STEPS_WORTH_A_FETCH = 32  # of the reduction; shorter ones end before anything can have come
-
-_STEPS_WORTH_A_BRANCH = 8  # fewer take less time with tests for each point than a branch that is mispredicted
 
 _CHAINS = 8  # additions that must be under way at once: two units, four cycles each
 
@@ -171,17 +169,8 @@ class Reduction:
     def _on_the_border(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops for the few tiles that need tests: those over taps stay loops, as their code is rarely run and large."""
         tested = {name for fact in self.facts for name in fact.terms}
-        return self._rolled(lambda: self._level(0, env, left, state), tested)
-
-    def _rolled(self, write: Callable[[], list[Value]], names: Container[str] | None = None) -> list[Value]:
-        """What `write` writes, with these loops, or all, not unrolled.
-
-        LLVM's register allocator does not keep apart what is computed on different paths for the same result: where one needs so
-        many registers that it spills, so does the other.
-        """
-        before = self.copies
-        self.copies = {name: 1 if names is None or name in names else n for name, n in before.items()}
-        result = write()
+        before, self.copies = self.copies, {name: 1 if name in tested else n for name, n in self.copies.items()}
+        result = self._level(0, env, left, state)
         self.copies = before
         return result
 
@@ -226,7 +215,7 @@ class Reduction:
                     groups = [now[n::sums] for n in range(sums)]
                     for n in range(copies):
                         groups[n % sums] = once(Shifted(bound, n), groups[n % sums], full)
-                        self._barrier()
+                        self._barrier(sums)
                     return [value for values in zip(*groups) for value in values]
 
                 spread = [
@@ -263,12 +252,12 @@ class Reduction:
     def _joined(self, sums: list[Value]) -> Value:
         return functools.reduce(lambda a, b: self.arith.binary(_OPERATIONS[self.op], a, b), sums)
 
-    def _barrier(self) -> None:
+    def _barrier(self, sums: int = 1) -> None:
         """Keeps the loads of one unrolled step from moving before an earlier one.
 
         LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs.
         """
-        if len(self.keys) >= self.tile.target.vector_registers // 2:
+        if sums * len(self.keys) >= self.tile.target.vector_registers // 2:
             self.f.barrier()
             self.body.forget_loads()
 
@@ -301,8 +290,9 @@ class Reduction:
     ) -> list[Value]:
         """Tests conditions under which points contribute nothing (padding) as far outside as they are known.
 
-        One that is the same for the whole tile skips the loops inside; one that differs between points is tested for all
-        at once, and only a tile on the border runs the loops with tests inside.
+        One that is the same for the whole tile skips the loops inside; one that differs between points is left to them: it chooses
+        an address there. One that differs between the lanes of a vector costs more: it is tested for all at once, and only a tile
+        on the border runs the loops with tests inside.
         """
         ready = []
         open_vars = {v.name for v in self.block.reduce[depth:]}
@@ -331,8 +321,8 @@ class Reduction:
             with_all = {form_key(f) for f, _, _ in skip}
             if not mixed:
                 return self._knowing(with_all, rest, state)
-            if math.prod(int(v.count) for v in self.block.reduce[depth:]) < _STEPS_WORTH_A_BRANCH:
-                return self._knowing(with_all, lambda s: self._rolled(lambda: self._undecided(mixed, rest, s)), state)
+            if not any(self.block.vector in fact.terms for fact, _, _ in mixed):
+                return self._knowing(with_all, lambda s: self._undecided(mixed, rest, s), state)
             return self.f.choose(
                 holds(mixed),
                 lambda: self._knowing(with_all | {form_key(f) for f, _, _ in mixed}, rest, state),
