@@ -277,3 +277,22 @@ def test_few_results_spread_their_steps(rows, copies, kind, reduction):
     draw = np.random.default_rng(0)
     arrays = {n: draw.integers(-2, 3, s).astype(dtype(kind).numpy) for n, s in (("A", (rows, 37)), ("B", (37, 8)))}
     np.testing.assert_array_equal(build(chosen)(**arrays), evaluate(w, arrays)["C"])
+
+
+IN_ONE, IN_TWO = "h.0 w.0 | k.0 c.0 w.1", "h.0 w.0 | k.0 c.0 c.1 w.1"
+ACROSS, ALONG = "h.0 w.0 w.1 | k.0 c.0 c.1", "h.0 | k.0 c.0 w.0"
+
+
+@pytest.mark.parametrize("nest, vector", [(IN_ONE, None), (IN_TWO, None), (ACROSS, "c.1"), (ALONG, "w.0")])
+def test_padded_sums(nest, vector):
+    """Lanes along the channels of a sum, along its points, and none; channels in one loop or two."""
+    x, f = ts.placeholder((5, 9, 24), name="X"), ts.placeholder((3, 24), name="F")
+    k, c = ts.reduce_axis(3, name="k"), ts.reduce_axis(24, name="c")
+    outside = Const(0.0, "f32")
+    inside = lambda w: (w >= 1) & (w < 10)  # noqa: E731
+    body = lambda h, w: ts.sum(ts.select(inside(w + k), x[h, w + k - 1, c], outside) * f[k, c], axis=[k, c])  # noqa: E731
+    w = ts.workload([x, f, ts.compute((5, 9), body, name="C")])
+    chosen = candidate(w, Nest("C", nest, vector), C_w_1=3, C_c_1=8, C_unroll=4)
+    draw = np.random.default_rng(0)
+    arrays = {n: draw.integers(-3, 4, s).astype(np.float32) for n, s in (("X", (5, 9, 24)), ("F", (3, 24)))}
+    np.testing.assert_array_equal(build(chosen)(**arrays), evaluate(w, arrays)["C"])

@@ -301,7 +301,7 @@ class BodyEmitter:
         facts = self.facts(cond, block)
         if facts is None:
             return Linear(), 0
-        tested = {name for fact, _ in facts for name in fact.terms}
+        tested = {block.vector, *(name for fact, _ in facts for name in fact.terms)}
         inner = {v.name: int(form.terms[v.name]) for v in block.reduce if v.name in form.terms and v.name not in tested}
         reach = sum(coefficient * (int(block.loop(name).count) - 1) for name, coefficient in inner.items())
         if any(coefficient < 0 for coefficient in inner.values()) or reach > _MAX_FILLED:
