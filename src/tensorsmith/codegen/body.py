@@ -270,7 +270,7 @@ class BodyEmitter:
         form, _ = self.offset(load, block)
         if form is None or cond.lanes or load.tensor in self.registers:
             return None
-        inner, reach = self._apart(e.cond, form, block)
+        inner, reach = self.apart(e, block)
         running, constant, step = self.linear(form - inner, env, lanes)
         moved, distance, _ = self.linear(inner, env, None)
         if step not in (0, 1) or (step and lanes and lanes.active < lanes.width and not self.storage[load.tensor].slack):
@@ -296,10 +296,12 @@ class BodyEmitter:
         key = ("pointer", load.tensor, running and running.text, constant, lanes if step else None, cond.text, filled.text, reach)
         return self.remember(("load", *key, moved and moved.text, distance), loaded)
 
-    def _apart(self, cond: Expr, form: Linear, block: Block) -> tuple[Linear, int]:
-        """The part of a position that moves with reduction loops the condition does not depend on, and the most it can be."""
-        facts = self.facts(cond, block)
-        if facts is None:
+    def apart(self, e: Select, block: Block) -> tuple[Linear, int]:
+        """Of a load or a constant: the part of the load's position that moves with reduction loops on which the choice does not
+        depend, and the most that it can be. Nothing if there would have to be too much of the constant."""
+        form = self.offset(e.a, block)[0] if isinstance(e.a, Load) else None
+        facts = self.facts(e.cond, block)
+        if form is None or facts is None:
             return Linear(), 0
         tested = {block.vector, *(name for fact, _ in facts for name in fact.terms)}
         inner = {v.name: int(form.terms[v.name]) for v in block.reduce if v.name in form.terms and v.name not in tested}

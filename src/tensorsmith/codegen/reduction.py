@@ -20,7 +20,7 @@ from tensorsmith.codegen.shape import MAX_LAID_OUT, Key, Shape
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Const, Expr, Select
+from tensorsmith.lang.expr import Binary, Const, Expr, Load, Select, walk
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
@@ -167,8 +167,16 @@ class Reduction:
         )
 
     def _on_the_border(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
-        """All loops for the few tiles that need tests: those over taps stay loops, as their code is rarely run and large."""
+        """All loops for the few tiles that need tests. Those with tests inside are not unrolled: rarely run, large code.
+
+        It would also spill, and LLVM's register allocator does not keep apart what different paths compute for the same result:
+        where one of them spills, so does the other.
+        """
         tested = {name for fact in self.facts for name in fact.terms}
+        for e in walk(self.block.stage.body):
+            if isinstance(e, Select) and isinstance(e.a, Load):
+                form, _ = self.body.offset(e.a, self.block)
+                tested |= (form or Linear()).terms.keys() - self.body.apart(e, self.block)[0].terms.keys()
         before, self.copies = self.copies, {name: 1 if name in tested else n for name, n in self.copies.items()}
         result = self._level(0, env, left, state)
         self.copies = before
