@@ -292,6 +292,8 @@ def _activation(m: Maker, x: Tensor) -> None:
         (more,) = m.add("Add", [erf, m.constant(np.array(1, x.value.dtype))])
         (whole,) = m.add("Mul", [x, more])
         m.add("Mul", [whole, m.constant(np.array(0.5, x.value.dtype))])
+    elif kind == "Gelu" and x.value.size and x.value.max() < -2:
+        raise Refused("one and an error function near minus one: the twins cannot see what is lost inside the node")
     else:
         options = {"alpha": 0.3} if kind in ("LeakyRelu", "Elu", "HardSigmoid", "Celu") and m.coin() else {}
         if kind in ("LeakyRelu", "Relu"):
