@@ -5,12 +5,13 @@ A round gives every contestant one slot, in an order that changes from round to 
     wait until the machine is idle      the previous contestant's spinning threads have gone to sleep, other processes
                                         are quiet (waits for these a little only, and counts where it was in vain)
     one call, not timed                 wakes the own threads, brings code and data into the caches
-    samples                             as many as take `slot_seconds`, at least one: each a few calls, timed together, as many
-                                        as take `SAMPLE_SECONDS`, at least one; its time is the time of one call
+    samples                             as many as take `slot_seconds`, but four at least unless they are very long: each a few
+                                        calls, timed together, as many as take `SAMPLE_SECONDS`, at least one
 
-The best is over all samples: neighbours of a shared machine leave a millisecond alone far more often than a slot. The median
-is over the slots, each with the mean of its samples. The machine's FMA peak gets a slot of its own in every round, in samples as
-the others', so that a share of the peak refers to the clock frequency and the neighbours of the same seconds.
+A sample's time is the time of one call. The best is over all samples: neighbours of a shared machine leave a millisecond alone far
+more often than a slot. The median is over the slots, each with the mean of its samples. The machine's FMA peak gets a slot of its
+own in every round, in samples as the others', so that a share of the peak refers to the clock frequency and the neighbours of
+the same seconds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 
 SLOT_SECONDS = 15e-3
 SAMPLE_SECONDS = 1e-3
+LONG_SECONDS = 30e-3  # a sample that takes longer may be the only one of its slot
 
 Run = Callable[[], object]
 Repeat = Callable[[int], object]  # runs that many times
@@ -207,7 +209,8 @@ def _calibrate(contestant: Contestant, slot_seconds: float, sample_seconds: floa
         if took >= slot_seconds / 4 or count >= 1 << 20:
             each = max(took / count, 1e-9)
             calls = max(1, math.ceil(sample_seconds / each))
-            return _Plan(max(1, math.ceil(slot_seconds / (calls * each))), calls)
+            least = 4 if calls * each < LONG_SECONDS else 1
+            return _Plan(max(least, math.ceil(slot_seconds / (calls * each))), calls)
         count *= 4
 
 

@@ -79,15 +79,21 @@ def test_short_calls_share_a_sample():
         counts.append(count)
         fake.now += count * SAMPLE_SECONDS / 4
 
-    compare({"ours": Repeated(repeat)}, rounds=1, min_rounds=1, slot_seconds=3 * SAMPLE_SECONDS, machine=fake.machine)
-    assert counts[-4:] == [1, 4, 4, 4]
+    compare({"ours": Repeated(repeat)}, rounds=1, min_rounds=1, slot_seconds=5 * SAMPLE_SECONDS, machine=fake.machine)
+    assert counts[-6:] == [1, 4, 4, 4, 4, 4]
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(20e-3, 4), (40e-3, 1)])
+def test_a_slot_has_a_few_samples_unless_they_are_long(seconds, samples):
+    fake = FakeMachine()
+    assert compare({"a": fake.contestant("a", seconds)}, rounds=1, min_rounds=1, machine=fake.machine)["a"].calls == samples
 
 
 def test_the_best_is_a_sample_and_the_median_a_slot():
     fake = FakeMachine()
-    calibration, slot = [4e-3] * 3, [9.0, 2e-3, 6e-3]  # a slot has a call that is not timed and two samples
-    noisy = fake.contestant("a", *calibration, *slot, *slot, 9.0, 5e-3, 5e-3)
-    result = compare({"a": noisy}, rounds=3, seconds=1e9, slot_seconds=8e-3, machine=fake.machine)
+    calibration, slot = [4e-3] * 3, [9.0, 2e-3, 6e-3, 4e-3, 4e-3]  # a slot has a call that is not timed and four samples
+    noisy = fake.contestant("a", *calibration, *slot, *slot, 9.0, *[5e-3] * 4)
+    result = compare({"a": noisy}, rounds=3, seconds=1e9, slot_seconds=16e-3, machine=fake.machine)
     assert (result["a"].best, result["a"].median) == pytest.approx((2e-3, 4e-3))
 
 
