@@ -45,6 +45,11 @@ class Target:
         return self.triple.startswith(("aarch64", "arm64"))
 
     @property
+    def chains(self) -> int:
+        """Multiply-adds that must be under way at once to keep the units busy: two units of four cycles, as in today's x86."""
+        return 8
+
+    @property
     def key(self) -> str:
         """Stable identity of the generated code's requirements; part of every record's key."""
         return f"{self.triple.split('-')[0]}/{self.cpu}/v{self.vector_bytes}x{self.vector_registers}/c{self.cores}"

@@ -33,8 +33,6 @@ _TILES_WITH_AN_INSIDE = 6  # in a row, from which on most tiles are not on its b
 
 _STEPS_WORTH_A_FETCH = 32  # of the reduction; shorter ones end before anything can have come
 
-_CHAINS = 8  # additions that must be under way at once: two units, four cycles each
-
 _OPERATIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
@@ -60,7 +58,7 @@ class Reduction:
         state = []
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
-            state.append(const(self.start.value, self.start.dtype, lanes.width if lanes and lanes.width > 1 else 0))
+            state.append(self._nothing(lanes.width if lanes and lanes.width > 1 else 0))
         self.fetched = fetching(self.block, self.tile.program.buffers, self.tile.loops, env, self.tile.target)
         self._fetch_stored(env)
         state = self._inside_first(env, left, state)
@@ -226,9 +224,7 @@ class Reduction:
                         self._barrier(sums)
                     return [value for values in zip(*groups) for value in values]
 
-                spread = [
-                    value for old in state for value in (old, *[const(self.start.value, self.start.dtype, old.lanes)] * (sums - 1))
-                ]
+                spread = [value for old in state for value in (old, *[self._nothing(old.lanes)] * (sums - 1))]
                 spread = self.f.loop(i64(0), i64(main), copies, spread, several, runs=True)
                 state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
             for n in range(main, trips):
@@ -254,8 +250,12 @@ class Reduction:
         A result waits for its last addition. The results of a full tile are enough to keep the machine busy meanwhile; those of the
         few rows that are left at its end are not.
         """
-        wanted = -(-_CHAINS // max(1, len(self.keys)))
+        wanted = -(-self.tile.target.chains // max(1, len(self.keys)))
         return max(n for n in range(1, copies + 1) if copies % n == 0 and n <= wanted)
+
+    def _nothing(self, lanes: int) -> Value:
+        """What a result is before its first step."""
+        return const(self.start.value, self.start.dtype, lanes)
 
     def _joined(self, sums: list[Value]) -> Value:
         return functools.reduce(lambda a, b: self.arith.binary(_OPERATIONS[self.op], a, b), sums)
