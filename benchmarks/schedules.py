@@ -73,17 +73,17 @@ def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
 
 
 def _blocked_matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
-    """Both operands are copied in loop order: b once, for all threads, eight rows at a time; of a the rows that four fifths of the
-    second cache hold, as many such blocks for each thread, and the few rows that are left at the end."""
+    """Both operands are copied in loop order: b once, for all threads; of a the rows that four fifths of the second cache hold,
+    as many such blocks for each thread, and the few rows that are left at the end."""
     title = f"matmul({n}, {n}, {n})"
     workload = case_of(title).workload()
     (name,) = workload.outputs
     a, b = (x.name for x in workload.inputs)
     rewrites = (Rewrite("cache_read", name, b), Rewrite("cache_read", name, a))
     nests = (
-        Nest(f"{b}.pack", "k.0 j.0 k.1 | j.1", vector="j.1", follows=name),
-        Nest(f"{a}.pack", "i.0 k.0 k.1 | i.1", vector="i.1", at=f"{name}:1", follows=name),
-        Nest(name, "i.0 j.0 i.1 | k.0 k.1 i.2 j.1", vector="j.1"),
+        Nest(f"{b}.pack", "k.0 k.1 j.0 j.1 | j.2", vector="j.2", follows=name),
+        Nest(f"{a}.pack", "i.0 k.0 | i.1", vector="i.1", at=f"{name}:3", follows=name),
+        Nest(name, "i.0 j.0 k.0 j.1 i.1 | k.1 i.2 j.2", vector="j.2"),
     )
     sketch = Sketch(workload, nests, rewrites).check()
     rows, vectors = tile
@@ -91,7 +91,7 @@ def _blocked_matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
     while 4 * n * rows * (n // (rows * blocks)) > 0.8 * target.l2_bytes:
         blocks += target.cores
     decisions = {
-        f"{name}.i.1": n // (rows * blocks), f"{name}.i.2": rows, f"{name}.j.1": vectors * target.lanes(),
-        f"{name}.k.1": 8, f"{name}.unroll": 8, f"{name}.parallel": 1, f"{b}.pack.parallel": 1,
+        f"{name}.i.1": n // (rows * blocks), f"{name}.i.2": rows, f"{name}.j.1": n, f"{name}.j.2": vectors * target.lanes(),
+        f"{name}.k.1": n, f"{name}.unroll": 8, f"{name}.parallel": 1, f"{b}.pack.parallel": 2,
     }  # fmt: skip
     return title, workload, Candidate(sketch, decisions)
