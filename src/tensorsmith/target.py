@@ -10,6 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class Target:
     l3_bytes: int
     line_bytes: int
     cores: int
+    #: the same on all machines so far: cycles until a multiply-add's result can be used, and how many of them start in a cycle
+    fma_latency: ClassVar[int] = 4
+    fmas_per_cycle: ClassVar[int] = 2
 
     def lanes(self, element_bytes: int = 4) -> int:
         """How many elements of that size one vector register holds."""
@@ -46,8 +50,8 @@ class Target:
 
     @property
     def chains(self) -> int:
-        """Multiply-adds that must be under way at once to keep the units busy: two units of four cycles, as in today's x86."""
-        return 8
+        """Multiply-adds that must be under way at once to keep the units busy."""
+        return self.fma_latency * self.fmas_per_cycle
 
     @property
     def key(self) -> str:

@@ -19,6 +19,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.expr import ARITHMETIC, COMPARISONS, FLOAT_FUNCTIONS, LOGIC, Const, binary, unary
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.target import native
 
 SIZES = (1, 7, 8, 9, 15, 16, 17, 31, 33)
 FLOATS, INTS = ("f32", "f64"), ("i8", "u8", "i32", "i64")
@@ -247,7 +248,7 @@ def test_copies_of_a_step_share_their_address_arithmetic():
     assert integer_operations(8) == integer_operations(2)
 
 
-PADDED = ("f32", "f64", "i32", "i64", "i8", "u8", "f16")
+PADDED = ("f32", "f64", "i32", "i64", "i8", "u8", "f16", "bool")
 
 
 @pytest.mark.parametrize("fill", [0, 7])
@@ -264,6 +265,9 @@ def test_a_load_or_a_constant(loops, kind, fill):
     np.testing.assert_array_equal(build(chosen)(**arrays), evaluate(w, arrays)["C"])
 
 
+SPREAD = {(1, 8): 8, (2, 2): 4, (3, 4): 6, (2, 16): 8}  # (rows, copies): registers
+
+
 @pytest.mark.parametrize("reduction", ["sum", "max", "min", "prod"])
 @pytest.mark.parametrize("kind", ["f32", "i32"])
 @pytest.mark.parametrize("rows, copies", [(1, 8), (2, 2), (3, 4), (7, 4), (2, 16), (1, 3)])
@@ -276,7 +280,11 @@ def test_few_results_spread_their_steps(rows, copies, kind, reduction):
     chosen = candidate(w, Nest("C", "i.0 j.0 | k.0 i.1 j.1", "j.1"), C_i_1=6, C_j_1=8, C_unroll=copies)
     draw = np.random.default_rng(0)
     arrays = {n: draw.integers(-2, 3, s).astype(dtype(kind).numpy) for n, s in (("A", (rows, 37)), ("B", (37, 8)))}
-    np.testing.assert_array_equal(build(chosen)(**arrays), evaluate(w, arrays)["C"])
+    kernel = build(chosen)
+    np.testing.assert_array_equal(kernel(**arrays), evaluate(w, arrays)["C"])
+    if native().lanes() == 8 and kind == "f32" and reduction == "sum" and (rows, copies) in SPREAD:
+        loop_carried = sum(" = phi <8 x float>" in line for line in kernel.llvm_ir.splitlines())
+        assert loop_carried == SPREAD[rows, copies]
 
 
 IN_ONE, IN_TWO = "h.0 w.0 | k.0 c.0 w.1", "h.0 w.0 | k.0 c.0 c.1 w.1"
@@ -295,4 +303,8 @@ def test_padded_sums(nest, vector):
     chosen = candidate(w, Nest("C", nest, vector), C_w_1=3, C_c_1=8, C_unroll=4)
     draw = np.random.default_rng(0)
     arrays = {n: draw.integers(-3, 4, s).astype(np.float32) for n, s in (("X", (5, 9, 24)), ("F", (3, 24)))}
-    np.testing.assert_array_equal(build(chosen)(**arrays), evaluate(w, arrays)["C"])
+    kernel = build(chosen)
+    np.testing.assert_array_equal(kernel(**arrays), evaluate(w, arrays)["C"])
+    if vector is None:  # what lies beyond the edge is chosen by its address
+        chosen_by = [line for line in kernel.llvm_ir.splitlines() if " = select " in line]
+        assert chosen_by and all(", ptr " in line for line in chosen_by)

@@ -97,3 +97,11 @@ def test_results_are_right(loops, rows, depth, columns) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((rows, depth), np.float32), rng.random((depth, columns), np.float32)
     np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loops, lines", [("i.0 j.0 | k.0 i.1 j.1", 0), ("i.0 k.0 j.0 | k.1 i.1 j.1", 4)])
+def test_results_that_are_added_to_are_fetched_before_the_loops(loops, lines) -> None:
+    """Four rows of 64 bytes; nothing is added to where the whole sum is in one tile."""
+    kernel = build(product(loops, constant=False, k_1=64))
+    fetches = [line for line in kernel.llvm_ir.splitlines() if "call void @llvm.prefetch" in line]
+    assert len(fetches) == lines and all("i32 0, i32 3, i32 1" in line for line in fetches)

@@ -265,10 +265,10 @@ class BodyEmitter:
         reduction loops that it does not depend on, so that it stays outside of them.
         """
         load, other = e.a, e.b
-        if not isinstance(load, Load) or not isinstance(other, Const) or load.dtype in ("bool", "f16"):
+        if not isinstance(load, Load) or not isinstance(other, Const) or cond.lanes or load.tensor in self.registers:
             return None
         form, _ = self.offset(load, block)
-        if form is None or cond.lanes or load.tensor in self.registers:
+        if form is None:
             return None
         inner, reach = self.apart(e, block)
         running, constant, step = self.linear(form - inner, env, lanes)
@@ -276,12 +276,13 @@ class BodyEmitter:
         if step not in (0, 1) or (step and lanes and lanes.active < lanes.width and not self.storage[load.tensor].slack):
             return None
         width = lanes.width if lanes is not None and step else 0
-        element, filled = storage_type(load.dtype), const(other.value, load.dtype)
+        element, kind = storage_type(load.dtype), _stored(load.dtype)
+        filled = const(other.value, kind)
 
         def chosen() -> Value:
             count = reach + max(1, width)
             name = f'@"{count} x {filled}"'
-            items = f"[{', '.join([str(filled)] * count)}]" if filled != const(0, load.dtype) else "zeroinitializer"
+            items = f"[{', '.join([str(filled)] * count)}]" if filled != const(0, kind) else "zeroinitializer"
             self.arith.declarations.add(f"{name} = private unnamed_addr constant [{count} x {element}] {items}")
             return self.f.op(f"select {cond}, {self.pointer(load.tensor, running, constant)}, ptr {name}", "ptr")
 
@@ -291,7 +292,8 @@ class BodyEmitter:
                 pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {moved.text}", "ptr")
             if distance:
                 pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {distance}", "ptr")
-            return self.f.op(f"load {storage_type(load.dtype, width)}, {pointer}, align {_align(load.dtype)}", load.dtype, width)
+            found = self.f.op(f"load {storage_type(load.dtype, width)}, {pointer}, align {_align(load.dtype)}", kind, width)
+            return self.from_storage(found, load.dtype)
 
         key = ("pointer", load.tensor, running and running.text, constant, lanes if step else None, cond.text, filled.text, reach)
         return self.remember(("load", *key, moved and moved.text, distance), loaded)

@@ -100,11 +100,11 @@ class Reduction:
             return
         if math.prod(int(v.count) for v in self.block.reduce) < _STEPS_WORTH_A_FETCH:
             return
-        size, line = dtype(self.block.stage.dtype).bytes, self.tile.target.line_bytes
+        form, size, line = self.tile.position(self.block), dtype(self.block.stage.dtype).bytes, self.tile.target.line_bytes
         lines = set()
         for key in self.keys:
             point, lanes = self.tile.point(self.block, self.shape, env, key)
-            running, constant, _ = self.body.linear(self.tile.position(self.block), point, lanes)
+            running, constant, _ = self.body.linear(form, point, lanes)
             if (where := (running, constant * size // line)) not in lines:
                 lines.add(where)
                 fetch(self.body, self.body.pointer(self.block.stage.name, running, constant), FIRST_CACHE)
@@ -208,6 +208,7 @@ class Reduction:
             assert isinstance(total, int)
             whole = total // stride
             full = Remaining(stride)
+            # what would be a loop of one round, and a rest, is laid out as well: it is as much code
             if trips < 2 * copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
                 for n in range(trips):
                     state = once(n, state)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.runtime.buffers import ALIGNMENT, aligned_empty
+from tensorsmith.runtime.buffers import aligned_empty, round_up
 from tensorsmith.runtime.executable import Prepared
 from tensorsmith.target import Target
 
@@ -49,7 +49,7 @@ def streamed(prepared: Prepared, target: Target) -> Callable[[int], float]:
 def places_of(constants: Mapping[str, Array], *caches: int) -> list[dict[str, Array]]:
     """Arrays like the constants, as often as the largest of the caches asks for; none where the constants are small."""
     kept = {name: a for name, a in constants.items() if a.dtype.kind == "f" and a.dtype.itemsize >= 4}
-    each = sum(_room(a) for a in kept.values())
+    each = sum(round_up(a.nbytes) for a in kept.values())
     if each < _LEAST_BYTES:
         return []
     wanted = int(_TIMES_THE_CACHE * max(caches))
@@ -60,7 +60,7 @@ def places_of(constants: Mapping[str, Array], *caches: int) -> list[dict[str, Ar
         start, arrays = place * each, {}
         for name, a in kept.items():
             arrays[name] = memory[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
-            start += _room(a)
+            start += round_up(a.nbytes)
         found.append(arrays)
     return found
 
@@ -72,7 +72,3 @@ def _memory(size: int) -> Array:
     memory = aligned_empty((size,), np.uint8)
     memory.view(np.float32).reshape(-1, len(numbers))[:] = numbers
     return memory
-
-
-def _room(a: Array) -> int:
-    return -(-a.nbytes // ALIGNMENT) * ALIGNMENT

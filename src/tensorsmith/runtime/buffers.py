@@ -16,6 +16,11 @@ _BYTE = np.dtype(np.uint8)
 ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
+def round_up(size: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """A C-contiguous array whose data starts at a multiple of 64 bytes; its content is undefined."""
     dtype = np.dtype(dtype)

@@ -25,7 +25,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.runtime import jit
-from tensorsmith.runtime.buffers import ALIGNMENT, aligned_copy, aligned_empty, as_array, data_pointer
+from tensorsmith.runtime.buffers import aligned_copy, aligned_empty, as_array, data_pointer, round_up
 from tensorsmith.runtime.driver import process_driver
 from tensorsmith.runtime.pool import Pool, shared, with_threads
 
@@ -420,11 +420,6 @@ def _number(argument: Argument, x: bool | int | float) -> np.ndarray:
         return np.array(x, dtype)
     except OverflowError:
         raise UserError(f"{argument.name} must be {argument.dtype}, which cannot hold {x!r}") from None
-
-
-def round_up(size: int) -> int:
-    """The next multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def scratch_size(shared_bytes: int, bytes_per_thread: int, threads: int) -> int:

@@ -22,8 +22,8 @@ import numpy as np
 from tensorsmith.errors import InternalError
 from tensorsmith.runtime import driver as driver_code
 from tensorsmith.runtime import jit
-from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer
-from tensorsmith.runtime.executable import Argument, Executable, Frame, round_up, scratch_size
+from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer, round_up
+from tensorsmith.runtime.executable import Argument, Executable, Frame, scratch_size
 from tensorsmith.runtime.pool import Pool, shared
 from tensorsmith.runtime.profile import Profile, StepTime
 from tensorsmith.target import Target, native

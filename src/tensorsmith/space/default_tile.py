@@ -10,8 +10,6 @@ from tensorsmith.lang.expr import Axis, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.target import Target
 
-_LATENCY = 4  # cycles from one FMA to the next one that needs its result
-_PER_CYCLE = 2  # FMAs, and vector loads, that start in a cycle
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile
 STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
@@ -201,5 +199,5 @@ def _cycles(rows: int, vectors: int) -> float:
 
     The small terms (for loads that miss the first cache, and for the loop) were fitted to measured tiles.
     """
-    loads = rows + vectors
-    return max(rows * vectors / _PER_CYCLE, loads / _PER_CYCLE, _LATENCY) + 0.05 * loads + 0.3
+    loads = rows + vectors  # of which as many start in a cycle as FMAs
+    return max(rows * vectors / Target.fmas_per_cycle, loads / Target.fmas_per_cycle, Target.fma_latency) + 0.05 * loads + 0.3
