@@ -11,6 +11,7 @@ python benchmarks/codegen.py --only hand,memory --quick --json codegen.json
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,8 +22,8 @@ import tensorsmith as ts
 from contest import Settings, contest, quiet_machine
 from formulations import case_of
 from report import Report, Row
-from tensorsmith.compile import as_workload, build
-from tensorsmith.lang.workload import Workload
+from schedules import Schedule, hand_schedules
+from tensorsmith.compile import build
 from tensorsmith.ops import catalogue
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.peak import measure_peak
@@ -30,27 +31,16 @@ from tensorsmith.runtime.pool import measure_region_overhead
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import native, thread_count
 
-#: The cases of `hand`, for the peers' figures as long as there are no schedules.
-HAND_CASES = {
-    "matmul-512": "matmul(512, 512, 512)",
-    "matmul-1024": "matmul(1024, 1024, 1024)",
-    "conv-7x7-224": "C2D(1, 224, 224, 3, 64, 7, 2, 3)",
-    "conv-1x1-56": "C2D(1, 56, 56, 64, 64, 1, 1, 0)",
-    "conv-3x3-56": "C2D(1, 56, 56, 64, 64, 3, 1, 1)",
-    "conv-3x3-28": "C2D(1, 28, 28, 128, 128, 3, 1, 1)",
-    "conv-3x3-14": "C2D(1, 14, 14, 256, 256, 3, 1, 1)",
-    "conv-3x3-7": "C2D(1, 7, 7, 512, 512, 3, 1, 1)",
-}
 _QUICK = ("matmul-512", "conv-1x1-56", "conv-3x3-14")
 
 
 def hand(report: Report, settings: Settings, quick: bool) -> None:
-    for name, (title, workload, candidate) in _schedules().items():
-        if quick and name not in _QUICK:
-            continue
-        for threads in sorted({settings.threads, 1}, reverse=True):
-            make = _builder(candidate) if candidate is not None else None
-            entry = contest(case_of(title), workload, make, replace(settings, threads=threads))
+    counts = sorted({settings.threads, 1}, reverse=True)
+    schedules = {threads: _schedules(threads) for threads in counts}
+    for name, threads in itertools.product(schedules[1], counts):
+        if not quick or name in _QUICK:
+            title, workload, candidate = schedules[threads][name]
+            entry = contest(case_of(title), workload, _builder(candidate), replace(settings, threads=threads))
             report.add("hand", f"{name} on {threads}", entry)
 
 
@@ -77,8 +67,8 @@ def overhead(report: Report, settings: Settings, quick: bool) -> None:
     rounds = 2 if quick else 10
     seconds = min(measure_region_overhead(settings.threads) for _ in range(rounds))
     report.add("overhead", f"region on {settings.threads}", {"total": seconds})
-    for name, (title, _, candidate) in _schedules().items():
-        if candidate is not None and title.startswith("C2D"):
+    for name, (title, _, candidate) in _schedules(settings.threads).items():
+        if title.startswith("C2D"):
             entries = [_build_times(title, candidate) for _ in range(rounds)]
             report.add("overhead", f"build {name}", min(entries, key=lambda entry: entry["total"]))
 
@@ -102,21 +92,8 @@ def _build_times(title: str, candidate: Candidate) -> Row:
     }
 
 
-Schedules = dict[str, tuple[str, Workload, Candidate | None]]
-
-
-def _schedules() -> Schedules:
-    """By name: the title of the case, its workload, and the candidate given by hand."""
-    try:
-        from schedules import hand_schedules
-    except ModuleNotFoundError as missing:
-        if missing.name != "schedules":
-            raise
-        return {name: (title, case_of(title).workload(), None) for name, title in HAND_CASES.items()}
-    return {
-        name: (title, as_workload(computation), candidate)
-        for name, (title, computation, candidate) in hand_schedules(native()).items()
-    }
+def _schedules(threads: int) -> dict[str, Schedule]:
+    return hand_schedules(replace(native(), cores=threads))
 
 
 def _builder(candidate: Candidate) -> Callable[[], Executable]:
@@ -124,12 +101,7 @@ def _builder(candidate: Candidate) -> Callable[[], Executable]:
 
 
 def _compiler(case: catalogue.Case) -> Callable[[], Executable]:
-    def compile_default() -> Executable:
-        if not callable(ts.compile):
-            raise NotImplementedError("tensorsmith.compile is no function yet")
-        return ts.compile(case.tensors())
-
-    return compile_default
+    return lambda: ts.compile(case.tensors())
 
 
 SECTIONS = {"hand": hand, "default": default, "memory": memory, "overhead": overhead}

@@ -10,8 +10,9 @@ A round gives every contestant one slot, in an order that changes from round to 
 
 A sample's time is the time of one call. The best is over all samples: neighbours of a shared machine leave a millisecond alone far
 more often than a slot. The median is over the slots, each with the mean of its samples. The machine's FMA peak gets a slot of its
-own in every round, in samples as the others', so that a share of the peak refers to the clock frequency and the neighbours of
-the same seconds.
+own in every round, like that of the fastest contestant: as many samples, each as long. A share of the peak so refers to the clock
+frequency and the neighbours of the same seconds, and a call of 20 ms to what the units do in 20 ms, which is a little less than
+in their best millisecond.
 """
 
 from __future__ import annotations
@@ -107,9 +108,9 @@ def compare(
     machine = machine or Machine()
     start = machine.clock()
     sample_seconds = min(SAMPLE_SECONDS, slot_seconds)
-    samples = math.ceil(slot_seconds / sample_seconds)
     plans = {name: _calibrate(contestant, slot_seconds, sample_seconds, machine) for name, contestant in contestants.items()}
     slots: dict[str, list[list[float]]] = {name: [] for name in contestants}
+    fastest = min(plans.values(), key=lambda plan: plan.each, default=None)
     active, keep, peaks, idle, done = list(contestants), set(keep), [0.0], [], 0
     while done < max(rounds, min_rounds):
         if done >= min_rounds and machine.clock() - start >= seconds:
@@ -117,9 +118,9 @@ def compare(
         for name in order(active, done):
             idle.append(machine.settle())
             slots[name].append(_slot(contestants[name], plans[name], machine))
-        if peak is not None:
+        if peak is not None and fastest is not None:
             idle.append(machine.settle())
-            peaks.extend(peak(sample_seconds) for _ in range(samples))
+            peaks.extend(peak(fastest.calls * fastest.each) for _ in range(fastest.samples))
         done += 1
         if done >= min_rounds:
             bests = {name: min(map(min, slots[name])) for name in active}
@@ -194,6 +195,7 @@ class _Plan:
 
     samples: int
     calls: int  # per sample
+    each: float  # seconds of a call, about
 
 
 def _calibrate(contestant: Contestant, slot_seconds: float, sample_seconds: float, machine: Machine) -> _Plan:
@@ -210,7 +212,7 @@ def _calibrate(contestant: Contestant, slot_seconds: float, sample_seconds: floa
             each = max(took / count, 1e-9)
             calls = max(1, math.ceil(sample_seconds / each))
             least = 4 if calls * each < LONG_SECONDS else 1
-            return _Plan(max(least, math.ceil(slot_seconds / (calls * each))), calls)
+            return _Plan(max(least, math.ceil(slot_seconds / (calls * each))), calls, each)
         count *= 4
 
 

@@ -16,7 +16,7 @@ Schedule = tuple[str, Workload, Candidate]
 
 
 def hand_schedules(target: Target) -> dict[str, Schedule]:
-    """By name: the title of the case, its workload, and the candidate."""
+    """By name: the title of the case, its workload, and the candidate for as many threads as the target has cores."""
     wide = target.vector_registers >= 32
     convolutions = {
         # name: (shape, loops, rows and vectors of the tile with 16 and with 32 registers, unroll)
@@ -73,25 +73,22 @@ def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
 
 
 def _blocked_matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
-    """Both operands are copied in loop order: b once, for all threads; of a the rows that four fifths of the second cache hold,
-    as many such blocks for each thread, and the few rows that are left at the end."""
+    """Both operands are copied in loop order. Each thread has as many columns as the others and copies those of b, once; of a it
+    copies as many rows at a time as three fifths of the second cache hold."""
     title = f"matmul({n}, {n}, {n})"
     workload = case_of(title).workload()
     (name,) = workload.outputs
     a, b = (x.name for x in workload.inputs)
     rewrites = (Rewrite("cache_read", name, b), Rewrite("cache_read", name, a))
     nests = (
-        Nest(f"{b}.pack", "k.0 k.1 j.0 j.1 | j.2", vector="j.2", follows=name),
+        Nest(f"{b}.pack", "k.0 k.1 j.0 | j.1", vector="j.1", at=f"{name}:1", follows=name),
         Nest(f"{a}.pack", "i.0 k.0 | i.1", vector="i.1", at=f"{name}:3", follows=name),
-        Nest(name, "i.0 j.0 k.0 j.1 i.1 | k.1 i.2 j.2", vector="j.2"),
+        Nest(name, "j.0 i.0 k.0 j.1 i.1 | k.1 i.2 j.2", vector="j.2"),
     )
     sketch = Sketch(workload, nests, rewrites).check()
-    rows, vectors = tile
-    blocks = target.cores
-    while 4 * n * rows * (n // (rows * blocks)) > 0.8 * target.l2_bytes:
-        blocks += target.cores
+    rows, columns = tile[0], tile[1] * target.lanes()
     decisions = {
-        f"{name}.i.1": n // (rows * blocks), f"{name}.i.2": rows, f"{name}.j.1": n, f"{name}.j.2": vectors * target.lanes(),
-        f"{name}.k.1": n, f"{name}.unroll": 8, f"{name}.parallel": 1, f"{b}.pack.parallel": 2,
+        "i.1": 3 * target.l2_bytes // (5 * 4 * n * rows), "i.2": rows, "j.1": -(-n // (columns * target.cores)), "j.2": columns,
+        "k.1": n, "unroll": 8, "parallel": 1,
     }  # fmt: skip
-    return title, workload, Candidate(sketch, decisions)
+    return title, workload, Candidate(sketch, {f"{name}.{hole}": value for hole, value in decisions.items()})

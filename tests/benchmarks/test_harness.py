@@ -144,11 +144,22 @@ def test_time_is_limited():
 
 def test_the_peak_is_measured_in_every_round():
     fake = FakeMachine()
-    peaks = iter([1e9, 3e9, 2e9, 0.5e9, 1e9, 1e9])
+    peaks = iter([1e9, 3e9, 2e9])
     contestants, peak = {"a": fake.contestant("a", 1.0)}, lambda seconds: next(peaks)
-    result = compare(contestants, rounds=3, seconds=1e9, slot_seconds=2 * SAMPLE_SECONDS, peak=peak, machine=fake.machine)
+    result = compare(contestants, rounds=3, seconds=1e9, peak=peak, machine=fake.machine)
     assert result.peak == 3e9
     assert next(peaks, None) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "samples", "sample"), [(SAMPLE_SECONDS / 4, 15, SAMPLE_SECONDS), (8e-3, 4, 8e-3), (0.1, 1, 0.1)]
+)
+def test_the_peak_is_measured_as_long_as_the_fastest_contestant(seconds, samples, sample):
+    fake = FakeMachine()
+    contestants = {"fast": fake.contestant("fast", seconds), "slow": fake.contestant("slow", 2 * seconds)}
+    asked: list[float] = []
+    compare(contestants, rounds=2, min_rounds=2, peak=lambda s: asked.append(s) or 1e9, machine=fake.machine)
+    assert asked == pytest.approx([sample] * samples * 2)
 
 
 @pytest.mark.parametrize(("idle", "share"), [(True, 0.0), (False, 1.0)])

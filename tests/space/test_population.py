@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,16 +142,17 @@ def assert_default_is_a_point(workload):
 # -- the space contains the best -----------------------------------------------------------------------------------------
 
 
-def hand():
+def hand(threads):
     from schedules import hand_schedules
 
-    return hand_schedules(native())
+    return hand_schedules(replace(native(), cores=threads))
 
 
-@pytest.mark.parametrize("name", list(hand()))
-def test_schedules_by_hand_are_points(name):
-    _, workload, candidate = hand()[name]
-    space = Space(workload, native())
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", list(hand(1)))
+def test_schedules_by_hand_are_points(name, threads):
+    _, workload, candidate = hand(threads)[name]
+    space = Space(workload, replace(native(), cores=threads))
     found = space.find(candidate)
     assert found is not None, f"{name} is not in the space"
     number, row = found

@@ -222,14 +222,16 @@ def _with_orders(state: State, nest: Nest, options: list[str]) -> State:
 
 
 def _with_copy(state: State, tile: _Tile, name: str) -> State:
-    """A copy of an operand: all of it at the root, or the part that the first level of tiles needs, inside it."""
+    """A copy of an operand: all of it at the root; the part that the first level of tiles needs, inside it; or what the first of its loops
+    needs, once for all the tiles inside that."""
     nests = {n.stage: n for n in state.nests}
     copy = follow(state.now, nests, Nest(name, "", follows=tile.stage.name))
     outer = nests[tile.owner.name].outer
     first = sum(1 for loop in outer if loop.endswith(".0"))
-    options = ("root", f"{tile.owner.name}:{first}") if 0 < first < len(outer) else ("root",)
+    once = sum(1 for a in tile.owner.axes if not tiled(a))  # their loops are the outermost, and run once
+    depths = dict.fromkeys((first, min(once + 1, first))) if 0 < first < len(outer) else ()
     state = state.with_nest(copy)
-    return state.with_choice(Choice(name, "at", options)) if len(options) > 1 else state
+    return state.with_choice(Choice(name, "at", ("root", *(f"{tile.owner.name}:{d}" for d in depths)))) if depths else state
 
 
 def _with_slices(state: State, name: str, target: Target) -> State:
