@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tensorsmith.codegen.irtext import Value
-from tensorsmith.codegen.prefetch import _FRACTION, fetching
+from tensorsmith.codegen.prefetch import fetching
 from tensorsmith.compile import build
 from tensorsmith.lang.define import cast, compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
@@ -43,9 +43,9 @@ def found(candidate, target=TARGET):
 def test_the_passes_over_a_panel_fetch_all_of_the_next_one() -> None:
     (what,), loops = found(product())
     assert what.tensor == "B" and what.panel_bytes == 128 * 16 * 4
-    assert what.panel.terms == {"C.j.0": 128 * 16} and set(what.share.terms) == {"C.i.0"} and what.step.terms == {"C.k.0": 1}
+    assert what.panel.terms == {"C.j.0": 128 * 16} and set(what.place.terms) == {"C.i.0", "C.k.0"}
     lines = {
-        (int(what.share.terms["C.i.0"]) * i + (k * what.bytes_per_step >> _FRACTION)) // 64
+        (int(what.place.terms["C.i.0"]) * i + int(what.place.terms["C.k.0"]) * k) // 64
         for i in range(int(loops["C.i.0"].count))
         for k in range(0, 128, min(2, what.every(64)))
     }
@@ -55,8 +55,9 @@ def test_the_passes_over_a_panel_fetch_all_of_the_next_one() -> None:
 def test_passes_and_steps_are_counted_through_nested_loops() -> None:
     (what,), _ = found(product("j.0 i.0 i.1 | k.0 k.1 i.2 j.1", i_1=4, i_2=4, k_1=8))
     share = what.panel_bytes // 16
-    assert what.share.terms == {"C.i.0": 4 * share, "C.i.1": share}
-    assert what.step.terms == {"C.k.0": 8, "C.k.1": 1}
+    step = what.bytes_per_step
+    assert step == -(-share // 128)
+    assert what.place.terms == {"C.i.0": 4 * share, "C.i.1": share, "C.k.0": 8 * step, "C.k.1": step}
 
 
 def test_every_operand_has_lines_of_its_own(monkeypatch) -> None:

@@ -24,7 +24,6 @@ from tensorsmith.target import Target
 
 _LEAST_PANEL = 2048  # bytes; shorter ones are fetched by the hardware
 _SHARE_OF_CACHE = 0.75  # of the second cache, that a panel may take: a larger one would displace the panel in use
-_FRACTION = 16  # bits behind the point of "bytes per step"
 _DECLARATION = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 _READ, _DATA = 0, 1  # arguments of the intrinsic, and one more: how near
 FIRST_CACHE, SECOND_CACHE = 3, 2
@@ -37,13 +36,12 @@ class Fetching:
     tensor: str
     panel: Linear  # where the current panel starts, in elements
     panel_bytes: int
-    share: Linear  # where the part of this pass starts in a panel, in bytes
-    step: Linear  # the number of a reduction step in its pass
-    bytes_per_step: int  # times 2 ** _FRACTION
+    place: Linear  # what a step of a pass fetches, in bytes from the start of a panel
+    bytes_per_step: int
 
     def every(self, line_bytes: int) -> int:
         """Steps from one line to the next."""
-        return max(1, (line_bytes << _FRACTION) // max(1, self.bytes_per_step))
+        return max(1, line_bytes // self.bytes_per_step)
 
 
 def fetching(
@@ -71,9 +69,9 @@ def fetching(
             continue
         steps = [v for v in block.reduce if v.name != block.vector]
         share = -(-panel * size // times)
-        per_step = (share << _FRACTION) // max(1, math.prod(int(v.count) for v in steps))
-        start = _numbering(outside).scaled(panel)
-        found.append(Fetching(name, start, panel * size, _numbering(passes).scaled(share), _numbering(steps), per_step))
+        per_step = 1 << (-(-share // max(1, math.prod(int(v.count) for v in steps))) - 1).bit_length()  # a shift, or free
+        place = _numbering(passes).scaled(share) + _numbering(steps).scaled(per_step)
+        found.append(Fetching(name, _numbering(outside).scaled(panel), panel * size, place, per_step))
     return found
 
 
@@ -82,16 +80,10 @@ def emit(body: BodyEmitter, what: Fetching, env: Mapping[str, Bound]) -> None:
     f = body.f
     running, constant, _ = body.linear(what.panel, env, None)
     pointer = body.pointer(what.tensor, running, constant)
-    running, constant, _ = body.linear(what.share, env, None)
+    running, constant, _ = body.linear(what.place, env, None)
     if running is not None:
         pointer = f.op(f"getelementptr i8, {pointer}, i64 {running.text}", "ptr")
-    step, first, _ = body.linear(what.step, env, None)
-    constant += what.panel_bytes + (first * what.bytes_per_step >> _FRACTION)
-    if step is not None:
-        scaled = f.op(f"mul nsw i64 {step.text}, {what.bytes_per_step}", "i64")
-        moved = f.op(f"lshr i64 {scaled.text}, {_FRACTION}", "i64")
-        pointer = f.op(f"getelementptr i8, {pointer}, i64 {moved.text}", "ptr")
-    pointer = f.op(f"getelementptr i8, {pointer}, i64 {constant}", "ptr")
+    pointer = f.op(f"getelementptr i8, {pointer}, i64 {constant + what.panel_bytes}", "ptr")
     fetch(body, pointer, SECOND_CACHE)
 
 

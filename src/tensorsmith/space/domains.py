@@ -26,7 +26,7 @@ class Limits:
     """What a row may ask for."""
 
     vectors: int = 48  # values of a register tile: three times the registers of AVX2 spill badly already
-    instructions: int = 4000  # of one nest, a rough estimate: up to half a second to compile
+    instructions: int = 5000  # of one nest, a rough estimate: an eighth of a second to compile
     laid_out: int = 8  # steps of an outer loop laid out one by one; the code generator stops at 16
     local_bytes: int = 4 << 20  # of one attached stage, for each thread
 
