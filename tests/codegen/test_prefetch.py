@@ -8,7 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tensorsmith.codegen.body import Storage
 from tensorsmith.codegen.irtext import Value
+from tensorsmith.codegen.layout import layouts
 from tensorsmith.codegen.prefetch import fetching
 from tensorsmith.compile import build
 from tensorsmith.lang.define import cast, compute, placeholder, reduce_axis, workload
@@ -37,24 +39,28 @@ def found(candidate, target=TARGET):
     while isinstance(node, Loop):
         around[node.var.name] = Value(f"%{node.var.name}", "i64")
         (node,) = node.body
-    return fetching(node, program.buffers, loop_vars(program), around, target), loop_vars(program)
+    memory = {
+        name: Storage(Value("%p", "ptr"), program.buffers[name].dtype, layout.strides, slack=True)
+        for name, layout in layouts(program, target).items()
+    }
+    return fetching(node, program.buffers, memory, loop_vars(program), around, target), loop_vars(program)
 
 
 def test_the_passes_over_a_panel_fetch_all_of_the_next_one() -> None:
     (what,), loops = found(product())
-    assert what.tensor == "B" and what.panel_bytes == 128 * 16 * 4
+    assert what.tensor == "B" and what.next_bytes == 128 * 16 * 4
     assert what.panel.terms == {"C.j.0": 128 * 16} and set(what.place.terms) == {"C.i.0", "C.k.0"}
     lines = {
         (int(what.place.terms["C.i.0"]) * i + int(what.place.terms["C.k.0"]) * k) // 64
         for i in range(int(loops["C.i.0"].count))
         for k in range(0, 128, min(2, what.every(64)))
     }
-    assert lines == set(range(what.panel_bytes // 64))
+    assert lines == set(range(what.next_bytes // 64))
 
 
 def test_passes_and_steps_are_counted_through_nested_loops() -> None:
     (what,), _ = found(product("j.0 i.0 i.1 | k.0 k.1 i.2 j.1", i_1=4, i_2=4, k_1=8))
-    share = what.panel_bytes // 16
+    share = what.next_bytes // 16
     step = what.bytes_per_step
     assert step == -(-share // 128)
     assert what.place.terms == {"C.i.0": 4 * share, "C.i.1": share, "C.k.0": 8 * step, "C.k.1": step}

@@ -19,6 +19,7 @@ from tensorsmith.codegen import scratch
 from tensorsmith.codegen.arith import Arithmetic
 from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
+from tensorsmith.codegen.layout import layouts
 from tensorsmith.codegen.remaining import Remainders, Remaining
 from tensorsmith.codegen.shape import MAX_LAID_OUT
 from tensorsmith.codegen.tile import TileEmitter
@@ -63,6 +64,7 @@ class _Generator:
         self.sharing = (
             {*self.replaceable, *program.workload.outputs} if self.replaceable else set()
         )  # may be handed the same memory
+        self.layouts = layouts(program, target)
         self.shared, self.shared_bytes = scratch.place(program, self._sizes("scratch"))
         self.local: dict[str, int] = {}
         self.local_bytes = 0
@@ -73,9 +75,9 @@ class _Generator:
     def _sizes(self, kind: str) -> dict[str, int]:
         """Bytes of the buffers of one kind that have their place in the scratch memory."""
         return {
-            b.name: -(-(buffer_bytes(b) + _SLACK_BYTES) // 64) * 64
+            b.name: -(-(self.layouts[b.name].bytes + _SLACK_BYTES) // 64) * 64
             for b in self.program.buffers.values()
-            if b.kind == kind and not (kind == "local" and buffer_bytes(b) <= _STACK_BYTES)
+            if b.kind == kind and not (kind == "local" and self.layouts[b.name].bytes <= _STACK_BYTES)
         }
 
     def run(self) -> Generated:
@@ -139,17 +141,17 @@ class _Work:
         self.tile = TileEmitter(f, arithmetic, self.body, self.program, self.loops, generator.target, self.attached)
 
     def _storage(self, b: ProgramBuffer, pointers: Mapping[str, Value]) -> Storage:
-        strides = row_major(buffer_shape(b))
+        layout = self.generator.layouts[b.name]
         if b.name in pointers:
-            return Storage(pointers[b.name], b.dtype, strides, slack=b.packed is not None)
+            return Storage(pointers[b.name], b.dtype, layout.strides, slack=b.packed is not None)
         if b.name in self.generator.shared:
             base, offset = "%scratch", self.generator.shared[b.name]
         elif b.name in self.generator.local:
             base, offset = "%local", self.generator.local[b.name]
         else:
-            elements = (buffer_bytes(b) + _SLACK_BYTES) // dtype(b.dtype).bytes
-            return Storage(self.f.alloca(storage_type(b.dtype), elements), b.dtype, strides, slack=True)
-        return Storage(self.f.op(f"getelementptr i8, ptr {base}, i64 {offset}", "ptr"), b.dtype, strides, slack=True)
+            elements = (layout.bytes + _SLACK_BYTES) // dtype(b.dtype).bytes
+            return Storage(self.f.alloca(storage_type(b.dtype), elements), b.dtype, layout.strides, slack=True)
+        return Storage(self.f.op(f"getelementptr i8, ptr {base}, i64 {offset}", "ptr"), b.dtype, layout.strides, slack=True)
 
     def run(self, node: Node) -> None:
         parallel = _parallel_loops(node)
@@ -325,27 +327,6 @@ class _Work:
         self.f.loop(i64(0), i64(whole), lanes, [], group, runs=True)
         if whole < trips:
             self.f.loop(i64(whole), i64(trips), 1, [], step, runs=True)
-
-
-def buffer_shape(b: ProgramBuffer) -> tuple[int, ...]:
-    """The shape a buffer has in memory."""
-    return tuple(int(n) for n in (b.packed.shape if b.packed else b.shape))
-
-
-def buffer_bytes(b: ProgramBuffer) -> int:
-    total = dtype(b.dtype).bytes
-    for n in buffer_shape(b):
-        total *= n
-    return total
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides: list[int] = []
-    total = 1
-    for n in reversed(shape):
-        strides.insert(0, total)
-        total *= n
-    return tuple(strides)
 
 
 def _stage(node: Node) -> Stage:

@@ -2,7 +2,7 @@
 
     for j: for i: tile reduce k        w packed in the order of j k
 
-A *panel* is what the reduction loops of one tile read of a packed operand: one piece of memory, behind which the next panel lies.
+A *panel* is what the reduction loops of one tile read of a packed operand: one piece of memory, and behind it lies the next panel.
 The loops right around the tile that do not move the operand (`i` here) pass over the same panel again and again. Only the first
 pass finds it far away, but then waits for nearly every line: the tile consumes what it reads faster than memory, or the last-level
 cache, can give it. So every pass fetches its share of the next panel, evenly over its steps. All at once, at the start of a pass,
@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.codegen.body import BodyEmitter, Bound
+from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.codegen.irtext import Value
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
@@ -35,7 +35,7 @@ class Fetching:
 
     tensor: str
     panel: Linear  # where the current panel starts, in elements
-    panel_bytes: int
+    next_bytes: int  # from there to the next one
     place: Linear  # what a step of a pass fetches, in bytes from the start of a panel
     bytes_per_step: int
 
@@ -45,7 +45,12 @@ class Fetching:
 
 
 def fetching(
-    block: Block, buffers: Mapping[str, ProgramBuffer], loops: Mapping[str, LoopVar], around: Mapping[str, Bound], target: Target
+    block: Block,
+    buffers: Mapping[str, ProgramBuffer],
+    storage: Mapping[str, Storage],
+    loops: Mapping[str, LoopVar],
+    around: Mapping[str, Bound],
+    target: Target,
 ) -> list[Fetching]:
     """What the tile of a block should fetch; `around` are the loops around it, outermost first, all of them in `loops`."""
     if block.vector is not None and block.loop(block.vector).reduce:
@@ -71,7 +76,9 @@ def fetching(
         share = -(-panel * size // times)
         per_step = 1 << (-(-share // max(1, math.prod(int(v.count) for v in steps))) - 1).bit_length()  # a shift, or free
         place = _numbering(passes).scaled(share) + _numbering(steps).scaled(per_step)
-        found.append(Fetching(name, _numbering(outside).scaled(panel), panel * size, place, per_step))
+        distances = storage[name].strides
+        start = Linear({v.name: distance for v, distance in zip(outside, distances)})
+        found.append(Fetching(name, start, distances[len(outside) - 1] * size, place, per_step))
     return found
 
 
@@ -83,7 +90,7 @@ def emit(body: BodyEmitter, what: Fetching, env: Mapping[str, Bound]) -> None:
     running, constant, _ = body.linear(what.place, env, None)
     if running is not None:
         pointer = f.op(f"getelementptr i8, {pointer}, i64 {running.text}", "ptr")
-    pointer = f.op(f"getelementptr i8, {pointer}, i64 {constant + what.panel_bytes}", "ptr")
+    pointer = f.op(f"getelementptr i8, {pointer}, i64 {constant + what.next_bytes}", "ptr")
     fetch(body, pointer, SECOND_CACHE)
 
 

@@ -59,7 +59,7 @@ class Reduction:
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
             state.append(self._nothing(lanes.width if lanes and lanes.width > 1 else 0))
-        self.fetched = fetching(self.block, self.tile.program.buffers, self.tile.loops, env, self.tile.target)
+        self.fetched = fetching(self.block, self.tile.program.buffers, self.body.storage, self.tile.loops, env, self.tile.target)
         self._fetch_stored(env)
         state = self._inside_first(env, left, state)
         self.body.forget()

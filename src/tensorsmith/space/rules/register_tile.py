@@ -222,8 +222,8 @@ def _with_orders(state: State, nest: Nest, options: list[str]) -> State:
 
 
 def _with_copy(state: State, tile: _Tile, name: str) -> State:
-    """A copy of an operand: all of it at the root; the part that the first level of tiles needs, inside it; or what the first of its loops
-    needs, once for all the tiles inside that."""
+    """A copy of an operand: all of it at the root; inside the first level of tiles the part that one of those needs; or inside the
+    first loop of that level what is needed there, once for all the tiles it has inside."""
     nests = {n.stage: n for n in state.nests}
     copy = follow(state.now, nests, Nest(name, "", follows=tile.stage.name))
     outer = nests[tile.owner.name].outer

@@ -1,0 +1,74 @@
+"""Memory of our own has gaps where neighbours would share a set of the cache; nothing that is read there may move."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorsmith.codegen import layout
+from tensorsmith.codegen.layout import layouts
+from tensorsmith.compile import build
+from tensorsmith.lang.compare import difference, random_inputs
+from tensorsmith.lang.define import compute, placeholder, workload
+from tensorsmith.lang.evaluate import evaluate
+from tensorsmith.ops import catalogue
+from tensorsmith.program.lower import lower
+from tensorsmith.space.population import Space
+from tensorsmith.space.sampling import sample
+from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.target import native
+
+
+def two_steps(shape, second):
+    """A tensor in memory of our own, read by `second`."""
+    x = placeholder(shape, name="x")
+    y = compute(shape, lambda *i: x[i] + 1.0, name="y")
+    w = workload([x, second(y)])
+    nests = [Nest(s.name, f"{' '.join(f'{a.name}.0' for a in s.axes)} | {s.axes[-1].name}.1") for s in w.stages]
+    sketch = Sketch(w, tuple(nests)).check()
+    return Candidate(sketch, {h: 8 if h.endswith(".1") else 0 for h in sketch.holes})
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((3, 32, 32), (1024 + 16, 32, 1)),  # planes of a page
+        ((3, 32, 31), (992, 31, 1)),
+        ((2, 3, 1024), (3 * (1024 + 16), 1024 + 16, 1)),
+        ((2, 4, 1024), (4 * (1024 + 16), 1024 + 16, 1)),
+        ((1, 32, 32), (1024, 32, 1)),  # has no neighbour
+    ],
+)
+def test_neighbours_are_kept_off_one_set(shape, strides):
+    candidate = two_steps(shape, lambda y: compute(shape, lambda a, b, c: y[a, b, c] * 2.0, name="z"))
+    found = layouts(lower(candidate), native())
+    assert found["y"].strides == strides
+    assert found["y"].bytes == 4 * shape[0] * strides[0]
+    dense = (shape[1] * shape[2], shape[2], 1)
+    assert found["x"].strides == found["z"].strides == dense
+    x = np.random.default_rng(0).random(shape, np.float32)
+    assert np.array_equal(build(candidate)(x), (x + 1) * 2)
+
+
+def test_what_is_read_in_another_shape_is_dense():
+    candidate = two_steps(
+        (4, 1024), lambda y: compute((64, 64), lambda a, b: y[(a * 64 + b) // 1024, (a * 64 + b) % 1024], name="z")
+    )
+    assert layouts(lower(candidate), native())["y"].strides == (1024, 1)
+    x = np.random.default_rng(0).random((4, 1024), np.float32)
+    assert np.array_equal(build(candidate)(x), (x + 1).reshape(64, 64))
+
+
+@pytest.mark.parametrize("name", ["C2D-small", "GMM-small", "TBS-small", "NRM-small", "T2D-small"])
+def test_gaps_everywhere(name, monkeypatch):
+    """With a gap between all neighbours, random programs give the same numbers."""
+    monkeypatch.setattr(layout, "_SET_DISTANCE", 4)
+    w = catalogue.small()[name].workload()
+    inputs = random_inputs(w)
+    want = evaluate(w, inputs, precise=True)
+    space = Space(w, native())
+    for number, population in enumerate(sample(space, 3 * len(space.plans), np.random.default_rng(1))):
+        for row in population.matrix:
+            found = build(space.plans[number].candidate(row))(**inputs)
+            for output, value in zip(w.outputs, found if isinstance(found, tuple) else (found,)):
+                assert difference(w, output, value, want[output]) is None
