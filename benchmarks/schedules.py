@@ -89,6 +89,6 @@ def _blocked_matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
     rows, columns = tile[0], tile[1] * target.lanes()
     decisions = {
         "i.1": 3 * target.l2_bytes // (5 * 4 * n * rows), "i.2": rows, "j.1": -(-n // (columns * target.cores)), "j.2": columns,
-        "k.1": n, "unroll": 8, "parallel": 1,
+        "k.1": n, "unroll": 4, "parallel": 1,
     }  # fmt: skip
     return title, workload, Candidate(sketch, {f"{name}.{hole}": value for hole, value in decisions.items()})
