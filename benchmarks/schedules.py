@@ -56,7 +56,7 @@ def _conv(shape: tuple[int, ...], loops: str, tile: tuple[int, int], unroll: int
 def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
     """Neither operand is constant: a panel of b is copied in loop order, in every run, by the thread that works on it.
 
-    Such a panel fits half of the second cache, with all of its rows; a streams by.
+    Such a panel takes a quarter of the second cache, with all of its rows; a streams by.
     """
     title = f"matmul({n}, {n}, {n})"
     workload = case_of(title).workload()
@@ -68,7 +68,7 @@ def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
     )
     sketch = Sketch(workload, nests, (Rewrite("cache_read", name, b),)).check()
     rows, vectors = tile
-    decisions = {"i.1": n, "i.2": rows, "j.1": 4, "j.2": vectors * target.lanes(), "parallel": 2, "unroll": 8}
+    decisions = {"i.1": n, "i.2": rows, "j.1": 4, "j.2": vectors * target.lanes(), "parallel": 2, "unroll": 4}
     return title, workload, Candidate(sketch, {f"{name}.{hole}": value for hole, value in decisions.items()})
 
 
