@@ -2,7 +2,7 @@
 
 Arguments are dense. In memory of our own, neighbours along an outer dimension never lie a multiple of a page apart, because those
 share one set of the first cache, and copies and transforms write to many of them in turn: a cache line that nobody uses keeps them
-apart. Copying a matrix of 1024 x 1024 in panels of 16 columns took 0.23 ms without that line and takes 0.13 with it.
+apart.
 """
 
 from __future__ import annotations
