@@ -54,7 +54,7 @@ def quiet_machine() -> Iterator[None]:
         yield
 
 
-def contest(case: Case, workload: Workload, build: Callable[[], Executable] | None, settings: Settings, **more: object) -> Row:
+def contest(case: Case, workload: Workload, build: Callable[[], Executable], settings: Settings, **more: object) -> Row:
     """The case's row. `build` makes our executable; where it cannot, or answers wrongly, the row has an `error` and the
     peers' times alone. A peer that differs from the others raises `WrongAnswer`."""
     inputs = random_inputs(workload)
@@ -65,13 +65,12 @@ def contest(case: Case, workload: Workload, build: Callable[[], Executable] | No
     contestants: dict[str, Contestant] = {peer.name: peer.run for peer in peers}
     error = None
     try:
-        if build is not None:
-            mine = kernel(build(), inputs, settings.threads)
-            check(workload, want, {OURS: mine.output})
-            contestants = {OURS: mine.contestant, **contestants}
-            if settings.python_call:
-                more["python_call"] = compare({OURS: mine.call}, seconds=settings.seconds / 10)[OURS].best
-    except (UserError, Refusal, NotImplementedError, WrongAnswer) as problem:
+        mine = kernel(build(), inputs, settings.threads)
+        check(workload, want, {OURS: mine.output})
+        contestants = {OURS: mine.contestant, **contestants}
+        if settings.python_call:
+            more["python_call"] = compare({OURS: mine.call}, seconds=settings.seconds / 10)[OURS].best
+    except (UserError, Refusal, WrongAnswer) as problem:
         error = f"{type(problem).__name__}: {problem}"
     del want
     fma = peak_kernel()

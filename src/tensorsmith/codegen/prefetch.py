@@ -74,7 +74,8 @@ def fetching(
             continue
         steps = [v for v in block.reduce if v.name != block.vector]
         share = -(-panel * size // times)
-        per_step = 1 << (-(-share // max(1, math.prod(int(v.count) for v in steps))) - 1).bit_length()  # a shift, or free
+        least = -(-share // max(1, math.prod(int(v.count) for v in steps)))
+        per_step = 1 << (least - 1).bit_length()  # a power of two: the address costs a shift, or nothing
         place = _numbering(passes).scaled(share) + _numbering(steps).scaled(per_step)
         distances = storage[name].strides
         start = Linear({v.name: distance for v, distance in zip(outside, distances)})
