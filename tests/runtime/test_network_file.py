@@ -306,7 +306,6 @@ def with_header(saved: Path, change: Callable[[dict[str, Any]], None]) -> bytes:
         (lambda h: h["steps"].append(3), "steps are not all objects"),
         (lambda h: h["kernels"][0]["module"].update(symbols=["a b"]), "a function is called 'a b'"),
         (lambda h: h["kernels"][0]["module"].update(symbols=["nothing"]), "linking generated code failed|is damaged"),
-        (lambda h: h["kernels"][0]["module"].update(needed=["no_such_function"]), "lacks: no_such_function"),
         (lambda h: h["kernels"][0].update(reads=9), "9 of them read"),
         (lambda h: h["driver"].update(code=h["kernels"][0]["module"]["code"]), "is damaged"),
         (lambda h: h["driver"].update(code=h["constants"][0]), "is damaged"),

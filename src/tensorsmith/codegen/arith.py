@@ -225,6 +225,8 @@ class Arithmetic:
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         a, b, c = self.same_lanes(a, b, c)
+        if a.dtype == "f16":  # LLVM would go through f64, lane by lane; a product of two f16 is exact in f32
+            return self.cast("f16", self.fma(*(self.cast("f32", v) for v in (a, b, c))))
         return self.overloaded("llvm.fma", a, b, c)
 
     def cast(self, to: str, a: Value) -> Value:

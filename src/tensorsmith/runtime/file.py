@@ -116,7 +116,7 @@ def _argument_form(a: Argument) -> list[Any]:
 
 
 def _module_form(module: jit.Module, body: _Body) -> dict[str, Any]:
-    return {"symbols": sorted(module.symbols), "needed": sorted(module.needed), "code": body.add(module.object_code)}
+    return {"symbols": sorted(module.symbols), "code": body.add(module.object_code)}
 
 
 def _kernel_form(kernel: Kernel, body: _Body) -> dict[str, Any]:
@@ -255,8 +255,8 @@ class _Reader:
         return kernel
 
     def _module(self, form: dict[str, Any]) -> jit.Module:
-        symbols, needed = (frozenset(_symbol(s) for s in _field(form, key, list)) for key in ("symbols", "needed"))
-        return jit.link(self._section(_field(form, "code", list)).tobytes(), symbols, needed, self.target)
+        exported = frozenset(_symbol(s) for s in _field(form, "symbols", list))
+        return jit.link(self._section(_field(form, "code", list)).tobytes(), exported, self.target)
 
     def _step(self, form: dict[str, Any]) -> Step:
         kernel = form.get("kernel")

@@ -9,12 +9,12 @@ small kernel: linking takes 0.3 ms instead of 1.0 ms. A dropped module leaves 1.
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import functools
 import itertools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from tensorsmith.errors import InternalError, UserError
+from tensorsmith.runtime import symbols
 from tensorsmith.runtime.half_ir import half_ir
 from tensorsmith.target import Target
 
@@ -56,8 +57,8 @@ _MODULE_PASSES = {
 #: LLVM's function simplification pipeline by its speed level.
 _FUNCTION_PIPELINES = {"simplify-1": 1, "simplify-2": 2, "simplify-3": 3}
 
-#: Loop strength reduction takes half of the emission time and finds nothing: addresses are affine with constant offsets already.
-llvm.set_option("", "--disable-lsr")
+#: What llvmlite takes for every call into LLVM; a thread may take it again.
+_llvm_lock = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
 
 _CODEGEN_LEVEL = 3  # 0.5 ms of 9 over level 2, for the more thorough scheduler settings of some targets
 
@@ -79,14 +80,13 @@ class Module:
     """Machine code in memory, freed with the object. The addresses it gives are valid only while it lives."""
 
     def __init__(
-        self, addresses: llvm.ResourceTracker | None, symbols: frozenset[str], needed: frozenset[str], object_code: bytes,
-        target: Target, times: BuildTimes | None = None, optimised: Callable[[], llvm.ModuleRef] | None = None,
+        self, addresses: llvm.ResourceTracker | None, symbols: frozenset[str], object_code: bytes, target: Target,
+        times: BuildTimes | None = None, optimised: Callable[[], llvm.ModuleRef] | None = None,
     ) -> None:  # fmt: skip
         self._addresses = addresses
         self._optimised = optimised
         self.target = target
         self.symbols = symbols  # the functions it exports
-        self.needed = needed  # the functions it calls that this process has to have
         self.object_code = object_code
         self.times = times  # None where it came as object code
 
@@ -106,7 +106,8 @@ class Module:
     @property
     def assembly(self) -> str:
         """Text of the machine code. Made when asked for, by compiling again."""
-        return str(_compiler(self.target).machine.emit_assembly(self._ir()))
+        with _without_strength_reduction():
+            return str(_compiler(self.target).machine.emit_assembly(self._ir()))
 
     def _ir(self) -> llvm.ModuleRef:
         if self._optimised is None:
@@ -114,11 +115,11 @@ class Module:
         return self._optimised()
 
 
-def build(ir_text: str, target: Target, *, passes: str | None = None) -> Module:
+def build(ir_text: str, target: Target, *, passes: str | None = None, given: Mapping[str, int] | None = None) -> Module:
     """Compile IR text for `target`; `passes` is a comma-separated list in place of `PASSES`.
 
-    Names the code does not define are looked up in this process (libc's `memcpy`, ...). Every defined function
-    that is not `internal` or `private` gets an address. Raises `InternalError` on IR that LLVM refuses.
+    Every defined function that is not `internal` or `private` gets an address. Names the code does not define are those
+    of `symbols.outside`, or have an address in `given`. Raises `InternalError` on IR that LLVM refuses, or another name.
     """
     compiler = _compiler(target)
     ir_text += half_ir(ir_text, target)
@@ -134,29 +135,45 @@ def build(ir_text: str, target: Target, *, passes: str | None = None) -> Module:
     parsed = perf_counter()
     compiler.optimise(module, list_of_passes)
     passed = perf_counter()
-    symbols, needed = _symbols(module)
-    object_code = compiler.machine.emit_object(module)
-    addresses = _linker.link(object_code, symbols, needed) if compiler.is_native else None
+    exported = frozenset(f.name for f in module.functions if not f.is_declaration and f.linkage.name not in ("internal", "private"))
+    with _without_strength_reduction():
+        object_code = compiler.machine.emit_object(module)
+    reached = _reached(object_code, given or {})
+    addresses = _linker.link(object_code, exported, reached) if compiler.is_native else None
     times = BuildTimes(parse=parsed - start, passes=passed - parsed, emit=perf_counter() - passed)
-    return Module(addresses, symbols, needed, object_code, target, times, optimised)
+    return Module(addresses, exported, object_code, target, times, optimised)
 
 
-def link(object_code: bytes, symbols: frozenset[str], needed: frozenset[str], target: Target) -> Module:
-    """The module of object code that `build` made (`symbols`, `needed` and `target` are its own), without compiling anything."""
+def link(object_code: bytes, exported: frozenset[str], target: Target, given: Mapping[str, int] | None = None) -> Module:
+    """The module of object code that `build` made (the rest is its own too), without compiling anything."""
     _initialise_linker()
-    return Module(_linker.link(object_code, symbols, needed), symbols, needed, object_code, target)
+    return Module(_linker.link(object_code, exported, _reached(object_code, given or {})), exported, object_code, target)
 
 
-def _symbols(module: llvm.ModuleRef) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the functions the module exports, and of those it needs from elsewhere."""
-    exported, needed = set(), set()
-    for function in module.functions:
-        if function.is_declaration:
-            if not function.name.startswith("llvm."):
-                needed.add(function.name)
-        elif function.linkage.name not in ("internal", "private"):
-            exported.add(function.name)
-    return frozenset(exported), frozenset(needed)
+def _reached(object_code: bytes, given: Mapping[str, int]) -> dict[str, int]:
+    """The functions that an object calls and does not bring, with their addresses."""
+    known = {**symbols.outside(), **given}
+    names = symbols.undefined(object_code)
+    missing = sorted(names - known.keys())
+    if missing:
+        raise InternalError(f"generated code calls functions that nobody brings: {', '.join(missing)}")
+    return {name: known[name] for name in names}
+
+
+@contextlib.contextmanager
+def _without_strength_reduction() -> Iterator[None]:
+    """Emission without LLVM's loop strength reduction. It takes half of the time and finds nothing: addresses are affine with
+    constant offsets already.
+
+    LLVM knows this choice only as an option of the whole process. Who else compiles with LLVM in this process must not see it,
+    so it is made for the time of one emission, and nobody else's call of llvmlite comes in between.
+    """
+    with _llvm_lock or contextlib.nullcontext():
+        llvm.set_option("", "--disable-lsr")
+        try:
+            yield
+        finally:
+            llvm.set_option("", "--disable-lsr=false")
 
 
 class _Compiler:
@@ -243,16 +260,15 @@ class _Linker:
         self._jit: llvm.LLJIT | None = None
         self._numbers = itertools.count()
 
-    def link(self, object_code: bytes, symbols: frozenset[str], needed: frozenset[str]) -> llvm.ResourceTracker:
-        missing = sorted(name for name in needed if not hasattr(_process(), name))
-        if missing:
-            raise InternalError(f"generated code calls functions that this process lacks: {', '.join(missing)}")
+    def link(self, object_code: bytes, exported: frozenset[str], reached: Mapping[str, int]) -> llvm.ResourceTracker:
         number = next(self._numbers)
         jit = self._jit
         if jit is None or number % self._BATCH == 0:
             jit = self._jit = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
-        library = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
-        for name in symbols:
+        library = llvm.JITLibraryBuilder().add_object_img(object_code)
+        for name, address in reached.items():
+            library.import_symbol(name, address)
+        for name in exported:
             library.export_symbol(name)
         try:
             return library.link(jit, f"module{number}")  # the tracker keeps `jit` alive
@@ -261,11 +277,6 @@ class _Linker:
 
 
 _linker = _Linker()
-
-
-@functools.cache
-def _process() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
 
 
 def _explain(message: str, ir_text: str) -> str:
@@ -281,6 +292,5 @@ def _explain(message: str, ir_text: str) -> str:
 
 
 # A fork while another thread compiles must not leave LLVM's lock taken in the child.
-_llvm_lock = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
 if _llvm_lock is not None and hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_llvm_lock.acquire, after_in_parent=_llvm_lock.release, after_in_child=_llvm_lock.release)
