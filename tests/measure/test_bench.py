@@ -40,6 +40,13 @@ def test_build_check_time_drop(cache: Cache) -> None:
         made.time(1, PLAN)
 
 
+def test_what_was_there_before_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench()
+    assert made.check(1) is None
+    monkeypatch.setattr(made._built[1].prepared, "repeat", lambda count: None)  # a kernel that does nothing
+    assert "elements are wrong" in str(made.check(1))
+
+
 def test_an_answer_that_changes_is_checked_again() -> None:
     made = bench()
     assert made.check(1) is None

@@ -152,6 +152,13 @@ def test_overhang_is_never_stored():
     assert not disagreements(c.sketch.workload, c)
 
 
+def test_lanes_are_neighbours_in_a_packed_constant():
+    nests = Nest("C", "i.0 j.0 | j.1 i.1 k.0", vector="j.1", packed=("B",)), Nest("D", "i.0 j.0 |")
+    program = lower(candidate(matmul_relu(), *nests, C_j_1=4))
+    packed = program.buffers["B"].packed
+    assert packed is not None and [v.name for v in packed.loops] == ["C.j.0", "C.k.0", "C.j.1"]
+
+
 def test_packing_refuses():
     a = ts.placeholder((8,), name="A")
     b = ts.placeholder((8,), name="B", constant=True)

@@ -56,6 +56,33 @@ loop:
 done:
   ret void
 }
+
+; ctx points to two i64. A worker says that it has begun, works for long, and says that it is done; the caller goes on to the end as
+; soon as a worker has begun.
+define void @slow_worker(ptr %ctx, i64 %begin, i64 %end, i64 %thread) {
+entry:
+  %finished = getelementptr i64, ptr %ctx, i64 1
+  %is.caller = icmp eq i64 %thread, 0
+  br i1 %is.caller, label %wait, label %work
+wait:
+  %begun = load atomic volatile i64, ptr %ctx acquire, align 8
+  %waiting = icmp eq i64 %begun, 0
+  br i1 %waiting, label %wait, label %done
+work:
+  store atomic volatile i64 1, ptr %ctx release, align 8
+  br label %step
+step:
+  %n = phi i64 [ 0, %work ], [ %next, %step ]
+  %looked = load volatile i64, ptr %ctx
+  %next = add i64 %n, %looked
+  %again = icmp slt i64 %next, 20000000
+  br i1 %again, label %step, label %over
+over:
+  store atomic volatile i64 1, ptr %finished release, align 8
+  br label %done
+done:
+  ret void
+}
 """
 
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
@@ -82,6 +109,13 @@ def test_every_index_runs_once(threads, bodies):
             assert (table >> 32).max() <= 5 * (threads - 1)
     finally:
         own.close()
+
+
+def test_a_region_ends_when_the_last_worker_has(bodies):
+    with pool.with_threads(2) as own:
+        flags = np.zeros(2, np.int64)
+        PARALLEL_FOR(own.parallel_for_address)(own.handle, bodies.address("slow_worker"), flags.ctypes.data, 2)
+        assert flags.tolist() == [1, 1]
 
 
 def test_many_regions_in_a_row(bodies):

@@ -8,7 +8,7 @@ import pytest
 
 from tensorsmith.errors import UserError
 from tensorsmith.search.objectives import GeometricMean, Objective, Targets, named, slopes, total, value
-from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
+from tensorsmith.search.scheduler import Schedule, Scheduler, Strategy, TaskFacts
 
 GREEDY = Schedule(epsilon=0.0)
 
@@ -236,6 +236,33 @@ def test_no_task_that_can_gain_starves():
         given[task] += 1
         explored.tell(task, count, 1.0)
     assert 5 <= given[1] <= 60
+
+
+def test_of_two_that_stand_alike_the_one_that_gained_goes_on():
+    s = scheduler(one(), one())
+    for still, gaining in zip((5.0,) * 5, (9.0, 8.0, 7.0, 6.0, 5.0)):
+        s.tell(0, 16, still)
+        s.tell(1, 16, gaining)
+    assert s.next() == (1, 16)
+
+
+def simulated(strategy: Strategy, rounds: int = 30) -> tuple[Counter[int], float]:
+    """Rounds that each of three tasks got, and the seconds of all in the end. Only the second one gains by trials."""
+    curves = ([5.0] * (rounds + 1), [30.0 - n for n in range(rounds + 1)], [5.0] * (rounds + 1))
+    s = Scheduler([one(estimate=10.0)] * 3, schedule=Schedule(strategy, epsilon=0.05, warm_up=16), seed=2)
+    given: Counter[int] = Counter()
+    for _ in range(rounds):
+        task, count = s.next() or (0, 0)
+        s.tell(task, count, curves[task][given[task]])
+        given[task] += 1
+    return given, s.value()
+
+
+def test_the_task_that_gains_gets_most_and_each_gets_some():
+    given, seconds = simulated("gradient")
+    assert given[1] > given[0] + given[2] and min(given.values()) >= 2
+    in_turn, behind = simulated("round-robin")
+    assert max(in_turn.values()) - min(in_turn.values()) <= 1 and seconds < behind
 
 
 def test_round_robin():

@@ -15,7 +15,7 @@ from tensorsmith.program.ir import Block, Node
 from tensorsmith.program.lower import lower, lower_decisions
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.derive import ANSOR
-from tensorsmith.space.domains import repair
+from tensorsmith.space.domains import LIMITS, repair, tile_factors
 from tensorsmith.space.evolve import offspring
 from tensorsmith.space.population import Space, unique
 from tensorsmith.space.sampling import Sampling, sample
@@ -97,6 +97,17 @@ def test_the_numbers_of_a_population_are_those_of_its_programs(name, rules):
                 if nest.follows is None:
                     mine = {f"{nest.stage}.{loop}": int(found.loop(nest.stage, loop)[n]) for loop in nest.outer + nest.tile}
                     assert mine == {k: counts[k] for k in mine}, sketch
+
+
+@pytest.mark.parametrize("name", ["GMM-3-b1", "C2D-3-b1"])
+def test_repair_makes_register_tiles_fit(name):
+    for plan in Space(catalogue.get(name).workload(), native()).plans:
+        rows = repair(plan, np.stack([plan.high, np.where(plan.high > 64, 64, plan.high)]))
+        found = plan.geometry.measure(rows)
+        for nest in plan.sketch.nests:
+            if nest.follows is None:
+                vectors = np.prod([f.value for f in tile_factors(plan, nest, found)], axis=0)
+                assert (vectors <= LIMITS.vectors).all()
 
 
 def test_repair_is_done_once():
