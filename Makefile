@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MINUTES ?= 5
 
-.PHONY: demo test test-long bench soak lint clean
+.PHONY: demo test test-long mutants bench soak lint clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -23,6 +23,9 @@ test: $(VENV)/.dev          ## the tests; under 15 minutes on 2 cores
 
 test-long: $(VENV)/.dev     ## thousands of random programs
 	$(BIN)/python -m pytest -m long -n 2 --dist worksteal
+
+mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have to notice each
+	$(BIN)/python -m tests.mutants
 
 bench: $(VENV)/.bench       ## side by side with PyTorch, against the FMA peak
 	$(BIN)/python benchmarks/codegen.py

@@ -1,0 +1,504 @@
+"""The mutants, in the order in which data passes through the package. See `mutant.py` for what an entry means.
+
+Where code changes and an old text is gone, give the mutant the new text, or another sabotage of the same idea. Where a test moves,
+name its new place. `make mutants` says what is out of date and who survives.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+IDEAS = "tests/search/test_ideas.py::"
+POLICY = "tests/search/test_ansor.py::"
+PICKING = "tests/search/test_picking.py::"
+SCHEDULER = "tests/search/test_scheduler.py::"
+TRANSFER = "tests/search/test_transfer.py::"
+EVOLVE = "tests/space/test_evolve.py::"
+MODEL = "tests/learn/test_model.py::"
+PRIOR = "tests/learn/test_prior.py::"
+LOWER = "tests/program/test_lower.py::"
+GENERATE = "tests/codegen/test_generate.py::"
+FUSION = "tests/graph/test_tasks.py::"
+MEMORY = "tests/graph/test_memory.py::"
+POOL = "tests/runtime/test_pool.py::"
+BENCH = "tests/measure/test_bench.py::"
+TIMING = "tests/measure/test_timing.py::"
+RECORDS = "tests/records/test_store.py::"
+
+_GRAPH = (
+    Mutant(
+        "products-without-epilogue",
+        "if all(self._maps(m, self._value(last)) for m in path):",
+        "if not path:",
+        (FUSION + "test_a_diamond_behind_a_product_is_one_kernel",),
+    ),
+    Mutant(
+        "fused-though-needed-elsewhere",
+        "if self.leaves[n] or not self.readers[n]:\n                continue\n            common",
+        "if not self.readers[n]:\n                continue\n            common",
+        (FUSION + "test_a_value_needed_elsewhere_ends_the_kernel",),
+    ),
+    Mutant(
+        "expensive-work-is-repeated",
+        "return _reads(self.graph, self.nodes[reader], name) <= _FEW_READS",
+        "return True",
+        (FUSION + "test_an_expensive_function_stays_out_of_overlapping_windows",),
+    ),
+    Mutant(
+        "views-do-not-keep-their-memory",
+        "last = {root(name, views): n for n, use in enumerate(uses)",
+        "last = {name: n for n, use in enumerate(uses)",
+        (MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",),
+    ),
+    Mutant(
+        "in-place-before-the-last-reader",
+        "if block.last == n and block.size == size:",
+        "if block.size == size:",
+        (MEMORY + "test_not_in_place_while_another_reader_comes_later",),
+    ),
+    Mutant(
+        "a-result-overlaps-its-operand",
+        "if other.last < block.first or block.last < other.first:",
+        "if other.last <= block.first or block.last <= other.first:",
+        (MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",),
+    ),
+)
+
+_SPACE = (
+    Mutant(
+        "crossover-copies-a-parent",
+        "rows = np.where(from_b[:, node], b, a).astype(np.int32)",
+        "rows = a.astype(np.int32)",
+        (EVOLVE + "test_a_child_has_nodes_of_both_parents",),
+    ),
+    Mutant(
+        "crossover-cuts-through-nodes",
+        "from_b = rng.random((len(a), int(node.max(initial=0)) + 1)) < 0.5\n    rows = np.where(from_b[:, node], b, a)",
+        "rows = np.where(rng.random(a.shape) < 0.5, b, a)",
+        (EVOLVE + "test_a_node_comes_from_one_parent",),
+    ),
+    Mutant(
+        "mutation-changes-nothing",
+        "active = np.ones(len(rows), bool)",
+        "active = np.zeros(len(rows), bool)",
+        (EVOLVE + "test_every_hole_changes",),
+    ),
+    Mutant(
+        "mutation-of-sizes-only",
+        "chosen = rng.choice(len(kinds), len(rows), p=weights / weights.sum())",
+        "chosen = np.zeros(len(rows), np.int64)",
+        (EVOLVE + "test_every_hole_changes", EVOLVE + "test_a_mutation_changes_what_it_says"),
+    ),
+    Mutant(
+        "factors-get-lost",
+        "sizes[lines, goal] *= factor",
+        "pass",
+        (EVOLVE + "test_a_factor_goes_from_one_part_of_an_axis_to_another",),
+    ),
+    Mutant(
+        "any-number-of-new-structures",
+        "if len(fresh) > most:",
+        "if len(fresh) > 1000 * most:",
+        (EVOLVE + "test_few_new_structures",),
+    ),
+    Mutant(
+        "repair-lets-tiles-overflow",
+        "wide = _product(tile, len(part)) > limits.vectors",
+        "wide = _product(tile, len(part)) < 0",
+        ("tests/space/test_population.py::test_repair_makes_register_tiles_fit",),
+    ),
+    Mutant(
+        "sizes-are-not-carried-over",
+        "rows = _carry_sizes(plan, options, candidate)",
+        "rows = np.array([[c.idle for c in plan.columns]], np.int32)",
+        ("tests/space/test_adapt.py::test_sizes_follow_what_they_were_chosen_for",),
+    ),
+)
+
+_PROGRAM = (
+    Mutant(
+        "regions-without-their-halo",
+        "length = length + abs(coefficient) * (count - 1)",
+        "length = length + (abs(coefficient) - 1) * (count - 1)",
+        (LOWER + "test_halo_region",),
+    ),
+    Mutant(
+        "splits-round-down",
+        "left = ceil_div(left, used)",
+        "left = maximum(1, left // used)",
+        (LOWER + "test_split",),
+    ),
+    Mutant(
+        "the-first-reader-s-region",
+        "high = maximum(start_a.offset + length_a, start_b.offset + length_b)",
+        "high = start_a.offset + length_a",
+        (LOWER + "test_region_of_two_readers_is_their_union",),
+    ),
+    Mutant(
+        "packed-in-any-order",
+        "loops = sorted((v for v in around if v.name in used), key=lambda v: v.name == last)",
+        "loops = [v for v in around if v.name in used]",
+        (LOWER + "test_lanes_are_neighbours_in_a_packed_constant",),
+    ),
+)
+
+_CODE = (
+    Mutant(
+        "no-vector-for-the-rest",
+        "if rest:\n        width = 1 << (rest - 1).bit_length()",
+        "if rest and not found:\n        width = 1 << (rest - 1).bit_length()",
+        (GENERATE + "test_vector_tails",),
+    ),
+    Mutant(
+        "idle-lanes-are-stored",
+        "parts = pieces(lanes.active)",
+        "parts = pieces(lanes.width)",
+        (GENERATE + "test_vector_tails",),
+    ),
+    Mutant(
+        "padding-is-read",
+        "if max(ends) < 0:\n                return False",
+        "if max(ends) < 0:\n                return True",
+        (GENERATE + "test_padded_sums",),
+    ),
+    Mutant(
+        "blocks-of-a-sum-are-not-added",
+        "if all(isinstance(b, int) and b == 0 for b in bounds):\n            return results",
+        "if bounds is not None:\n            return results",
+        (GENERATE + "test_reductions_of_every_length",),
+    ),
+    Mutant(
+        "the-rest-of-a-sum-is-left-out",
+        "for n in range(main, trips):\n                state = once(n, state)",
+        "for n in range(main, whole - 1):\n                state = once(n, state)",
+        (GENERATE + "test_reductions_of_every_length",),
+    ),
+    Mutant(
+        "spread-sums-are-not-joined",
+        "return functools.reduce(lambda a, b: self.arith.binary(_OPERATIONS[self.op], a, b), sums)",
+        "return sums[0]",
+        (GENERATE + "test_few_results_spread_their_steps",),
+    ),
+    Mutant(
+        "temporaries-share-memory-while-alive",
+        "return bool(one and other) and one[0] <= other[-1] and other[0] <= one[-1]",
+        "return bool(one and other) and one[0] < other[-1] and other[0] < one[-1]",
+        ("tests/codegen/test_scratch.py::test_what_lives_together_lies_apart",),
+    ),
+)
+
+_RUNTIME = (
+    Mutant(
+        "the-last-share-is-cut",
+        "%share = udiv i64 %up.less, %threads",
+        "%share = udiv i64 %count, %threads",
+        (POOL + "test_every_index_runs_once",),
+    ),
+    Mutant(
+        "nobody-steals",
+        "%more = icmp ult i64 %v.next, %threads\n  br i1 %more, label %victims",
+        "%more = icmp ult i64 %v.next, 0\n  br i1 %more, label %victims",
+        (POOL + "test_every_index_runs_once",),
+    ),
+    Mutant(
+        "nobody-waits-for-the-workers",
+        "br i1 %empty, label %joined, label %join",
+        "br label %joined",
+        (POOL + "test_a_region_ends_when_the_last_worker_has",),
+    ),
+)
+
+_LEARNING = (
+    Mutant(
+        "scores-are-all-zero",
+        "return [np.array([self._known[key] for key in ks], float) for ks in keys]",
+        "return [np.zeros(len(ks)) for ks in keys]",
+        (IDEAS + "test_the_model_ranks_what_it_has_not_seen", IDEAS + "test_what_the_model_likes_is_measured"),
+    ),
+    Mutant(
+        "trees-are-not-asked",
+        "return total + base if self.adds_to_base else total",
+        "return 0 * total + base",
+        (MODEL + "test_learns_the_order", IDEAS + "test_the_model_ranks_what_it_has_not_seen"),
+    ),
+    Mutant(
+        "the-prior-is-no-base",
+        "return total + base if self.adds_to_base else total",
+        "return total",
+        (MODEL + "test_a_base_that_knows_the_answer_is_kept",),
+    ),
+    Mutant(
+        "ranks-upside-down",
+        "should = _logistic(self.log[mine] - self.log[others])",
+        "should = _logistic(self.log[others] - self.log[mine])",
+        (MODEL + "test_learns_the_order", IDEAS + "test_the_model_ranks_what_it_has_not_seen"),
+    ),
+    Mutant(
+        "never-learns",
+        "self.model.update(self.samples())",
+        "pass",
+        (IDEAS + "test_the_model_ranks_what_it_has_not_seen",),
+    ),
+    Mutant(
+        "old-scores-are-kept",
+        "self.scorer.forget()",
+        "pass",
+        (IDEAS + "test_the_model_ranks_what_it_has_not_seen",),
+    ),
+    Mutant(
+        "failures-are-not-learned-from",
+        "for t in self.told.values():\n            samples.add",
+        "for t in (t for t in self.told.values() if t.seconds is not None):\n            samples.add",
+        (IDEAS + "test_what_fails_is_avoided",),
+    ),
+    Mutant(
+        "loaded-trees-are-forgotten",
+        "init_model=self.kept)",
+        "init_model=None)",
+        ("tests/learn/test_model_kinds.py::test_what_was_loaded_survives_updates",),
+    ),
+    Mutant(
+        "a-threshold-goes-right",
+        "np.less_equal(columns[feature], bounds, out=below)",
+        "np.less(columns[feature], bounds, out=below)",
+        ("tests/learn/test_forest.py::test_a_value_at_a_threshold_goes_left",),
+    ),
+    Mutant(
+        "transfer-teaches-nothing",
+        "samples.add(features, best[key] / ran[n][1], key, prior)",
+        "samples.add(features, 1.0, key, prior)",
+        (TRANSFER + "test_a_search_that_was_taught_begins_better",),
+    ),
+    Mutant(
+        "threads-do-not-help-the-prior",
+        "cycles / threads / m.hertz + start",
+        "cycles / m.hertz + start",
+        (PRIOR + "test_threads_help_if_there_is_enough_to_share",),
+    ),
+    Mutant(
+        "spills-cost-nothing",
+        '"spills": steps * raw("registers_spilled") * m.spill_cycles,',
+        '"spills": 0 * steps,',
+        (PRIOR + "test_more_trouble_takes_longer",),
+    ),
+)
+
+_SEARCH = (
+    Mutant(
+        "no-evolution",
+        "for _ in range(s.generations):",
+        "for _ in range(0):",
+        (IDEAS + "test_evolution_beats_sampling_for_the_same_number_of_scores",),
+    ),
+    Mutant(
+        "the-worse-half-breeds",
+        "kept = p.matrix[mine > bound]",
+        "kept = p.matrix[mine < bound]",
+        (
+            IDEAS + "test_children_have_two_parents_of_the_better_half",
+            IDEAS + "test_evolution_beats_sampling_for_the_same_number_of_scores",
+        ),
+    ),
+    Mutant(
+        "one-parent-twice",
+        "children = offspring(plan, a, b, self.rng, change)",
+        "children = offspring(plan, a, a, self.rng, change)",
+        (IDEAS + "test_children_have_two_parents_of_the_better_half",),
+    ),
+    Mutant(
+        "measured-rows-do-not-breed",
+        "measured = [row for plan, row in best if plan == p.plan]",
+        "measured: list[Array] = []",
+        (IDEAS + "test_the_best_measured_rows_breed",),
+    ),
+    Mutant(
+        "no-coordinate-descent",
+        "near.append(Population(plan, _neighbours(self.space.plans[plan], row)))",
+        "near += sample(self.space, 64, self.rng)",
+        (IDEAS + "test_finish_changes_one_hole_of_the_best", IDEAS + "test_finish_goes_downhill"),
+    ),
+    Mutant(
+        "neighbours-differ-in-many-holes",
+        "new = row.copy()\n                new[n] = other",
+        "new = np.where(row == value, other, row)",
+        (IDEAS + "test_neighbours_differ_in_one_hole_and_most_holes_have_some",),
+    ),
+    Mutant(
+        "the-last-measured-count-as-best",
+        "good = sorted((t.seconds, key) for key, t in self.told.items() if t.seconds is not None)",
+        "good = [(t.seconds, key) for key, t in self.told.items() if t.seconds is not None][::-1]",
+        (IDEAS + "test_finish_changes_one_hole_of_the_best",),
+    ),
+    Mutant(
+        "nothing-at-random",
+        "random = count if s.random >= 1 else round(count * s.random) if self.told else 0",
+        "random = count if s.random >= 1 else 0",
+        (IDEAS + "test_some_are_drawn_at_random",),
+    ),
+    Mutant(
+        "programs-are-asked-for-twice",
+        "new = key not in self.seen\n",
+        "new = True\n",
+        (POLICY + "test_no_program_is_asked_for_twice_by_any_row",),
+    ),
+    Mutant(
+        "measured-ones-are-asked-for-again",
+        "self._take(*place)\n                seconds",
+        "seconds",
+        (POLICY + "test_history_is_never_asked_for_again",),
+    ),
+    Mutant(
+        "hints-are-passed-over",
+        "carried += len(rows)\n                found += rows",
+        "carried += len(rows)",
+        (POLICY + "test_hints_are_carried_over_and_asked_for_first",),
+    ),
+    Mutant(
+        "the-worst-are-picked",
+        "order = np.lexsort((row, plan, -np.concatenate(scores)))",
+        "order = np.lexsort((row, plan, np.concatenate(scores)))",
+        (PICKING + "test_the_best_come_first", IDEAS + "test_what_the_model_likes_is_measured"),
+    ),
+    Mutant(
+        "all-picks-of-one-structure",
+        "most = max(1, int(np.ceil(per_structure * count)))",
+        "most = count",
+        (PICKING + "test_not_too_many_of_one_structure",),
+    ),
+    Mutant(
+        "picks-lie-close-together",
+        "if np.abs(np.array(others) - here).sum(axis=1).min() < apart:",
+        "if np.abs(np.array(others) - here).sum(axis=1).min() < 0:",
+        (PICKING + "test_rows_that_hardly_differ_wait_until_the_others_are_taken",),
+    ),
+    Mutant(
+        "the-past-of-a-task-does-not-count",
+        "return s.alpha * self._past(task) + (1 - s.alpha) * max(guess, t.bound - g)",
+        "return (1 - s.alpha) * max(guess, t.bound - g)",
+        (SCHEDULER + "test_of_two_that_stand_alike_the_one_that_gained_goes_on",),
+    ),
+    Mutant(
+        "the-task-that-gains-least",
+        "steepest = min(gradients[n] for n in live)",
+        "steepest = max(gradients[n] for n in live)",
+        (SCHEDULER + "test_the_task_that_gains_gets_most_and_each_gets_some",),
+    ),
+    Mutant(
+        "similar-tasks-do-not-count",
+        "return max((t.facts.flops / t.best for t in others if t.best), default=0.0)",
+        "return 0.0",
+        (SCHEDULER + "test_far_behind_a_similar_task",),
+    ),
+    Mutant(
+        "no-warm-up",
+        "if cold:\n            return",
+        "if len(cold) > 1000:\n            return",
+        (SCHEDULER + "test_the_warm_up_goes_by_share_and_skips_what_does_not_matter",),
+    ),
+    Mutant(
+        "targets-are-passed",
+        "return math.fsum(max(pair) for pair in zip(latencies, self.seconds))",
+        "return math.fsum(latencies)",
+        (SCHEDULER + "test_slopes",),
+    ),
+    Mutant(
+        "a-mean-that-is-not-geometric",
+        "return -math.exp(math.fsum(math.log(r / x) for r, x in zip(references, latencies)) / len(latencies))",
+        "return -math.fsum(r / x for r, x in zip(references, latencies)) / len(latencies)",
+        (SCHEDULER + "test_slopes",),
+    ),
+)
+
+_MEASURING = (
+    Mutant(
+        "every-answer-is-right",
+        "found = difference(self.workload, name, got, self.outputs[name])",
+        "found = None",
+        (BENCH + "test_the_quick_check_agrees_with_the_thorough_one",),
+    ),
+    Mutant(
+        "any-difference-is-rounding",
+        "return _SAFETY * sum(_rounding(workload, stage) for stage in ancestors)",
+        "return 1.0",
+        ("tests/lang/test_compare.py::test_rounding_is_accepted_and_a_missing_term_is_not",),
+    ),
+    Mutant(
+        "old-answers-are-left-in-place",
+        "output.reshape(-1).view(np.uint8).fill(0xFF)",
+        "pass",
+        (BENCH + "test_what_was_there_before_is_no_answer",),
+    ),
+    Mutant(
+        "a-changed-answer-is-not-seen",
+        "value = zlib.crc32(output.reshape(-1).view(np.uint8).data, value)",
+        "value = 0",
+        (BENCH + "test_an_answer_that_changes_is_checked_again",),
+    ),
+    Mutant(
+        "a-wrong-answer-is-a-time",
+        "return self._fail(m, Status.WRONG_ANSWER, problem)",
+        "pass",
+        ("tests/measure/test_measurer.py::test_faults_with_two_workers",),
+    ),
+    Mutant(
+        "interference-counts",
+        "return min(times), float((p90 - p10) / median) if median > 0 else 0.0",
+        "return float(np.mean(times)), float((p90 - p10) / median) if median > 0 else 0.0",
+        (TIMING + "test_interference_does_not_count",),
+    ),
+    Mutant(
+        "losers-are-timed-in-full",
+        "if plan.cut_above is not None and len(times) == 2 and min(times) > plan.cut_above:",
+        "if plan.cut_above is not None and len(times) < 0:",
+        (TIMING + "test_what_clearly_loses_is_cut_short",),
+    ),
+)
+
+_RECORDS = (
+    Mutant(
+        "timings-cut-short-count",
+        "AS age FROM mine WHERE NOT at_least",
+        "AS age FROM mine",
+        (RECORDS + "test_a_timing_cut_short_is_never_best",),
+    ),
+    Mutant(
+        "wrong-answers-are-forgiven",
+        "WHERE status IN ('wrong answer', 'crashed'))",
+        "WHERE status IN ('crashed'))",
+        (RECORDS + "test_a_candidate_that_was_ever_wrong_is_not_used",),
+    ),
+    Mutant(
+        "the-first-timing-counts",
+        "ORDER BY created DESC, id DESC) AS age",
+        "ORDER BY created, id) AS age",
+        (RECORDS + "test_the_last_full_timing_of_a_candidate_counts",),
+    ),
+)
+
+_TUNING = (
+    Mutant(
+        "one-formulation-only",
+        "if self._waiting:\n            return self._begin()",
+        "if len(self._waiting) > 1000:\n            return self._begin()",
+        ("tests/tuning/test_formulated.py::test_all_get_a_first_look_and_the_leader_the_rest",),
+    ),
+    Mutant(
+        "one-final-is-enough",
+        "timed |= {_name(x) for x in chosen}",
+        "return",
+        ("tests/tuning/test_finals.py::test_a_time_that_is_too_good_to_be_true_does_not_stay",),
+    ),
+)
+
+MUTANTS = (
+    *_GRAPH,
+    *_SPACE,
+    *_PROGRAM,
+    *_CODE,
+    *_RUNTIME,
+    *_LEARNING,
+    *_SEARCH,
+    *_MEASURING,
+    *_RECORDS,
+    *_TUNING,
+)
