@@ -17,7 +17,7 @@ from tensorsmith.graph.passes import optimise
 from tensorsmith.graph.tasks import Partition, Task, partition
 from tensorsmith.lang import evaluate as reference
 from tensorsmith.lang.define import placeholder, workload
-from tensorsmith.lang.expr import Load, Var
+from tensorsmith.lang.expr import Load, Var, same
 from tensorsmith.ops import conv
 from tensorsmith.ops.formulations import formulations
 from tensorsmith.space.default import default_candidate
@@ -167,7 +167,7 @@ def test_what_follows_a_grouped_convolution_is_computed_with_its_groups() -> Non
     *_, product, epilogue, result = task.workload.stages
     assert product.shape == epilogue.shape == (1, 6, 6, 2, 8)
     (read,) = [x for x in epilogue.reads if x.tensor == product.name]
-    assert read.indices == tuple(Var(a.name) for a in epilogue.axes)
+    assert same(read.indices, tuple(Var(a.name) for a in epilogue.axes))
     assert isinstance(result.body, Load)
     check_code(task)
 

@@ -303,3 +303,14 @@ def test_inputs_may_be_strided():
     v = vector("f32", 3)
     w = ts.workload([v, ts.compute((3,), lambda i: v[i] + 1, name="out")])
     assert evaluate(w, {"v": np.arange(6, dtype="f4")[::-2]})["out"].tolist() == [6, 4, 2]
+
+
+def test_equality_is_of_elements():
+    A = ts.placeholder((5,), name="A")
+    zero = ts.compute((5,), lambda i: ts.cast("f32", A[i] == 0.0), name="Z")
+    chosen = ts.compute((5,), lambda i: ts.select(A[i] != A[i], 7.0, A[i]), name="C")
+    first = ts.compute((5,), lambda i: ts.select(i == 0, 1.0, 0.0), name="F")
+    results = evaluate(ts.workload([A, zero, chosen, first]), {"A": np.array([0.0, -0.0, 1.0, np.nan, 2.0], np.float32)})
+    np.testing.assert_array_equal(results["Z"], [1, 1, 0, 0, 0])
+    np.testing.assert_array_equal(results["C"], [0, 0, 1, 7, 2])
+    np.testing.assert_array_equal(results["F"], [1, 0, 0, 0, 0])

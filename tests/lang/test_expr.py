@@ -8,7 +8,7 @@ import pytest
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import canonical
-from tensorsmith.lang.expr import Axis, Const, Load, Var, loads, substitute, transform, variables, walk, wrap
+from tensorsmith.lang.expr import Axis, Const, Load, Var, distinct, loads, same, substitute, transform, variables, walk, wrap
 
 A = ts.placeholder((4, 5), name="A")
 I = ts.placeholder((4,), "i32", name="I")
@@ -37,6 +37,11 @@ i, j = Var("i"), Var("j")
         (A[I[i], j], "A[i64(I[i]), j]"),
         (ts.cast("f64", A[i, j]), "f64(A[i, j])"),
         (~B[i], "not(B[i])"),
+        (A[i, j] == 0, "A[i, j] == 0.0"),
+        (A[i, j] != 0.0, "A[i, j] != 0.0"),
+        (np.float32(2) == A[i, j], "A[i, j] == 2.0"),
+        ((i < j) == B[i], "(i < j) == B[i]"),
+        (B[i] != (i == j), "B[i] != (i == j)"),
         (ts.sum(A[i, Var("k")], axis=ts.reduce_axis(5, "k")), "sum(A[i, k], over k<5)"),
     ],
 )
@@ -53,6 +58,8 @@ def test_text(expression, text):
         (U[i] + 255, "u8"),
         (I[i] // 2, "i32"),
         (A[i, j] < 0, "bool"),
+        (A[i, j] == 0, "bool"),
+        (I[i] != 0, "bool"),
         (B[i] & (i < 3), "bool"),
         (ts.cast(np.float16, A[i, j]), "f16"),
         (ts.select(B[i], 1.0, D[i]), "f64"),
@@ -82,6 +89,17 @@ def test_numbers_take_the_type_of_the_other_operand(expression, dtype):
         (lambda: A[A[i, j], j], ["A is indexed by", "f32", "integer"]),
         (lambda: A[i, j] + A, ["Tensor", "index it first"]),
         (lambda: bool(A[i, j] > 0), ["A[i, j]", "no truth value", "select"]),
+        (lambda: 7.0 if A[i, j] == 0.0 else 1.0, ["A[i, j] == 0.0", "no truth value", "select(cond, a, b) instead of `if`"]),
+        (lambda: not (i != j), ["i != j", "no truth value", "& | ~"]),  # noqa: SIM202
+        (lambda: (A[i, j] == 0.0) and (A[i, j] == 1.0), ["A[i, j] == 0.0", "no truth value", "& | ~"]),
+        (lambda: (i == 0) or (i == 1), ["i == 0", "no truth value", "& | ~"]),
+        (lambda: 0 < A[i, j] < 1, ["0.0 < A[i, j]", "no truth value", "(a < b) & (b < c)"]),
+        (lambda: A[i, j] in (A[i, j] + 1, 2.0), ["no truth value"]),
+        (lambda: np.zeros(3) == A[i, j], ["no truth value"]),
+        (lambda: A[i, j] == I[i], ["mixes f32 and i32"]),
+        (lambda: A[i, j] == None, ["NoneType None"]),  # noqa: E711
+        (lambda: A == 0.0, ["the tensor A", "0.0", "A[i, j] == ..."]),
+        (lambda: A[i, j] != A, ["Tensor A", "index it first"]),
         (lambda: ts.select(True, 1.0, 2.0), ["select() needs a condition"]),
         (lambda: ts.select(i < 1, A[i, j], I[i]), ["select() of f32 and i32"]),
         (lambda: ts.sum(A[i, j], axis=[]), ["sum(", "reduce axes"]),
@@ -100,21 +118,51 @@ def test_refusals_say_what_is_wrong(build, words):
         assert word in str(caught.value)
 
 
-def test_equality_is_of_programs():
-    assert A[i, j] + 1 == A[i, j] + 1
-    assert A[i, j] + 1 != A[i, j] + 2
-    assert Const(0.0, "f32") != Const(-0.0, "f32")
-    assert Const(float("nan"), "f32") == Const(float("nan"), "f32")
-    assert Const(1, "i32") != Const(1, "i64")
-    assert len({A[i, j] + 1, A[i, j] + 1, A[i, j]}) == 2
+@pytest.mark.parametrize(
+    "others",
+    [
+        lambda: [A[i, j] + 1, A[i, j] + 2, A[j, i] + 1, D[i] + 1, A[i, j] - 1, A[i, j], -A[i, j], ts.abs(A[i, j])],
+        lambda: [
+            Const(v, t) for v, t in ((0.0, "f32"), (-0.0, "f32"), (float("nan"), "f32"), (0.0, "f64"), (0, "i32"), (0, "i64"))
+        ],
+        lambda: [Var("k"), Axis("k", 4), Axis("k", 5), Const(1, "i64"), Const(True, "bool")],
+        lambda: [Load("A", (i, j), "f32"), Load("A", (i,), "f32"), Load("B", (i, j), "f32"), Load("A", (i, j), "f64")],
+        lambda: [ts.select(B[i], A[i, j], 0), ts.select(B[i], 0, A[i, j]), ts.cast("f64", A[i, j]), ts.cast("f16", A[i, j])],
+        lambda: (
+            [ts.sum(A[i, j], axis=a) for a in (Axis("j", 5), Axis("j", 4), Axis("i", 5))] + [ts.max(A[i, j], axis=Axis("j", 5))]
+        ),
+    ],
+)
+def test_a_key_is_of_a_program(others):
+    """Built twice, each is the same as itself and as none of the others; the order of the operands counts."""
+    for m, a in enumerate(others()):
+        for n, b in enumerate(others()):
+            assert same(a, b) == (m == n), f"{a}, {b}"
+    assert len(distinct(others() + others())) == len(others())
+
+
+def test_rows_of_expressions():
+    assert same((i, j + 1), [Var("i"), Var("j") + 1])
+    assert not same((i, j), (i,))
+    assert not same((i, j), (j, i))
+
+
+def test_a_key_takes_time_for_each_node_once():
+    e = A[i, j]
+    for _ in range(200):  # as a tree it would have 2^200 nodes
+        e = e + e
+    again = A[i, j]
+    for _ in range(200):
+        again = again + again
+    assert same(e, again)
 
 
 def test_wrap_numbers():
-    assert wrap(True, "f32") == Const(1.0, "f32")
-    assert wrap(True) == Const(True, "bool")
-    assert wrap(3, "f64") == Const(3.0, "f64")
-    assert wrap(np.float32(0.5)) == Const(0.5, "f32")
-    assert wrap(np.int64(3)) == Const(3, "i64")
+    assert same(wrap(True, "f32"), Const(1.0, "f32"))
+    assert same(wrap(True), Const(True, "bool"))
+    assert same(wrap(3, "f64"), Const(3.0, "f64"))
+    assert same(wrap(np.float32(0.5)), Const(0.5, "f32"))
+    assert same(wrap(np.int64(3)), Const(3, "i64"))
     with pytest.raises(UserError, match="not a bool"):
         wrap(2, "bool")
     with pytest.raises(UserError, match="does not fit i64"):
@@ -140,7 +188,7 @@ def test_walk_and_rewrite():
 def test_axis_is_an_index():
     k = ts.reduce_axis(5, "k")
     assert isinstance(k, Axis)
-    assert A[i, k] == A[i, Var("k")]
+    assert same(A[i, k], A[i, Var("k")])
     stage = ts.compute((4,), lambda i: ts.sum(A[i, k] * ts.cast("f32", k), axis=k), name="S").stage
     assert stage is not None
     assert not any(isinstance(x, Axis) for x in walk(stage.body))

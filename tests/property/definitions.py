@@ -15,13 +15,15 @@ import numpy as np
 
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.define import Tensor
-from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.dtypes import NAMES, dtype
 from tensorsmith.lang.expr import Expr, loads
 from tensorsmith.lang.workload import Workload
 
 SIZES = (1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 31, 33)  # around every boundary of the vector lengths
 FLOATS = ("f32", "f32", "f32", "f64")
 INTS = ("i32", "i64", "i8", "u8")
+COMPARED = "E"  # begins the names of inputs that are read by `==` and `!=` alone
+EQUAL_OR_NOT = (0.0, -0.0, 1.0, math.nan, math.inf, -math.inf, 0.5)
 MAX_POINTS = 6_000  # of one stage, its reduction included
 MAX_ELEMENTS = 1_500  # of one tensor
 
@@ -35,13 +37,15 @@ def random_workload(rng: Random, stages: int | None = None) -> Workload:
 
 
 def random_arrays(workload: Workload, seed: int) -> dict[str, np.ndarray]:
-    """Inputs of either sign; those used as indices lie in bounds or a little outside of them."""
+    """Inputs of either sign; those used as indices lie in bounds or a little outside; those compared have equal elements."""
     generator = np.random.default_rng(seed)
     limits = _index_extents(workload)
     arrays: dict[str, np.ndarray] = {}
     for b in workload.inputs:
         facts = dtype(b.dtype)
-        if facts.kind == "f":
+        if facts.kind == "f" and b.name.startswith(COMPARED):
+            values = generator.choice(EQUAL_OR_NOT, b.shape)
+        elif facts.kind == "f":
             values = generator.uniform(-1, 1, b.shape)
         elif facts.kind == "b":
             values = generator.integers(0, 2, b.shape)
@@ -132,8 +136,8 @@ class _Builder:
     def stage(self) -> None:
         makers = [
             (self.elementwise, 4), (self.contraction, 4), (self.convolution, 4), (self.pad, 3), (self.reduce, 4),
-            (self.softmax, 1), (self.gather, 2), (self.view, 3), (self.compare, 2), (self.cast, 1), (self.iota, 1),
-            (self.two_reads, 1),
+            (self.softmax, 1), (self.gather, 2), (self.view, 3), (self.compare, 2), (self.equality, 2), (self.cast, 1),
+            (self.iota, 1), (self.two_reads, 1),
         ]  # fmt: skip
         kinds = [m for m, weight in makers for _ in range(weight)]
         while not self.rng.choice(kinds)():
@@ -157,7 +161,8 @@ class _Builder:
 
     def partner(self, first: Tensor):
         """Another tensor of the same type that broadcasts against `first`, with its index."""
-        same = [t for t in self.stages + self.inputs if t.shape == first.shape and t.dtype == first.dtype]
+        tame = [t for t in self.stages + self.inputs if not t.name.startswith(COMPARED)]
+        same = [t for t in tame if t.shape == first.shape and t.dtype == first.dtype]
         rank = len(first.shape)
         if same and self.rng.random() < 0.5:
             return self.rng.choice(same), lambda x: x
@@ -419,12 +424,35 @@ class _Builder:
 
         def body(*x):
             p, q = a[x], b[index(x)]
-            cond = {"lt": p < q, "le": p <= q, "eq": ts.equal(p, q), "ne": ts.not_equal(p, q), "gt": p > q}[word]
+            cond = {"lt": p < q, "le": p <= q, "eq": p == q, "ne": p != q, "gt": p > q}[word]
             if form == 1:
-                cond = cond & ~ts.equal(q, p + p)
+                cond = cond & ~(q == p + p)
             elif form == 2:
                 cond = cond | (p <= -q) if a.dtype != "u8" else cond
             return ts.select(cond, p, q) if form == 3 else cond
+
+        self.emit(a.shape, body, exact=True)
+        return True
+
+    def equality(self) -> bool:
+        """`==` or `!=` of any type, NaN and both zeros among the elements, with another element or a number; three uses of it."""
+        kind = self.rng.choice(NAMES)
+        a = ts.placeholder(self.shape(self.rng.choice((1, 2))), kind, f"{COMPARED}{next(self.counter)}")
+        b = ts.placeholder(a.shape, kind, f"{COMPARED}{next(self.counter)}")
+        self.inputs += [a, b]
+        number = {"f": 0.0, "b": True}.get(dtype(kind).kind, 3)
+        right = self.rng.choice((lambda x: b[x], lambda x: number))
+        differ, form = self.rng.random() < 0.5, self.rng.randrange(4)
+
+        def body(*x):
+            cond = a[x] != right(x) if differ else a[x] == right(x)
+            if form == 0:
+                return cond
+            if form == 1:
+                return ts.cast(self.rng.choice(("f32", "i32", "f64")), cond)
+            if form == 2:
+                return ts.select(cond, 7.0, ts.cast("f32", x[-1]))
+            return cond == (a[x] != b[x])
 
         self.emit(a.shape, body, exact=True)
         return True
@@ -458,7 +486,7 @@ class _Builder:
                 return ts.select(x[-1] <= x[-2], a[x], 0.0)
             if form == 1:
                 return a[x] + ts.cast(a.dtype, x[-1] * 2 - x[-2]) * 0.125
-            return ts.select(ts.equal(x[-1] % 3, x[-2] % 2), a[x], 1.0)
+            return ts.select(x[-1] % 3 == x[-2] % 2, a[x], 1.0)
 
         self.emit(a.shape, body, exact=form != 1 and a.name in self.exact)
         return True

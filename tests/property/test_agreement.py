@@ -16,6 +16,8 @@ from tests.property.schedules import random_candidate, random_decisions
 from tests.random_draws import SOURCES, many
 
 from tensorsmith.errors import Refusal
+from tensorsmith.lang.dtypes import NAMES
+from tensorsmith.lang.expr import Binary, walk
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.program.packing import evaluate_linear
@@ -54,6 +56,18 @@ def test_machine_code_interpreter_and_evaluator_agree(source, examples):
 @pytest.mark.parametrize("source, examples", [("shrinking", 500), ("seeded", 3000)])
 def test_they_agree_on_many(source, examples):
     run(examples, source, repeatable=False)
+
+
+def test_random_definitions_compare_every_type():
+    """What the tests above are worth for `==` and `!=`: each is drawn for each type."""
+    found = {
+        (e.op, e.a.dtype)
+        for seed in range(600)
+        for stage in random_workload(Random(seed)).stages
+        for e in walk(stage.body)
+        if isinstance(e, Binary) and e.op in ("eq", "ne")
+    }
+    assert found >= {(op, kind) for op in ("eq", "ne") for kind in NAMES}
 
 
 ROWS = 6

@@ -20,7 +20,7 @@ from tensorsmith.codegen.shape import MAX_LAID_OUT, Key, Shape
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Const, Expr, Load, Select, walk
+from tensorsmith.lang.expr import Binary, Const, Expr, Load, Select, same, walk
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
@@ -458,7 +458,7 @@ def skippable(stage: Stage) -> list[Affine]:
     found: list[Affine] = []
 
     def visit(e: Expr, neutral: Const) -> None:
-        if isinstance(e, Select) and e.b == neutral:
+        if isinstance(e, Select) and same(e.b, neutral):
             facts = affine_facts(e.cond)
             if facts is not None:
                 found.extend(facts)

@@ -27,6 +27,7 @@ from tensorsmith.lang.expr import (
     Var,
     children,
     rebuild,
+    same,
     substitute,
     transform,
     walk,
@@ -134,8 +135,8 @@ def _maps_for_maps(workload: Workload, stage: Stage) -> bool:
     return bool(readers)
 
 
-def _places(reader: Stage, stage: Stage) -> set[Load]:
-    return {x for x in reader.reads if x.tensor == stage.name}
+def _places(reader: Stage, stage: Stage) -> list[Load]:
+    return [x for x in reader.reads if x.tensor == stage.name]
 
 
 def _extent(stage: Stage) -> int:
@@ -223,6 +224,6 @@ def _width(workload: Workload, stage: Stage) -> int | None:
     for read in stage.reads:
         if workload.is_stage(read.tensor) and workload.stage(read.tensor).reduction:
             width = workload.stage(read.tensor).shape[-1] if read.indices else 0
-            if width and read.indices == (*lead, last // width, last % width):
+            if width and same(read.indices, (*lead, last // width, last % width)):
                 return width
     return None

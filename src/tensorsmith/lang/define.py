@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import canonical, dtype
 from tensorsmith.lang.expr import (
@@ -46,6 +48,14 @@ class Tensor:
         if len(items) != len(self.shape):
             raise UserError(f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, got {len(items)} indices")
         return Load(self.name, tuple(_index(self, i) for i in items), self.dtype, self)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the very same tensor; elements are compared as in `A[i] == B[i]`."""
+        if isinstance(other, (Expr, int, float, np.generic, np.ndarray)):
+            raise UserError(f"the tensor {self.name} is compared with {other}; index it first, as in {self.name}[i, j] == ...")
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return str(self.stage) if self.stage else str(Buffer(self.name, self.shape, self.dtype, self.constant))

@@ -5,9 +5,9 @@
             | Load(tensor, indices)
             | Reduce(op, source, axes)          only at the top of a stage's body
 
-A `Var` names an axis of the stage (always i64). Nodes are immutable and compare by structure, so `==` on two
-expressions is a Python bool; the element-wise comparison is `equal(a, b)`. Python numbers take the type of the other
-operand.
+A `Var` names an axis of the stage (always i64). Nodes are immutable. `==` and `!=` make expressions, like every other
+operator, and a node's hash is that of its identity: whether two expressions are the same program is asked of their
+`key`. Python numbers take the type of the other operand.
 
 Integer division rounds down and the remainder takes the divisor's sign, as in Python. A load whose index cannot be
 proved to be in bounds (it is computed from data) is clamped to the tensor's edge, in every evaluator.
@@ -15,8 +15,11 @@ proved to be in bounds (it is computed from data) is clamped to the tensor's edg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
@@ -105,6 +108,14 @@ class Expr:
     def __ge__(self, other: ExprLike) -> Expr:
         return binary("le", other, self)
 
+    def __eq__(self, other: ExprLike) -> Expr:  # type: ignore[override]
+        return binary("eq", self, other)
+
+    def __ne__(self, other: ExprLike) -> Expr:  # type: ignore[override]
+        return binary("ne", self, other)
+
+    __hash__ = object.__hash__
+
     def __and__(self, other: ExprLike) -> Expr:
         return binary("and", self, other)
 
@@ -114,11 +125,24 @@ class Expr:
     def __invert__(self) -> Expr:
         return unary("not", self)
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> NoReturn:
         raise UserError(
             f"the expression `{self}` has no truth value while a computation is being defined; "
-            "use select(cond, a, b) instead of `if`, and & | ~ instead of `and or not`"
+            "use select(cond, a, b) instead of `if`, & | ~ instead of `and or not`, and (a < b) & (b < c) instead of a < b < c"
         )
+
+    @functools.cached_property
+    def key(self) -> bytes:
+        """The content of the expression in 16 bytes: two with the same key are the same program.
+
+        NaN is the same as NaN and 0.0 is not -0.0 here: this is of programs, not of numbers. Linear in the number of nodes,
+        however often they are shared.
+        """
+        operands = children(self)
+        digest = hashlib.blake2b(repr((type(self).__name__, len(operands), *_own(self))).encode(), digest_size=16)
+        for operand in operands:
+            digest.update(operand.key)
+        return digest.digest()
 
     def __str__(self) -> str:
         from tensorsmith.lang.text import show
@@ -129,20 +153,13 @@ class Expr:
 ExprLike = Expr | int | float | bool | np.generic
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Const(Expr):
     value: Scalar
     dtype: str
 
-    def __eq__(self, other: object) -> bool:
-        # NaN equals NaN and 0.0 differs from -0.0: equality is of programs, not of numbers
-        return isinstance(other, Const) and self.dtype == other.dtype and repr(self.value) == repr(other.value)
 
-    def __hash__(self) -> int:
-        return hash((repr(self.value), self.dtype))
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Var(Expr):
     name: str
 
@@ -151,14 +168,14 @@ class Var(Expr):
         return "i64"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Axis(Var):
     """A loop axis with its extent; usable as an expression (its variable)."""
 
     extent: int = 1
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Unary(Expr):
     op: str
     a: Expr
@@ -168,7 +185,7 @@ class Unary(Expr):
         return self.a.dtype
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Binary(Expr):
     op: str
     a: Expr
@@ -179,7 +196,7 @@ class Binary(Expr):
         return "bool" if self.op in COMPARISONS or self.op in LOGIC else self.a.dtype
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Select(Expr):
     cond: Expr
     a: Expr
@@ -190,23 +207,23 @@ class Select(Expr):
         return self.a.dtype
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Cast(Expr):
     dtype: str
     a: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Load(Expr):
     """An element of a tensor. `source` is the tensor object while a definition is written, and None in a workload."""
 
     tensor: str
     indices: tuple[Expr, ...]
     dtype: str
-    source: object = field(default=None, compare=False)
+    source: object = None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Reduce(Expr):
     op: str
     source: Expr
@@ -302,6 +319,42 @@ def children(e: Expr) -> tuple[Expr, ...]:
     if isinstance(e, Reduce):
         return (e.source,)
     return ()
+
+
+def _own(e: Expr) -> tuple[object, ...]:
+    """What a node says besides its operands."""
+    if isinstance(e, Const):
+        return (e.value, e.dtype)
+    if isinstance(e, Axis):
+        return (e.name, e.extent)
+    if isinstance(e, Var):
+        return (e.name,)
+    if isinstance(e, (Unary, Binary)):
+        return (e.op,)
+    if isinstance(e, Cast):
+        return (e.dtype,)
+    if isinstance(e, Load):
+        return (e.tensor, e.dtype)
+    if isinstance(e, Reduce):
+        return (e.op, *(_own(a) for a in e.axes))
+    return ()
+
+
+def same(a: Expr | Iterable[Expr], b: Expr | Iterable[Expr]) -> bool:
+    """Whether two expressions, or two rows of them, are the same programs."""
+    left, right = ([x.key for x in ((e,) if isinstance(e, Expr) else e)] for e in (a, b))
+    return left == right
+
+
+AnyExpr = TypeVar("AnyExpr", bound=Expr)
+
+
+def distinct(items: Iterable[AnyExpr]) -> tuple[AnyExpr, ...]:
+    """The first of each of the programs that there are among some expressions, in their order."""
+    found: dict[bytes, AnyExpr] = {}
+    for e in items:
+        found.setdefault(e.key, e)
+    return tuple(found.values())
 
 
 def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:

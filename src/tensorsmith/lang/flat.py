@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensorsmith.lang.affine import affine
-from tensorsmith.lang.expr import Binary, Expr, Load
+from tensorsmith.lang.expr import Binary, Expr, Load, same
 from tensorsmith.lang.workload import Stage
 
 
@@ -31,7 +31,7 @@ def flat_offset(indices: tuple[Expr, ...], shape: tuple[int, ...]) -> dict[str, 
             inner, inner_step = merged[-1]
             assert isinstance(index, Binary) and isinstance(inner, Binary)
             divisor = affine(index.b)
-            if index.a == inner.a and index.b == inner.b and divisor is not None and not divisor.terms:
+            if same(index.a, inner.a) and same(index.b, inner.b) and divisor is not None and not divisor.terms:
                 if step == inner_step * divisor.offset:
                     merged[-1] = (index.a, inner_step)
                     continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Const, Load, Var
+from tensorsmith.lang.expr import Const, Load, Var, same
 from tensorsmith.lang.flat import reads_in_order
 from tensorsmith.lang.workload import Stage, Workload
 
@@ -41,5 +41,6 @@ def replaceable_inputs(workload: Workload) -> frozenset[str]:
 def _is_here(read: Load, stage: Stage) -> bool:
     """Whether a read of a tensor of the stage's shape is at the very point that is computed."""
     return all(
-        index == Var(axis.name) or (axis.extent == 1 and isinstance(index, Const)) for index, axis in zip(read.indices, stage.axes)
+        same(index, Var(axis.name)) or (axis.extent == 1 and isinstance(index, Const))
+        for index, axis in zip(read.indices, stage.axes)
     )

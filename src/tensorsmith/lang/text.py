@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorsmith.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from tensorsmith.lang.expr import COMPARISONS, Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
 
 _INFIX = {
     "or": ("|", 1), "and": ("&", 2), "lt": ("<", 3), "le": ("<=", 3), "eq": ("==", 3), "ne": ("!=", 3),
@@ -32,7 +32,8 @@ def show(e: Expr, level: int = 0) -> str:
     if e.op not in _INFIX:
         return f"{e.op}({show(e.a)}, {show(e.b)})"
     symbol, own = _INFIX[e.op]
-    text = f"{show(e.a, own)} {symbol} {show(e.b, own + 1)}"
+    chained = own + (e.op in COMPARISONS)  # `a < b == c` would read as two comparisons of b
+    text = f"{show(e.a, chained)} {symbol} {show(e.b, own + 1)}"
     return f"({text})" if own < level else text
 
 

@@ -30,6 +30,7 @@ from tensorsmith.lang.expr import (
     Unary,
     Var,
     children,
+    distinct,
     loads,
     wrap,
 )
@@ -56,15 +57,29 @@ class Buffer:
         return f"{self.name}: {kind} {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stage:
-    """One tensor computation: over every point of `axes`, `body`, combined by `reduction` over `reduce_axes` if any."""
+    """One tensor computation: over every point of `axes`, `body`, combined by `reduction` over `reduce_axes` if any.
+
+    Two stages are equal if they compute the same in the same words.
+    """
 
     name: str
     axes: tuple[Axis, ...]
     body: Expr
     reduction: str | None = None
     reduce_axes: tuple[Axis, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Stage) and self._content == other._content)
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @functools.cached_property
+    def _content(self) -> tuple[object, ...]:
+        axes, reduce_axes = (tuple((a.name, a.extent) for a in group) for group in (self.axes, self.reduce_axes))
+        return (self.name, axes, self.body.key, self.reduction, reduce_axes)
 
     @property
     def dtype(self) -> str:
@@ -84,7 +99,7 @@ class Stage:
     @functools.cached_property
     def reads(self) -> tuple[Load, ...]:
         """Every distinct load of the body, in order of first use."""
-        return tuple(dict.fromkeys(loads(self.body)))
+        return distinct(loads(self.body))
 
     def bounds(self) -> Bounds:
         return Bounds({a.name: (0, a.extent - 1) for a in self.all_axes})

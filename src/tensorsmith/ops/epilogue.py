@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorsmith.lang.expr import Expr, Load, Var, substitute, transform, walk
+from tensorsmith.lang.expr import Expr, Load, Var, same, substitute, transform, walk
 from tensorsmith.lang.workload import Stage, Workload, topological
 
 _MOST_NODES = 400  # of the expression that all readers make together
@@ -70,7 +70,7 @@ def _readers(workload: Workload, placed: str) -> list[Stage] | None:
         if not read:
             continue
         here = tuple(Var(a.name) for a in stage.axes)
-        if stage.reduction or stage.shape != shape or any(x.indices != here for x in read):
+        if stage.reduction or stage.shape != shape or not all(same(x.indices, here) for x in read):
             return None
         found[stage.name] = stage
     return list(found.values())

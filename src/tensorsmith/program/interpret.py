@@ -70,7 +70,7 @@ def _run_block(program: Program, block: Block, env: dict[str, Any], storage: dic
         local, value = _linear(binding.local, values), _linear(binding.value, values)
         inside = (local < binding.length) & (value < binding.extent)
         valid = valid & inside
-        if axis in block.stage.axes:
+        if any(axis is a for a in block.stage.axes):
             spatial = spatial & inside
         axes[axis.name] = value
     body = np.broadcast_to(_Body(program, block, axes, values, storage).value(block.stage.body), shape)

@@ -213,7 +213,7 @@ def lane_axis(stage: Stage) -> str | None:
     spatial = [a for a in stage.axes if a.extent > 1]
     if not stage.reduction:
         return spatial[-1].name if spatial else None
-    if spatial and spatial[-1] == stage.axes[-1] and _contiguous(stage, spatial[-1].name):
+    if spatial and spatial[-1] is stage.axes[-1] and _contiguous(stage, spatial[-1].name):
         return spatial[-1].name
     long = [a for a in stage.reduce_axes if a.extent > 1]
     if long:

@@ -123,7 +123,7 @@ class TilePlan:
         axes = list(self.stage.axes)
         lane_axis = self.vector_axis if not self.across else (axes[-1] if axes else None)
         order = [f"{a.name}.0" for a in axes]
-        if lane_axis is None or self.row_axis in (None, lane_axis):
+        if lane_axis is None or self.row_axis is None or self.row_axis is lane_axis:
             return order
         streamed, kept = 0, 0  # bytes of the operands that do not, and do, move with the lanes
         for x in self.stage.reads:

@@ -340,7 +340,7 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
         seen[axis] = int(part) + 1
     if nest.loops.count("|") > 1:
         raise UserError(f"{where}: {nest.loops!r} has more than one bar")
-    spatial = [loop.rpartition(".")[0] for loop in nest.tile if stage.axis(loop.rpartition(".")[0]) in stage.axes]
+    spatial = [axis for axis in (loop.rpartition(".")[0] for loop in nest.tile) if axis in {a.name for a in stage.axes}]
     for axis in spatial:
         if spatial.count(axis) > 1:
             raise UserError(f"{where}: the register tile has more than one loop of axis {axis}; put the outer ones before the bar")

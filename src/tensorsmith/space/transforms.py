@@ -45,7 +45,7 @@ def transform_axes(workload: Workload, stage: Stage) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Slices:
     """How the last stage of a chain of transforms is cut, and what is computed for one slice at a time."""
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tensorsmith.lang.expr import same
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.analysis import constant_axes, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
@@ -67,11 +68,14 @@ def selecting_nest(workload: Workload, stage: Stage, readers: Sequence[Nest]) ->
     on_tile = " ".join(f"{a.name}.0" for a in stage.axes if a.name in short)
     if len(readers) == 1 and last and readers[0].follows is None:
         reader = workload.stage(readers[0].stage)
-        if is_transform(workload, reader) and [a for a in reader.axes if a.name not in transform_axes(workload, reader)] == outer:
+        if is_transform(workload, reader) and same(
+            [a for a in reader.axes if a.name not in transform_axes(workload, reader)], outer
+        ):
             lanes = f"{last[0].name}.0"
-            loops = names(levels([a for a in outer if a not in last], 0), "|", on_tile, lanes)
+            loops = names(levels([a for a in outer if a is not last[0]], 0), "|", on_tile, lanes)
             return Nest(stage.name, loops, vector=lanes, at=f"{reader.name}:{len(readers[0].outer)}")
     lanes = f"{last[0].name}.1" if last else ""
     cut = slices(workload, stage)
-    loops = cut.loops(tuple(a for a in outer if a not in (*cut.lead, cut.axis))) if cut else levels(outer, 0)
+    around = {a.name for a in (*cut.lead, cut.axis)} if cut else set()
+    loops = cut.loops(tuple(a for a in outer if a.name not in around)) if cut else levels(outer, 0)
     return Nest(stage.name, names(loops, "|", on_tile, lanes), vector=lanes or None)
