@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.measure import Measurer
 from tensorsmith.measure.process import WorkerProcess
+from tensorsmith.measure.workshop import Workshop
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch import Candidate
 
@@ -227,6 +230,73 @@ def test_worker_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "executable", executable)
         with measurer() as m, pytest.raises(UserError, match=words):
             m.measure(candidates(WORKLOAD, 1))
+
+
+def killed_while_starting(folder: Path, times: int) -> str:
+    """A Python that the system kills so many times, as for want of memory, before it starts; each start leaves a line in a file."""
+    python = folder / "python"
+    starts = folder / "starts"
+    python.write_text(
+        f'#!/bin/sh\necho >> {starts}\n[ $(wc -l < {starts}) -le {times} ] && kill -9 $$\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    return str(python)
+
+
+def test_workers_killed_while_starting_are_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 3))
+    said: list[str] = []
+    limits = replace(LIMITS, killed_pause=0.01)
+    with Workshop(1, limits, said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+        assert m.measure(candidates(WORKLOAD, 1))[0].ok
+        assert m.remeasure(candidates(WORKLOAD, 1, 2))[1].ok
+    pauses = ["0.01", "0.02", "0.04"]
+    words = "a measurement worker was killed (SIGKILL) while starting, perhaps for want of memory; it is started again in"
+    assert said == [f"{words} {pause} s" for pause in pauses]
+
+
+def test_finalists_wait_for_workers_that_were_killed_while_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 3))
+    said: list[str] = []
+    limits = replace(LIMITS, killed_pause=0.01)
+    with Workshop(2, limits, said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+        assert all(t.ok for t in m.remeasure(candidates(WORKLOAD, 1, 2)))
+    assert 2 <= len(said) <= 3  # two may start at once, and both count both
+
+
+def test_workers_killed_again_and_again_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 1000))
+    said: list[str] = []
+    limits = replace(LIMITS, killed_pause=0.001, killed_attempts=4)
+    with Workshop(1, limits, said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+        with pytest.raises(UserError, match=r"killed \(SIGKILL\) while starting, 4 times in a row.*memory.*_NUM_THREADS"):
+            m.measure(candidates(WORKLOAD, 1))
+        assert len(said) == 3 and len((tmp_path / "starts").read_text().splitlines()) == 4
+        assert m.processes == ()
+
+
+def test_ctrl_c_ends_the_wait_for_workers_that_were_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 1000))
+    said: list[str] = []
+    with Workshop(1, replace(LIMITS, killed_pause=1000.0), said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+        m.submit(candidates(WORKLOAD, 1))
+        assert list(m.results(stop=lambda: bool(said))) == []
+        assert len(said) == 1 and m.pending == 1
+
+
+def test_no_room_for_a_process_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, failures = subprocess.Popen, [OSError(errno.ENOMEM, "Cannot allocate memory"), OSError(errno.EAGAIN, "try again")]
+
+    def popen(*arguments, **options):
+        if failures:
+            raise failures.pop()
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    said: list[str] = []
+    with Workshop(1, replace(LIMITS, killed_pause=0.01), said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+        assert m.measure(candidates(WORKLOAD, 1))[0].ok
+    assert len(said) == 2 and "Cannot allocate memory" in said[1]
 
 
 def test_worker_that_cannot_be_set_up() -> None:

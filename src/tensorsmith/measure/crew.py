@@ -14,7 +14,7 @@ from tensorsmith.errors import InternalError, UserError
 from tensorsmith.measure import wire
 from tensorsmith.measure.job import Job, Step
 from tensorsmith.measure.limits import Limits
-from tensorsmith.measure.process import WorkerProcess
+from tensorsmith.measure.process import NoRoom, WorkerProcess
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.timing import Plan, summary
 from tensorsmith.search.trial import Status, Trial
@@ -36,6 +36,7 @@ class Worker:
         self.process: WorkerProcess | None = None
         self.awaited = 0  # setups, the start among them, that it has not answered yet
         self.attempts = 0  # to start or set it up, in vain
+        self.rests_until: float | None = None  # when it is started again, if the system killed it
         self.heard = 0.0  # when it last said something, or was started
         self.jobs: dict[int, Job] = {}
         self.benches: dict[int, Subject] = {}  # what it is set up for, the one used last at the end
@@ -69,22 +70,34 @@ class Worker:
 class Crew:
     """Workers. A job that is finished goes to its subject, one whose worker died through no fault of its own to `orphans`."""
 
-    def __init__(self, count: int, folder: Path, limits: Limits) -> None:
+    def __init__(self, count: int, folder: Path, limits: Limits, warn: Callable[[str], None]) -> None:
+        """`warn` is told what the user should know and what the crew gets over."""
         self.workers = [Worker() for _ in range(count)]
         self.orphans: deque[Job] = deque()
-        self._folder, self._limits = folder, limits
+        self._folder, self._limits, self._warn = folder, limits, warn
         self._started = 0
 
     def start(self) -> None:
-        """Start the workers that are missing. They are ready later."""
+        """Start the workers that are missing, but for those that rest. They are ready later."""
         for worker in self.workers:
-            if worker.process is None:
-                self._started += 1
-                worker.process = WorkerProcess(self._folder, self._started)
+            if worker.process is None and (worker.rests_until is None or time.monotonic() >= worker.rests_until):
+                self._started, worker.rests_until = self._started + 1, None
+                try:
+                    worker.process = WorkerProcess(self._folder, self._started)
+                except NoRoom as problem:
+                    self._rest(worker, str(problem))
+                    continue
                 worker.awaited, worker.heard, worker.candidates = 1, time.monotonic(), 0
+
+    @property
+    def resting(self) -> bool:
+        """Whether no worker lives, because those that were killed rest before they are started again."""
+        return all(w.process is None for w in self.workers) and any(w.rests_until is not None for w in self.workers)
 
     def set_up(self, worker: Worker, subject: Subject) -> None:
         """See that a worker has, or will have, a bench for a subject; the one not used for longest goes if there are too many."""
+        if worker.process is None:
+            return  # it rests; whoever gives it something to build later asks again
         if subject.number in worker.benches:
             worker.benches[subject.number] = worker.benches.pop(subject.number)
             return
@@ -161,6 +174,10 @@ class Crew:
     def listen(self, stop: Callable[[], bool] = never) -> None:
         """Wait until a worker says something, dies, or has had its time, and act on it. Comes back now and then to see `stop`."""
         alive = [(w, w.process) for w in self.workers if w.process is not None]
+        if self.resting:
+            until = min(w.rests_until for w in self.workers if w.rests_until is not None)
+            time.sleep(min(max(0.0, until - time.monotonic()), _POLL))
+            return
         if not alive:
             raise InternalError("listening, and no worker is alive")
         deadlines = [d for worker, _ in alive if (d := self._deadline(worker)) is not None]
@@ -268,6 +285,10 @@ class Crew:
         reason, words = process.bury(), process.last_words()
         job = worker.current
         if not worker.ready and job is None:
+            if reason == "SIGKILL":
+                self._ended(worker)
+                self._orphan(worker)
+                return self._rest(worker, "a measurement worker was killed (SIGKILL) while starting")
             return self._cannot_start(worker, f"{reason}: {words}" if words else reason)
         self._ended(worker)
         if job is not None:
@@ -303,6 +324,19 @@ class Crew:
         worker.attempts += 1
         if worker.attempts >= self._limits.start_attempts:
             raise UserError(f"a measurement worker could not start: {why}")
+
+    def _rest(self, worker: Worker, why: str) -> None:
+        """The system is at fault, not the worker: it is started again after a pause; any number of times if others are at work."""
+        worker.attempts += 1
+        limits = self._limits
+        if worker.attempts >= limits.killed_attempts and not any(w.ready for w in self.workers):
+            raise UserError(
+                f"{why}, {worker.attempts} times in a row. The system does so when memory runs out: free some, or have fewer "
+                f"workers by a smaller TENSORSMITH_NUM_THREADS"
+            )
+        pause = limits.killed_pause * 2 ** (min(worker.attempts, limits.killed_attempts) - 1)
+        worker.rests_until = time.monotonic() + pause
+        self._warn(f"{why}, perhaps for want of memory; it is started again in {pause:g} s")
 
     def _ended(self, worker: Worker) -> None:
         worker.process, worker.awaited = None, 0

@@ -24,6 +24,10 @@ class Limits:
     # A worker imports NumPy and LLVM in 0.4 s; on a loaded machine with a cold disk it is far more.
     start_seconds: float = 120.0
     start_attempts: int = 2
+    # One that the system kills while it starts (it does so for want of memory), or has no room for, is tried again after a pause,
+    # which doubles each time: half a minute in all, in which another program may be done.
+    killed_attempts: int = 6
+    killed_pause: float = 1.0
     # Address space a worker may add to what it has when ready, besides `memory_copies` times the workload's arrays.
     memory_bytes: int = 4 << 30
     memory_copies: int = 8

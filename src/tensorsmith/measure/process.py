@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -14,13 +15,18 @@ from tensorsmith.errors import InternalError, UserError
 from tensorsmith.measure import wire
 
 _TAIL = 2000  # bytes of a worker's last words
+_NO_ROOM = (errno.ENOMEM, errno.EAGAIN)  # no memory, or no place among the processes, just now
+
+
+class NoRoom(UserError):
+    """The system has no room for another process just now."""
 
 
 class WorkerProcess:
     """A fresh interpreter that runs `tensorsmith.measure.worker`."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        """`folder` receives its standard error. Raises `UserError` if the system does not start it."""
+        """`folder` receives its standard error. Raises `UserError` if the system does not start it, `NoRoom` if it may later."""
         self._errors = folder / f"worker-{number}.txt"
         if not sys.executable:
             raise UserError("measurement needs a Python interpreter to start as a worker, and sys.executable is empty")
@@ -37,7 +43,8 @@ class WorkerProcess:
                     start_new_session=True,  # Ctrl-C in the terminal is for the tuner
                 )
         except OSError as problem:
-            raise UserError(f"a measurement worker could not start: {' '.join(command)}: {problem}") from problem
+            kind = NoRoom if problem.errno in _NO_ROOM else UserError
+            raise kind(f"a measurement worker could not start: {' '.join(command)}: {problem}") from problem
         if self._process.stdin is None or self._process.stdout is None:
             raise InternalError("a worker without pipes")
         self._in, self._out = self._process.stdin, self._process.stdout

@@ -18,6 +18,7 @@ import itertools
 import shutil
 import tempfile
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -39,12 +40,18 @@ class Workshop:
     `KeyboardInterrupt`, or any other exception inside, ends the workers and drops what is not measured yet, of all measurers.
     """
 
-    def __init__(self, workers: int | None = None, limits: Limits | None = None) -> None:
-        """`workers`: processes that build, by default one per core. They start with the first use, or with `start`."""
+    def __init__(
+        self, workers: int | None = None, limits: Limits | None = None, warn: Callable[[str], None] = warnings.warn
+    ) -> None:
+        """`workers`: processes that build, by default one per core. They start with the first use, or with `start`.
+
+        `warn` is told of trouble that the workshop gets over by itself.
+        """
         if workers is not None and workers < 1:
             raise UserError(f"workers must be at least 1, {workers} given")
         self.workers = workers or native().cores
         self.limits = limits or Limits()
+        self._warn = warn
         self._crew: Crew | None = None
         self._folder: Path | None = None
         self._waiting: deque[Job] = deque()
@@ -148,7 +155,7 @@ class Workshop:
                 if self._waiting:
                     crew.start()
                 self._hand_out(crew, 1)
-                if not _busy(crew):
+                if not _busy(crew) and not (self._waiting and crew.resting):
                     break
                 if stop():
                     return
@@ -191,7 +198,9 @@ class Workshop:
 
     def _compare(self, crew: Crew, jobs: list[Job], rounds: int, stop: Callable[[], bool]) -> None:
         crew.start()
-        worker = next((w for w in crew.workers if w.ready), crew.workers[0])
+        if crew.resting:
+            return crew.listen(stop)
+        worker = min((w for w in crew.workers if w.process is not None), key=lambda w: not w.ready)
         crew.set_up(worker, jobs[0].subject)
         while _busy(crew) and not stop():  # the others are silent then
             crew.listen(stop)
@@ -218,7 +227,7 @@ class Workshop:
 
     def _hired(self) -> Crew:
         if self._crew is None:
-            self._crew = Crew(self.workers, self.folder, self.limits)
+            self._crew = Crew(self.workers, self.folder, self.limits, self._warn)
         return self._crew
 
 

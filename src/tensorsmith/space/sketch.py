@@ -86,6 +86,9 @@ class Nest:
         return tuple(f"{self.stage}.{axis}.{p}" for axis, n in self.parts.items() for p in range(1, n))
 
 
+LARGEST_DECISION = (1 << 31) - 1  # populations hold decisions in 32 bits
+
+
 @dataclass(frozen=True)
 class Choice:
     """A hole that changes the structure: `kind` is "at", "loops", "factor" or "rows"; options as they appear in a nest or rewrite.
@@ -263,9 +266,9 @@ class Candidate:
         unknown = [h for h in self.decisions if h not in self.sketch.holes]
         if missing or unknown:
             raise UserError(f"decisions do not fit the sketch: missing {missing}, unknown {unknown}")
-        bad = {h: v for h, v in self.decisions.items() if v < (0 if h.endswith(".parallel") else 1)}
+        bad = {h: v for h, v in self.decisions.items() if not (0 if h.endswith(".parallel") else 1) <= v <= LARGEST_DECISION}
         if bad:
-            raise UserError(f"decisions must be at least 1 (0 for parallel): {bad}")
+            raise UserError(f"decisions must be from 1 (0 for parallel) to {LARGEST_DECISION}: {bad}")
 
     def to_json(self) -> dict[str, Any]:
         return {"sketch": self.sketch.to_json(), "decisions": dict(self.decisions)}
@@ -356,6 +359,8 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
     for tensor in nest.packed:
         if tensor not in {x.tensor for x in stage.reads}:
             raise UserError(f"{where}: {tensor!r} is to be packed, but the stage does not read it")
+    if nest.follows is not None:
+        _check_followed(sketch, nest)
     target = nest.target
     if target is None:
         return
@@ -370,6 +375,21 @@ def _check_nest(sketch: Sketch, nest: Nest) -> None:
     for reader in sketch.rewritten.consumers[nest.stage]:
         if not is_inside(sketch, reader, target):
             raise Misplaced(nest.stage, f"{nest.stage} is attached at {nest.at} but read by {reader}")
+
+
+def _check_followed(sketch: Sketch, copy: Nest) -> None:
+    """A copy runs in the loops of a stage that reads it, and of the one that is inside of."""
+    where = f"nest of {copy.stage}"
+    nests = {n.stage: n for n in sketch.nests}
+    if copy.follows not in sketch.rewritten.consumers[copy.stage] or nests[copy.follows].follows is not None:
+        raise UserError(f"{where}: it follows {copy.follows!r}, which is no stage with loops of its own that reads it")
+    target = nests[copy.follows].target
+    if target is not None and target[0] in nests:
+        owner, depth = target
+        around = {loop.rpartition(".")[0] for loop in nests[owner].outer[:depth]}
+        count = len(sketch.rewritten.stage(copy.follows).axes)
+        if not around <= {a.name for a in sketch.rewritten.stage(owner).axes[:count]}:
+            raise UserError(f"{where}: the loops around {copy.follows}, which it follows, are not of axes that both have")
 
 
 def is_inside(sketch: Sketch, stage: str, point: tuple[str, int]) -> bool:

@@ -71,7 +71,7 @@ class NetworkRun:
     def go(self, verbose: bool = False) -> None:
         """Search, then settle among the best of each task, then say what there is to say."""
         self._remember()
-        with self.ctrl_c, Workshop(self.target.cores) as workshop:
+        with self.ctrl_c, Workshop(self.target.cores, warn=self.reporter.warn) as workshop:
             workshop.start()  # the workers load while the rest is made
             self._workshop = workshop
             self.live = LiveTunings(self._make, self.scheduler.gradients)

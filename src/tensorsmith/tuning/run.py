@@ -31,7 +31,7 @@ class Run:
 
     def go(self, cache: Cache, seed: int, verbose: bool) -> None:
         """Search, then settle among the best, then say what there is to say."""
-        with self.ctrl_c, Workshop(self.target.cores) as workshop:
+        with self.ctrl_c, Workshop(self.target.cores, warn=self.reporter.warn) as workshop:
             self.peak = quick_peak(self.target.cores)  # while all is silent
             workshop.start()  # the workers load while the rest is made
             with FormulatedTuning(
