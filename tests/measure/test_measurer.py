@@ -237,7 +237,7 @@ def killed_while_starting(folder: Path, times: int) -> str:
     python = folder / "python"
     starts = folder / "starts"
     python.write_text(
-        f'#!/bin/sh\necho >> {starts}\n[ $(wc -l < {starts}) -le {times} ] && kill -9 $$\nexec {sys.executable} "$@"\n'
+        f'#!/bin/sh\necho >>{starts}\n[ $(wc -l <{starts}) -le {times} ] && kill -9 $$\nexec {sys.executable} "$@"\n'
     )
     python.chmod(0o755)
     return str(python)

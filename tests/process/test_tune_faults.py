@@ -32,10 +32,25 @@ tensors = [A, B, ts.compute((16, 32), lambda i, j: ts.sum(A[i, k] * B[k, j], axi
 """
 
 
+def _ignore_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class Tuner:
     """A `tensorsmith tune` process."""
 
-    def __init__(self, folder: Path, fault: str, trials: int, *, database: Path, run_seconds: float, name: str, **env: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        fault: str,
+        trials: int,
+        *,
+        database: Path,
+        run_seconds: float,
+        name: str,
+        ignore_ctrl_c: bool,
+        **env: str,
+    ) -> None:
         (folder / "definition.py").write_text(DEFINITION)
         self.arrivals = folder / f"arrivals-{name}"
         self.arrivals.mkdir()
@@ -52,6 +67,7 @@ class Tuner:
                 cwd=ROOT,
                 env={**os.environ, **known, **env},
                 start_new_session=True,
+                preexec_fn=_ignore_ctrl_c if ignore_ctrl_c else None,
             )
 
     def arrived(self, number: int) -> bool:
@@ -93,10 +109,11 @@ def tuner(tmp_path: Path):
     started: list[Tuner] = []
 
     def start(
-        fault: str = "nothing", trials: int = 8, *, database: Path | None = None, run_seconds: float = HARD, **env: str
-    ) -> Tuner:
-        database = database or tmp_path / "tune.db"
-        one = Tuner(tmp_path, fault, trials, database=database, run_seconds=run_seconds, name=str(len(started)), **env)
+        fault: str = "nothing", trials: int = 8, *, database: Path | None = None, run_seconds: float = HARD,
+        ignore_ctrl_c: bool = False, **env: str,
+    ) -> Tuner:  # fmt: skip
+        options = {"database": database or tmp_path / "tune.db", "run_seconds": run_seconds, "ignore_ctrl_c": ignore_ctrl_c}
+        one = Tuner(tmp_path, fault, trials, name=str(len(started)), **options, **env)
         started.append(one)
         return one
 
@@ -196,6 +213,17 @@ def test_ctrl_c_twice_ends_at_once(tuner: Start, tmp_path: Path) -> None:
     assert run.finish() != 0, run.text()
     assert "Traceback" not in run.text()
     assert len(stored(tmp_path / "tune.db")) >= 16
+
+
+def test_ctrl_c_that_is_ignored_on_entry_does_nothing(tuner: Start, tmp_path: Path) -> None:
+    """As under `nohup`: the run goes on to its end."""
+    run = tuner("waits", 12, ignore_ctrl_c=True)
+    run.wait_for(faults.KILLED)
+    os.killpg(run.process.pid, signal.SIGINT)
+    os.kill(run.worker(faults.KILLED), signal.SIGKILL)  # lets the run go on
+    assert run.finish() == 0, run.text()
+    assert "stopped" not in run.text()
+    assert len(stored(tmp_path / "tune.db")) >= 12
 
 
 def test_two_tuners_on_one_file(tuner: Start, tmp_path: Path) -> None:

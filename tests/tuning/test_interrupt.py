@@ -34,6 +34,18 @@ def test_a_program_with_its_own_way_keeps_it() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_where_it_is_ignored_it_stays_so() -> None:
+    """As under `nohup`, and in jobs that a script puts into the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with CtrlC() as ctrl_c:
+            press()
+            press()
+        assert not ctrl_c.came and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_another_thread_leaves_it_alone() -> None:
     found = []
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from tensorsmith.cli import show
 from tensorsmith.cli.bench import bench
@@ -18,8 +22,27 @@ from tensorsmith.cli.tasks import tasks
 from tensorsmith.cli.tune import tune
 from tensorsmith.errors import UserError
 
+_INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
+
+
+class Commands(TyperGroup):
+    """The commands, each of which Ctrl-C, or a reader that has seen enough (`| head -1`), ends without a word."""
+
+    def invoke(self, context: Any) -> Any:
+        try:
+            result = super().invoke(context)
+            sys.stdout.flush()
+            return result
+        except KeyboardInterrupt:
+            raise SystemExit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+            raise SystemExit(1) from None
+
+
 app = typer.Typer(
     name="tensorsmith",
+    cls=Commands,
     help="Finds, by search, programs for a tensor computation or a whole network that are as fast as the machine allows.",
     no_args_is_help=True,
     add_completion=False,
@@ -32,6 +55,9 @@ app.add_typer(records, name="records")
 
 def main() -> None:
     """The entry point; a user's mistake is one line on the error stream, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name that the stream cannot hold is no reason to end
     try:
         app()
     except UserError as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,11 +47,17 @@ def check_outputs(outputs: Sequence[Argument], texts: Sequence[str]) -> None:
 
 
 def check_writable(file: str) -> None:
-    """Raises `UserError` unless there is a folder for this file: better now than after an hour."""
-    if not Path(file).resolve().parent.is_dir():
-        raise UserError(f"{file} cannot be written: there is no folder {Path(file).parent}")
-    if Path(file).is_dir():
+    """Raises `UserError` unless a file can be made there: better now than after an hour."""
+    path = Path(file)
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise UserError(f"{file} cannot be written: there is no folder {path.parent}")
+    if path.is_dir():
         raise UserError(f"{file} cannot be written: it is a folder")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{file} cannot be written: it is no ordinary file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{file} cannot be written: there is no right to write in the folder {path.parent}")
 
 
 def _random(argument: Argument, generator: np.random.Generator) -> Array:

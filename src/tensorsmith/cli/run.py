@@ -32,11 +32,12 @@ def run(
     executable = executable_of(file, db, shape or ())
     check_outputs(executable.outputs, output or ())
     results = executable.run(inputs_for(executable, input or (), seed))
+    written = write_outputs(results, output or ())
     columns = ("output", "type", "shape", "least", "mean", "largest", "not finite")
     show.table(
         columns, [(name, array.dtype, show.shape(array.shape), *_summary(array)) for name, array in results.items()], ("output",)
     )
-    for line in write_outputs(results, output or ()):
+    for line in written:
         show.say(line)
 
 

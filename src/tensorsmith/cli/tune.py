@@ -72,10 +72,10 @@ def tune(
         "verbose": verbose,
     }
     found = search(loaded, **options)
-    if isinstance(found, NetworkExecutable):
+    if output is not None and isinstance(found, NetworkExecutable):
+        save(found, output)
+    elif isinstance(found, NetworkExecutable):
         show.say(f"{found.name}: {kernels(found)}")
     else:
         print(found.program)
     print(found.benchmark())
-    if output is not None and isinstance(found, NetworkExecutable):
-        save(found, output)

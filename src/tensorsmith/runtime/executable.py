@@ -428,4 +428,4 @@ def scratch_size(shared_bytes: int, bytes_per_thread: int, threads: int) -> int:
 
 
 def _microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"

@@ -59,8 +59,8 @@ class Profile:
         rows = [("kernel", "result", "calls", "time", "share", "GFLOP/s", "schedule")]
         for k in self.kernels:
             rate = f"{k.flops / k.seconds / 1e9:.1f}" if k.flops and k.seconds else ""
-            rows.append((k.name, k.result, str(k.calls), f"{k.seconds * 1e6:,.2f} µs", f"{k.share:.1%}", rate, k.schedule))
+            rows.append((k.name, k.result, str(k.calls), f"{k.seconds * 1e6:,.2f} us", f"{k.share:.1%}", rate, k.schedule))
         widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
         texts = (0, 1, 6)  # columns that start at the left
         lines = ["  ".join(f"{x:{'<' if n in texts else '>'}{widths[n]}}" for n, x in enumerate(row)).rstrip() for row in rows]
-        return "\n".join([*lines, f"{self.name}: {len(self.steps)} steps, {self.seconds * 1e6:,.2f} µs"])
+        return "\n".join([*lines, f"{self.name}: {len(self.steps)} steps, {self.seconds * 1e6:,.2f} us"])
