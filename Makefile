@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MINUTES ?= 5
 
-.PHONY: demo test test-long mutants bench soak lint clean
+.PHONY: demo smoke test test-long test-peers test-peers-short mutants bench soak lint clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,10 +19,16 @@ demo: $(VENV)/.dev          ## tune a small network for a minute, compare with O
 	$(BIN)/tensorsmith demo
 
 test: $(VENV)/.dev          ## the tests; under 15 minutes on 2 cores
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-long: $(VENV)/.dev     ## thousands of random programs
-	$(BIN)/python -m pytest -m long -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "long and not peers" -n 2 --dist worksteal
+
+test-peers: $(VENV)/.bench  ## what needs PyTorch and OpenVINO beside us; a peer that is missing is a failure
+	$(BIN)/python -m pytest -m peers -n 2 --dist worksteal
+
+test-peers-short: $(VENV)/.bench  ## the same without what takes minutes
+	$(BIN)/python -m pytest -m "peers and not long" -n 2 --dist worksteal
 
 mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have to notice each
 	$(BIN)/python -m tests.mutants

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,3 +21,10 @@ def ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of tests that all need peers import them at once, so they are not even read where peers are not asked for."""
+    if collection_path.suffix != ".py" or "not peers" not in config.option.markexpr:
+        return None
+    return "\npytestmark = pytest.mark.peers\n" in collection_path.read_text() or None

@@ -2,11 +2,11 @@
 
 import pytest
 
-pytest.importorskip("torch")
-
 import codegen
 from contest import Settings
 from report import Report
+
+pytestmark = pytest.mark.peers
 
 
 @pytest.mark.parametrize("section", ["default", "memory"])

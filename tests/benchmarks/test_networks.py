@@ -7,26 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+import torch
 from rich.console import Console
 
-torch = pytest.importorskip("torch")
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+import network_contest
+import network_report
+import peers_networks
+from contest import Settings
+from models import Network
+from network_contest import TOLERANCE, UNTUNED, Entry, difference
+from network_memory import memory, peak_increase
+from network_overhead import SIZE, chain, overhead
+from ours_networks import Budget, Search, flops, load, schedules, tuned
+from peers_networks import NetworkPeer, Unavailable, fixed_shapes, forms
+from report import OURS, write_json
+from tensorsmith.runtime.profile import Profile, StepTime
+from tensorsmith.tune import NetworkProgress
 
-import network_contest  # noqa: E402
-import network_report  # noqa: E402
-import peers_networks  # noqa: E402
-from contest import Settings  # noqa: E402
-from models import Network  # noqa: E402
-from network_contest import TOLERANCE, UNTUNED, Entry, difference  # noqa: E402
-from network_memory import memory, peak_increase  # noqa: E402
-from network_overhead import SIZE, chain, overhead  # noqa: E402
-from ours_networks import Budget, Search, flops, load, schedules, tuned  # noqa: E402
-from peers_networks import NetworkPeer, Unavailable, fixed_shapes, forms  # noqa: E402
-from report import OURS, write_json  # noqa: E402
-from tensorsmith.runtime.profile import Profile, StepTime  # noqa: E402
-from tensorsmith.tune import NetworkProgress  # noqa: E402
+pytestmark = pytest.mark.peers
 
 SETTINGS = Settings(threads=2, seconds=0.0, frameworks=("torch", "onnxruntime"))
 
@@ -82,7 +82,6 @@ def wanted(network: Network) -> list[np.ndarray]:
     ],
 )
 def test_peers_give_all_outputs(network, framework, names):
-    pytest.importorskip(peers_networks.FRAMEWORKS[framework])
     with torch.inference_mode():
         found = forms(framework, network, 2)
         assert [peer.name for peer in found] == names
@@ -375,7 +374,6 @@ def test_memory_table():
 
 
 def test_plot(tmp_path):
-    pytest.importorskip("matplotlib")
     file = tmp_path / "curves.svg"
     network_report.plot(file, ROWS, ("torch", "openvino"))
     assert file.read_text().startswith("<?xml")

@@ -1,17 +1,17 @@
 """Every peer computes what the definition says, on small odd shapes."""
 
 import pytest
+import torch
 
+from contest import WrongAnswer, check
+from formulations import case_of
+from peers import peers_for
 from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 
-torch = pytest.importorskip("torch")
-
-from contest import WrongAnswer, check  # noqa: E402
-from formulations import case_of  # noqa: E402
-from peers import peers_for  # noqa: E402
+pytestmark = pytest.mark.peers
 
 SMALL = catalogue.small()
 MEMORY = ("add-small", "softmax-small", "layer_norm-small")
@@ -40,7 +40,6 @@ def outputs(case: catalogue.Case, framework: str) -> None:
 @pytest.mark.parametrize("framework", ["torch", "onnxruntime", "openvino"])
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_agree_with_the_definition(name, framework):
-    pytest.importorskip(framework)
     outputs(case_of(name), framework)
 
 

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-pytest.importorskip("onnx")
-
 import models
 import scheduler
 from models import Network

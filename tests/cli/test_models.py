@@ -132,7 +132,6 @@ def test_open_dimensions_are_bound(tmp_path: Path, shape: tuple[str, ...]) -> No
 
 
 def test_bench_compares_with_onnx_runtime(dense: str, records: str) -> None:
-    pytest.importorskip("onnxruntime")
     out = ran("bench", dense, "--db", records, "--seconds", 0, "--profile")
     assert "tensorsmith" in out and "onnxruntime" in out and "WRONG" not in out
     assert "1 with a record" in out
@@ -140,7 +139,6 @@ def test_bench_compares_with_onnx_runtime(dense: str, records: str) -> None:
 
 
 def test_bench_of_an_executable_needs_the_model_for_others(dense: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
     ran("compile", dense, "-o", tmp_path / "dense.tsm")
     assert "without others: give --model MODEL.onnx" in ran("bench", tmp_path / "dense.tsm", "--seconds", 0)
     assert "without others" not in ran("bench", tmp_path / "dense.tsm", "--seconds", 0, "--vs", "")
@@ -155,7 +153,6 @@ def test_bench_leaves_out_what_is_not_installed(dense: str, monkeypatch: pytest.
 
 
 def test_bench_exits_with_1_if_outputs_differ(dense: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
     ran("compile", dense, "-o", tmp_path / "dense.tsm")
     other = tmp_path / "other.onnx"
     model = onnx.load(dense)

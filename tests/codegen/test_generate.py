@@ -92,12 +92,12 @@ def test_binary(op, kind):
             assert not found, f"{op} {kind}: (a, b, got, want) {found[:5]} and more, {len(found)} in all"
 
 
+DIVISORS = [(kind, divisor) for kind in INTS for divisor in (-3, -1, 1, 2, 5) if divisor > 0 or kind != "u8"]
+
+
 @pytest.mark.parametrize("op", ["floordiv", "mod"])
-@pytest.mark.parametrize("kind", INTS)
-@pytest.mark.parametrize("divisor", [-3, -1, 1, 2, 5])
+@pytest.mark.parametrize("kind, divisor", DIVISORS)
 def test_division_by_a_constant(op, kind, divisor):
-    if divisor < 0 and kind == "u8":
-        return
     x = interesting(kind)
     a = ts.placeholder(x.shape, kind, name="A")
     check(ts.workload([a, ts.compute(x.shape, lambda i: binary(op, a[i], divisor), name="C")]), {"A": x})
@@ -110,11 +110,13 @@ def test_division_by_a_value_that_turns_out_constant_zero():
     check(w, {"A": np.arange(-4, 4, dtype=np.int32)})
 
 
-@pytest.mark.parametrize("op", ["neg", "abs", *FLOAT_FUNCTIONS])
-@pytest.mark.parametrize("kind", [*FLOATS, *INTS])
+UNARY = [
+    (op, kind) for op in ("neg", "abs", *FLOAT_FUNCTIONS) for kind in (*FLOATS, *INTS) if kind in FLOATS or op in ("neg", "abs")
+]
+
+
+@pytest.mark.parametrize("op, kind", UNARY)
 def test_unary(op, kind):
-    if op in FLOAT_FUNCTIONS and kind not in FLOATS:
-        return
     x = interesting(kind)
     if op in ("sin", "cos"):
         x = x[np.abs(x) <= 1e5]  # (NaN and infinities go, too)
@@ -232,6 +234,7 @@ def run_guarded(first, last):
 def test_no_memory_past_the_ends_is_touched(first, last):
     done = run_guarded(first, last)
     assert done.returncode == 0, f"after {done.stdout.splitlines()[-1:]}: {done.stderr[-2000:]}"
+    assert done.stdout.count("refused") <= 0.1 * (last - first)
 
 
 def test_copies_of_a_step_share_their_address_arithmetic():

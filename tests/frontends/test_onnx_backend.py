@@ -7,15 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt, Runner
 
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
-from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt, Runner  # noqa: E402
-
-import tensorsmith.frontends.onnx.backend as backend  # noqa: E402
-from tensorsmith.errors import UserError  # noqa: E402
-from tensorsmith.frontends.onnx.read import TYPES  # noqa: E402
+import tensorsmith.frontends.onnx.backend as backend
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.read import TYPES
 
 #: modules of ONNX's node tests; each makes its cases when it is imported
 MODULES = [

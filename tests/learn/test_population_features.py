@@ -40,7 +40,7 @@ def population(case: str, size: int, seed: int = 0) -> list[Batch]:
 @pytest.mark.parametrize("case", ["ConvLayer-2-b1", "GMM-3-b1", "TBS-1-b1", "DEP-1-b1", "T2D-1-b1", "NRM-1-b1", "CAP-1-b1"])
 def test_a_population_is_its_groups(case: str) -> None:
     groups = population(case, 96)
-    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET), strict=True):
         assert_equal(extract_decisions(sketch, decisions, TARGET), together)
 
 
@@ -51,14 +51,14 @@ def test_random_structures_together(case: str) -> None:
     for _ in range(6):
         sketch = random_candidate(catalogue.get(case).workload(), rng).sketch
         groups.append((sketch, random_batch(sketch, rng, rng.randint(1, 4))[1]))
-    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET), strict=True):
         assert_equal(extract_decisions(sketch, decisions, TARGET), together)
 
 
 def test_different_workloads_together() -> None:
     rng = Random(0)
     groups: list[Batch] = [(sketch, random_batch(sketch, rng, 5)[1]) for sketch in STRUCTURES.values()]
-    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET), strict=True):
         assert_equal(extract_decisions(sketch, decisions, TARGET), together)
 
 
@@ -86,7 +86,7 @@ def test_statements_seen_in_other_structures_are_not_lowered_again(monkeypatch: 
         seen.of(sketch)
     assert len(seen._traced) < 0.7 * sum(alone)
     monkeypatch.setattr(batch, "_outlines", seen)
-    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET)):
+    for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET), strict=True):
         assert_equal(extract_decisions(sketch, decisions, TARGET), together)
 
 

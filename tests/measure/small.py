@@ -15,8 +15,11 @@ from tensorsmith.target import native
 FAULTS = Path(__file__).parent / "faults.py"
 BAD = 13  # the unroll factor of the candidate that a fault happens to
 
-#: Nothing here takes long, so what has not ended after that never will.
-LIMITS = replace(Limits(), build_floor=5.0, build_ceiling=5.0, run_floor=2.5, run_ceiling=2.5)
+#: Nothing here takes long, so what has not ended after that never will, however busy the machine is.
+LIMITS = replace(Limits(), build_floor=120.0, build_ceiling=120.0, run_floor=120.0, run_ceiling=120.0)
+
+#: Of what never ends: all else takes hundredths of these seconds.
+PATIENCE = replace(LIMITS, build_floor=10.0, build_ceiling=10.0, run_floor=10.0, run_ceiling=10.0)
 
 
 def matmul() -> Workload:

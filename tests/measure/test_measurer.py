@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.measure.small import BAD, LIMITS, candidate, candidates, fault, matmul, unrolls
+from tests.measure.small import BAD, LIMITS, PATIENCE, candidate, candidates, fault, matmul, unrolls
 
 from tensorsmith.compile import build
 from tensorsmith.errors import UserError
@@ -74,7 +74,7 @@ def test_good_candidates() -> None:
     ],
 )
 def test_a_fault_is_a_result_and_the_others_do_not_notice(hook: str, status: Status, cause: str) -> None:
-    limits = replace(LIMITS, memory_bytes=512 << 20)
+    limits = replace(PATIENCE if "endless" in hook else LIMITS, memory_bytes=512 << 20)
     with measurer(hook, limits=limits) as m:
         trials = m.measure(candidates(WORKLOAD, 1, 2, BAD, 4))
         assert unrolls(trials) == [1, 2, BAD, 4]
@@ -93,7 +93,7 @@ def test_faults_with_two_workers() -> None:
 
 
 def test_an_endless_timing_ends() -> None:
-    limits = replace(LIMITS, run_floor=1.5, run_ceiling=1.5, most_seconds=0.1)
+    limits = replace(PATIENCE, run_floor=5.0, run_ceiling=5.0, most_seconds=0.1)
     with measurer("endless_timing", limits=limits) as m:
         trials = m.measure(candidates(WORKLOAD, BAD, 1))
         assert [t.status for t in trials] == [Status.TIMED_OUT, Status.OK]

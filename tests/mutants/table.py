@@ -156,9 +156,9 @@ _CODE = (
         (GENERATE + "test_vector_tails",),
     ),
     Mutant(
-        "padding-is-read",
-        "if max(ends) < 0:\n                return False",
-        "if max(ends) < 0:\n                return True",
+        "the-border-is-one-off",
+        'one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {running.text}, {-low - 1}", "bool")',
         (GENERATE + "test_padded_sums",),
     ),
     Mutant(
@@ -438,7 +438,7 @@ _MEASURING = (
         "a-wrong-answer-is-a-time",
         "return self._fail(m, Status.WRONG_ANSWER, problem)",
         "pass",
-        ("tests/measure/test_measurer.py::test_faults_with_two_workers",),
+        ("tests/measure/test_measurer.py::test_a_fault_is_a_result_and_the_others_do_not_notice",),
     ),
     Mutant(
         "interference-counts",

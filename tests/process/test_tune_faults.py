@@ -151,7 +151,7 @@ def check_answer(database: Path) -> None:
 
 
 def test_candidates_that_crash_hang_lie_and_die(tuner: Start, tmp_path: Path) -> None:
-    run = tuner("each_in_turn", 16, run_seconds=2.5)
+    run = tuner("each_in_turn", 16, run_seconds=10.0)
     assert run.finish() == 0, run.text()
     found = stored(tmp_path / "tune.db")
     assert len(found) == len(set(keys(found))) == 16

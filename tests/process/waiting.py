@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def wait(what: str, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait(what: str, condition: Callable[[], bool], seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s: {what}"

@@ -67,6 +67,7 @@ def run(seed: int) -> None:
     try:
         executable = build(candidate)
     except Refusal:
+        print("refused")
         return
     for at_end in (True, False):
         memory = Guarded(at_end)

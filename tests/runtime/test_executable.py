@@ -162,8 +162,10 @@ def test_inputs_in_other_layouts_are_copied(add):
         assert np.array_equal(add(other, B), other + B)
 
 
+@pytest.mark.peers
 def test_other_libraries_tensors(add):
-    torch = pytest.importorskip("torch")
+    import torch
+
     tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     assert np.array_equal(add(tensor, B), A + B)
     assert np.array_equal(add(tensor.T.contiguous().T, B), A + B)
@@ -401,11 +403,11 @@ def test_any_arrays_give_the_sum_or_a_clear_error(a, b, out):
         assert any(word in str(error) for word in ("A", "B", "out for C"))
         right_inputs = all(x.dtype == np.float32 and x.dtype.isnative and x.shape == (2, 3) for x in (a, b))
         assert not right_inputs or out is not None
-        return
-    with np.errstate(all="ignore"):
-        expected = before[0] + before[1]
-    assert result.shape == (2, 3) and np.array_equal(result, expected, equal_nan=True)
-    assert out is None or result is out
+    else:
+        with np.errstate(all="ignore"):
+            expected = before[0] + before[1]
+        assert result.shape == (2, 3) and np.array_equal(result, expected, equal_nan=True)
+        assert out is None or result is out
 
 
 @settings(max_examples=200, deadline=None)
@@ -418,8 +420,9 @@ def test_any_call_gives_the_sum_or_a_clear_error(args, named):
         result = ADD(*args, **named)
     except TensorsmithError as error:
         assert isinstance(error, UserError) and len(str(error)) > 10
-        return
-    assert result.shape == (2, 3)
+        assert named or len(args) != 2 or args[0] is not A or args[1] is not B
+    else:
+        assert result.shape == (2, 3)
 
 
 ADD = adder()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from tests.property.agreement import disagreements
 
@@ -96,11 +96,13 @@ SIZE = st.sampled_from([2, 3, 7, 8, 15, 16, 17, 33, 64, 100, 129, 512])
 @given(there=st.tuples(SIZE, SIZE, SIZE), here=st.tuples(SIZE, SIZE, SIZE), seed=st.integers(0, 99))
 def test_any_extents(there: tuple[int, int, int], here: tuple[int, int, int], seed: int) -> None:
     old, new = Space(matmul(*there), native()), Space(matmul(*here), native())
-    for candidate in candidates(old, 2, seed):
-        for plan, row in adapt(new, candidate):
-            found = check(new, plan, row)
-            if max(here) <= 33:
-                assert disagreements(new.workload, found) == []
+    rows = [place for candidate in candidates(old, 2, seed) for place in adapt(new, candidate)]
+    if not rows:
+        reject()  # a short axis has other loops; Hypothesis complains if that is so nearly always
+    for plan, row in rows:
+        found = check(new, plan, row)
+        if max(here) <= 33:
+            assert disagreements(new.workload, found) == []
 
 
 def decided(where: Space, candidate: Candidate) -> dict[str, int]:
