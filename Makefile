@@ -18,6 +18,9 @@ $(VENV)/.bench: $(VENV)/.dev
 demo: $(VENV)/.dev          ## tune a small network for a minute, compare with ONNX Runtime
 	$(BIN)/tensorsmith demo
 
+smoke: $(VENV)/.dev         ## a little of everything, in less than a minute: what to run while working
+	$(BIN)/python -m pytest tests/test_smoke.py tests/test_layers.py tests/test_tests.py tests/mutants -n 2
+
 test: $(VENV)/.dev          ## the tests; under 15 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 

@@ -270,6 +270,18 @@ _LEARNING = (
         (TRANSFER + "test_a_search_that_was_taught_begins_better",),
     ),
     Mutant(
+        "no-register-is-ever-spilled",
+        '"registers_spilled": np.maximum(0.0, used - target.vector_registers),',
+        '"registers_spilled": 0.0 * used,',
+        (PRIOR + "test_a_tile_that_fits_the_registers_beats_others",),
+    ),
+    Mutant(
+        "all-lanes-are-useful",
+        '"lanes_useful": useful,',
+        '"lanes_useful": 0.0 * useful + 1.0,',
+        ("tests/learn/test_golden_features.py::test_tails_of_vectors_and_tiles",),
+    ),
+    Mutant(
         "threads-do-not-help-the-prior",
         "cycles / threads / m.hertz + start",
         "cycles / m.hertz + start",
@@ -384,6 +396,12 @@ _SEARCH = (
         (SCHEDULER + "test_the_task_that_gains_gets_most_and_each_gets_some",),
     ),
     Mutant(
+        "no-task-at-random",
+        "if self._rng.random() < self.schedule.epsilon:",
+        "if self._rng.random() < 0:",
+        (SCHEDULER + "test_no_task_that_can_gain_starves",),
+    ),
+    Mutant(
         "similar-tasks-do-not-count",
         "return max((t.facts.flops / t.best for t in others if t.best), default=0.0)",
         "return 0.0",
@@ -476,6 +494,18 @@ _RECORDS = (
 )
 
 _TUNING = (
+    Mutant(
+        "a-full-disk-loses-the-best",
+        "if self._unsaved or self.file is None:\n            found |=",
+        "if self.file is None:\n            found |=",
+        ("tests/tuning/test_journal.py::test_a_disk_that_is_full_for_a_while",),
+    ),
+    Mutant(
+        "general-lessons-of-a-few-trials",
+        "if len(trials) >= _LEAST:",
+        "if trials:",
+        ("tests/tuning/test_experience.py::test_little_is_not_enough",),
+    ),
     Mutant(
         "one-formulation-only",
         "if self._waiting:\n            return self._begin()",
