@@ -111,6 +111,7 @@ def test_every_index_runs_once(threads, bodies):
         own.close()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs workers")
 def test_a_region_ends_when_the_last_worker_has(bodies):
     with pool.with_threads(2) as own:
         flags = np.zeros(2, np.int64)
