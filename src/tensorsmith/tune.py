@@ -190,6 +190,8 @@ def _tune_workload(
     try:
         with Journal(database_path(database)) as journal:
             if budget.trials != 0 and not clock.over and not _is_empty(workload):
+                results = (workload.buffers[name] for name in workload.outputs)
+                reporter.say(f"tuning {', '.join(f'{b.name} {b.dtype}{list(b.shape)}' for b in results)}: deriving sketches")
                 from tensorsmith.tuning.run import Run  # the search is loaded by those who search, not by every worker and program
 
                 Run(workload, target, journal, budget, clock, reporter).go(cache, seed, verbose)
@@ -218,8 +220,10 @@ def _tune_models(
     clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
     try:
         with Journal(database_path(database)) as journal:
-            tasks = _tunable(models)
-            if budget.trials != 0 and not clock.over and tasks:
+            wanted = budget.trials != 0 and not clock.over
+            if wanted:
+                reporter.say(f"tuning {', '.join(m.name for m in models)}: deriving tasks and sketches")
+            if wanted and (tasks := _tunable(models)):
                 from tensorsmith.tuning.network import NetworkRun
 
                 run = NetworkRun(

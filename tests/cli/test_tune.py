@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.cli.models import write_dense
+from tests.records.rights import public_folder, unprivileged
 from typer.testing import CliRunner
 
 import tensorsmith as ts
 from tensorsmith.cli import app
+from tensorsmith.cli.arrays import check_writable
 from tensorsmith.errors import UserError
 
 RUN = CliRunner()
@@ -84,6 +87,41 @@ def test_mistakes(definition: str, tmp_path: Path, option: list[str], message: s
     assert isinstance(result.exception, UserError)
     assert message in str(result.exception)
     assert not (tmp_path / "tune.db").exists()
+
+
+def test_what_cannot_be_written_is_said_before_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tune(workload: object, **options: object) -> None:
+        raise Asked(options)
+
+    model = write_dense(tmp_path / "dense.onnx")
+    monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "search", tune)
+    monkeypatch.setattr(sys.modules["tensorsmith.cli.compile"], "compile_model", tune)
+    os.mkfifo(tmp_path / "pipe.tsm")
+    for command in ("tune", "compile"):
+        for file, message in (
+            (tmp_path / "nowhere" / "x.tsm", "cannot be written: there is no folder"),
+            (tmp_path, "cannot be written: it is a folder"),
+            (tmp_path / "pipe.tsm", "cannot be written: it is no ordinary file"),
+        ):
+            result = RUN.invoke(app, [command, model, "-o", str(file)])
+            assert isinstance(result.exception, UserError) and message in str(result.exception)
+    with public_folder() as folder:
+        folder.chmod(0o555)
+        with unprivileged(), pytest.raises(UserError, match="no right to write in the folder"):
+            check_writable(str(folder / "x.tsm"))
+
+
+def test_a_record_file_that_cannot_be_written_is_said_before_the_search(
+    definition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def go(*given: object) -> None:
+        raise Asked
+
+    monkeypatch.setattr("tensorsmith.tuning.run.Run.go", go)
+    (tmp_path / "text.db").write_text("no records" * 100)
+    for file in (tmp_path / "nowhere" / "tune.db", tmp_path, tmp_path / "text.db"):
+        result = RUN.invoke(app, ["tune", definition, "--db", str(file)])
+        assert isinstance(result.exception, UserError) and str(tmp_path) in str(result.exception)
 
 
 def test_help_names_every_option() -> None:

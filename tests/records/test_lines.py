@@ -42,7 +42,7 @@ def batches(draw):
     timing = Timing(draw(st.sampled_from(["warm", "cold"])), draw(st.integers(1, 3)))
     trials = []
     for _ in range(draw(st.integers(1, 3))):
-        sizes = draw(st.tuples(st.integers(1, 99), st.integers(1, 1 << 31), st.integers(1, 64), st.integers(0, 2)))
+        sizes = draw(st.tuples(st.integers(1, 99), st.integers(1, (1 << 31) - 1), st.integers(1, 64), st.integers(0, 2)))
         status = draw(st.sampled_from(Status))
         seconds = draw(positive) if status is Status.OK else None
         rest = draw(st.tuples(positive, st.booleans(), st.text(), positive, positive))
@@ -198,6 +198,34 @@ def places(value):
 
 
 LINE = line()
+
+
+def test_a_file_that_was_cut_short():
+    """The last line is lost, and counted; the others are there."""
+    text = line(uid="a") + line(uid="b")
+    for end in (1, 40, len(line(uid="b")) - 3):
+        with Store.in_memory() as store:
+            assert str(store.import_(io.StringIO(text[: -1 - end]))).startswith(
+                "1 records added, 0 there already, 1 skipped (1 x the line"
+            )
+
+
+def test_a_line_too_long_for_any_record_is_passed_over(monkeypatch):
+    """Without being held in memory, of which it may need more than there is."""
+    whole = line(uid="a")
+    monkeypatch.setattr("tensorsmith.records.lines._LONGEST_LINE", len(whole))
+    read = []
+
+    class Stream(io.StringIO):
+        def readline(self, size=-1):
+            read.append(size)
+            return super().readline(size)
+
+    huge = "x" * (10 * len(whole))
+    with Store.in_memory() as store:
+        counts = store.import_(Stream(f"{huge}\n{whole}{huge}\n{line(uid='b')}{huge}"))
+    assert counts.added == 2 and counts.skipped == {f"the line is longer than {len(whole)} characters": 3}
+    assert set(read) == {len(whole)}
 
 
 def test_merge(tmp_path):

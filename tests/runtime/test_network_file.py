@@ -231,6 +231,16 @@ def test_a_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
     assert path.read_bytes() == saved.read_bytes() and [p.name for p in tmp_path.iterdir()] == ["kept.tsm"]
 
 
+def test_a_save_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorsmith.runtime.file.os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        NETWORK.save(tmp_path / "new.tsm")
+    assert not list(tmp_path.iterdir())
+
+
 def load_bytes(content: bytes, folder: Path) -> Any:
     path = folder / "changed.tsm"
     path.unlink(missing_ok=True)  # a file that is mapped must not shrink

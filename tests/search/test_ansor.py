@@ -48,6 +48,40 @@ def test_starts_with_the_default_schedule() -> None:
     assert text(first) == text(where.plans[plan].candidate(row))
 
 
+class After:
+    """Comes true when it was asked so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def test_a_search_that_is_stopped_gives_what_it_has() -> None:
+    where = space()
+    first = text(AnsorPolicy(where, settings=SMALL).ask(1)[0])
+    policy = AnsorPolicy(where, settings=SMALL)
+    assert [text(c) for c in policy.ask(16, lambda: True)] == [first], "the default schedule needs no search"
+    assert policy.ask(16, lambda: True) == []
+    whole = [text(c) for c in AnsorPolicy(where, settings=SMALL).ask(16)]
+    assert [first, *(text(c) for c in policy.ask(15))] == whole, "what was not searched for yet comes later"
+
+
+def test_every_part_of_a_search_looks_whether_to_stop() -> None:
+    """Seeds, sketch by sketch, and generations: the longer it may go on, the more it finds, and the last look is near the end."""
+    where = space()
+    whole = [text(c) for c in AnsorPolicy(where, settings=SMALL).ask(16)]
+    counter = After(10**9)
+    AnsorPolicy(where, settings=SMALL).ask(16, counter)
+    looks = 10**9 - counter.left
+    assert looks > len(where.plans) * (1 + SMALL.generations)
+    found = [len(AnsorPolicy(where, settings=SMALL).ask(16, After(n))) for n in range(looks + 1)]
+    assert found == sorted(found) and found[0] == 1 and 1 < found[looks - 1] < 16
+    assert [text(c) for c in AnsorPolicy(where, settings=SMALL).ask(16, After(looks))] == whole
+
+
 def test_never_asks_twice_and_everything_lowers() -> None:
     policy = AnsorPolicy(space(), seed=1, settings=SMALL)
     seen = []

@@ -86,6 +86,46 @@ def test_time_is_up(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake.cancelled and fake.finals  # there is time left for the final
 
 
+def test_the_first_search_leaves_time_to_measure(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock takes half a second, and no search ends by itself."""
+    clock = [0.0]
+
+    def monotonic() -> float:
+        clock[0] += 0.5
+        return clock[0]
+
+    fake = measurer(slower)
+    searches: list[tuple[float, float]] = []
+    ask = AnsorPolicy.ask
+
+    def slow(policy: AnsorPolicy, count: int, stop: Callable[[], bool]) -> list[Candidate]:
+        begun = clock[0]
+        while not stop():
+            pass
+        searches.append((begun, clock[0]))
+        return ask(policy, 3)
+
+    monkeypatch.setattr(AnsorPolicy, "ask", slow)
+    monkeypatch.setattr("tensorsmith.tuning.budget.time.monotonic", monotonic)
+    tune(seconds=20.0)
+    assert len(fake.measured) >= 3
+    (begun, ended), *_ = searches
+    end = 18  # of the search; the rest is for the final
+    assert ended <= (begun + end) / 2 + 1 and len(searches) == 1, "and after a search that long no other is begun"
+
+
+def test_something_is_said_before_any_work(measurer: Make, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    def go(*arguments: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("tensorsmith.tuning.run.Run.go", go)
+    with pytest.raises(InterruptedError):
+        ts.tune(WORKLOAD, trials=8)
+    assert capsys.readouterr().out == "tuning C f32[16, 32]: deriving sketches\n"
+    ts.tune(WORKLOAD, trials=0)
+    assert capsys.readouterr().out == ""
+
+
 def test_ctrl_c_keeps_what_is_measured(measurer: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fake = measurer(slower, after=lambda n: os.kill(os.getpid(), signal.SIGINT) if n == 10 else None)
     kernel = ts.tune(WORKLOAD, trials=64, database=tmp_path / "tune.db")
@@ -118,7 +158,7 @@ def test_an_exhausted_space_ends_the_run(measurer: Make, monkeypatch: pytest.Mon
     fake = measurer(slower)
     ask, asked = AnsorPolicy.ask, []
 
-    def exhausted(policy: AnsorPolicy, count: int) -> list:
+    def exhausted(policy: AnsorPolicy, count: int, stop: Callable[[], bool]) -> list:
         asked.append(count)
         return ask(policy, 5) if len(asked) == 1 else []
 

@@ -56,7 +56,7 @@ def check_writable(file: str) -> None:
         raise UserError(f"{file} cannot be written: it is a folder")
     if path.exists() and not path.is_file():
         raise UserError(f"{file} cannot be written: it is no ordinary file")
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UserError(f"{file} cannot be written: there is no right to write in the folder {path.parent}")
 
 

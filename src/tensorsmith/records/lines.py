@@ -17,6 +17,7 @@ from tensorsmith.records import faults
 from tensorsmith.records.record import Invalid
 
 _SQLITE = "SQLite format 3"
+_LONGEST_LINE = 1 << 24  # characters; a record takes some thousand
 
 
 @dataclass
@@ -50,7 +51,10 @@ def write(forms: Iterable[dict[str, Any] | Invalid], stream: TextIO) -> Counts:
 
 def read(stream: TextIO) -> Iterator[Any]:
     """The JSON value of each line, or why there is none. A line without a uid gets one made of its content."""
-    for line in stream:
+    for line in _lines(stream):
+        if isinstance(line, Invalid):
+            yield line
+            continue
         if line.startswith(_SQLITE):
             raise faults.StoreError("other", "this is a record file, not JSON lines: merge it instead of importing it")
         if not line.strip():
@@ -63,6 +67,17 @@ def read(stream: TextIO) -> Iterator[Any]:
         if isinstance(data, dict):
             data.setdefault("uid", hashlib.sha256(line.strip().encode("utf-8", "replace")).hexdigest()[:16])
         yield data
+
+
+def _lines(stream: TextIO) -> Iterator[str | Invalid]:
+    """Line by line; one that is no record's, so long that it might not fit into memory, is passed over without being kept."""
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) < _LONGEST_LINE or line.endswith("\n"):
+            yield line
+            continue
+        while line and not line.endswith("\n"):
+            line = stream.readline(_LONGEST_LINE)
+        yield Invalid(f"the line is longer than {_LONGEST_LINE} characters")
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ FORMAT = 1
 FINALISTS = "finalists"  # the `run` of trials that time known candidates once more; no part of a search
 _LONGEST_TEXT = 4000  # characters of a cause or a run's name that are kept
 _MOST_KEPT = 4096  # workloads, targets or sketches a reader remembers
+_LARGEST_DECISION = (1 << 31) - 1  # populations hold decisions in 32 bits
 
 T = TypeVar("T")
 
@@ -116,7 +117,7 @@ class Reader:
     def _candidate(self, workload: Workload, data: Any) -> Candidate:
         decisions = data["decisions"]
         for name, value in decisions.items():
-            if isinstance(value, bool) or not isinstance(value, int):
+            if isinstance(value, bool) or not isinstance(value, int) or value > _LARGEST_DECISION:
                 raise UserError(f"decision {name} is {value!r:.40}")
         key = workload.key, canonical_json(data["sketch"])
         known = self._sketches.get(key)

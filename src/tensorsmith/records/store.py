@@ -64,6 +64,7 @@ class Store:
         self.path = path
         self.read_only = read_only
         self.skipped: Counter[str] = Counter()
+        self._skipped_uids: set[Any] = set()  # each is counted once, however often it is read
         self._connection = connection
         self._patience = patience
         self._reader = Reader()
@@ -295,7 +296,9 @@ class Store:
             try:
                 yield self._reader.record(json_form(row, workload), workload)
             except Invalid as problem:
-                self.skipped[str(problem)] += 1
+                if row["uid"] not in self._skipped_uids:
+                    self._skipped_uids.add(row["uid"])
+                    self.skipped[str(problem)] += 1
 
 
 def _shared_values(workload: Workload, target: Target) -> tuple[tuple[str, str, str], tuple[str, str]]:

@@ -12,7 +12,8 @@ changed at a time (coordinate descent).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,14 @@ Key = tuple[int, bytes]  # sketch and row
 
 
 MODEL = ModelSettings()
+
+
+class _Stopped(Exception):
+    """A search was ended before it was done."""
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -101,24 +110,29 @@ class AnsorPolicy:
         self.told: dict[Key, _Told] = {}
         self.asked: dict[tuple[int, tuple[int, ...]], Place] = {}  # by sketch and decisions
         self.waiting: list[Place] = self._first(hints) if settings.known else []
-        self.seeds = seeds(space) if settings.known else []
+        self._seeded = not settings.known  # whether the seeds were proposed
+        self._stop: Callable[[], bool] = _never  # of the search that is under way
         self._trusted = model is not None or settings.cost != "trees"  # else the prior is believed at first
         self._stale = False  # whether something was told that the model has not seen
 
     # -- ask and tell ----------------------------------------------------------------------------------------------
 
-    def ask(self, count: int) -> list[Candidate]:
-        """Candidates to measure next; fewer than asked for only where the space is exhausted."""
+    def ask(self, count: int, stop: Callable[[], bool] = _never) -> list[Candidate]:
+        """Candidates to measure next; fewer than asked for only where the space is exhausted, or where `stop()`, which is asked
+        some times a second, ended the search for them."""
         chosen: list[Place] = []
         while self.waiting and len(chosen) < count:
             place = self.waiting.pop(0)
             if self._take(*place):
                 chosen.append(place)
-        if self.seeds and len(chosen) < count:
-            chosen += self._pick(self._best_seeds(), min(self.settings.seeds, count - len(chosen)))
-            self.seeds = []
-        if len(chosen) < count:
-            chosen += self._evolved(count - len(chosen))
+        self._stop = stop
+        with contextlib.suppress(_Stopped):
+            if not self._seeded and len(chosen) < count:
+                chosen += self._pick(self._best_seeds(), min(self.settings.seeds, count - len(chosen)))
+                self._seeded = True
+            if len(chosen) < count:
+                chosen += self._evolved(count - len(chosen))
+        self._stop = _never
         return [self._candidate(*place) for place in chosen]
 
     def finish(self, count: int) -> list[Candidate]:
@@ -204,7 +218,8 @@ class AnsorPolicy:
         """Of each sketch, and of each way to place its stages in it, the seed that the model likes best: it knows more of sizes
         than of structures before anything is measured."""
         found = []
-        for p, scores in zip(self.seeds, self._scores(self.seeds)):
+        made = seeds(self.space, self._watch)
+        for p, scores in zip(made, self._scores(made)):
             places = [n for n, c in enumerate(self.space.plans[p.plan].columns) if c.kind == "at"]
             _, group = np.unique(p.matrix[:, places], axis=0, return_inverse=True)
             for g in range(int(group.max()) + 1):
@@ -232,6 +247,7 @@ class AnsorPolicy:
         bound = np.median(np.concatenate(scores))
         result = []
         for p, mine in zip(populations, scores):
+            self._watch()
             kept = p.matrix[mine > bound]
             measured = [row for plan, row in best if plan == p.plan]
             pool = np.concatenate([kept, np.array(measured, np.int32).reshape(-1, p.matrix.shape[1])])
@@ -260,7 +276,11 @@ class AnsorPolicy:
 
     def _scores(self, populations: Sequence[Population]) -> list[Array]:
         self._learn()
-        return self.scorer(self.model if self._trusted else PriorModel(), populations)
+        return self.scorer(self.model if self._trusted else PriorModel(), populations, self._watch)
+
+    def _watch(self) -> None:
+        if self._stop():
+            raise _Stopped
 
     def _learn(self) -> None:
         """Trains on everything told, when there is something new and enough of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from tensorsmith.target import Target
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+_AT_A_TIME = 512  # rows between two looks at the watch: some tenths of a second
+
+
 class Scorer:
     """Remembers the scores it gave: rows that survive a generation are not scored again."""
 
@@ -28,16 +31,34 @@ class Scorer:
         """To be called when the model has changed."""
         self._known.clear()
 
-    def __call__(self, model: CostModel, populations: Sequence[Population]) -> list[Array]:
-        """The scores of each population's rows."""
+    def __call__(
+        self, model: CostModel, populations: Sequence[Population], watch: Callable[[], None] = lambda: None
+    ) -> list[Array]:
+        """The scores of each population's rows. `watch` is called now and then, and may raise; what is done by then is kept."""
         keys = [[(p.plan, row.tobytes()) for row in np.ascontiguousarray(p.matrix, np.int32)] for p in populations]
         fresh = [np.array([n for n, key in enumerate(ks) if key not in self._known], np.int64) for ks in keys]
-        if any(len(f) for f in fresh):
-            rows, prior, places = describe(self.space, [p.take(f) for p, f in zip(populations, fresh)])
+        for numbers in _portions([len(f) for f in fresh]):
+            watch()
+            rows, prior, places = describe(self.space, [populations[n].take(fresh[n]) for n in numbers])
             scores = model.predict(rows, prior)
-            for (number, row), score in zip(places, scores.tolist()):
+            for (place, row), score in zip(places, scores.tolist()):
+                number = numbers[place]
                 self._known[keys[number][int(fresh[number][row])]] = score
         return [np.array([self._known[key] for key in ks], float) for ks in keys]
+
+
+def _portions(sizes: Sequence[int]) -> list[list[int]]:
+    """Numbers of populations with rows in them, in portions of not much more than `_AT_A_TIME` rows."""
+    found: list[list[int]] = []
+    room = 0
+    for number, size in enumerate(sizes):
+        if size:
+            if room <= 0:
+                found.append([])
+                room = _AT_A_TIME
+            found[-1].append(number)
+            room -= size
+    return found
 
 
 def describe(space: Space, populations: Sequence[Population]) -> tuple[FeatureRows, Array, list[tuple[int, int]]]:

@@ -7,6 +7,7 @@ operands are copied, also a thread's own copy of a panel that fills it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,9 +26,15 @@ _WORK_TO_SHARE = 1 << 15
 _PANELS_PER_CORE = 4
 
 
-def seeds(space: Space) -> list[Population]:
-    """Rows to start from; the same every time. The default schedule comes first in its sketch."""
-    found = {n: seed_rows(plan) for n, plan in enumerate(space.plans)}
+def seeds(space: Space, watch: Callable[[], None] = lambda: None) -> list[Population]:
+    """Rows to start from; the same every time. The default schedule comes first in its sketch.
+
+    `watch` is called before each sketch, and may raise.
+    """
+    found = {}
+    for n, plan in enumerate(space.plans):
+        watch()
+        found[n] = seed_rows(plan)
     try:
         known = space.find(default_candidate(space.workload, space.target))
     except Refusal:

@@ -86,9 +86,6 @@ class Nest:
         return tuple(f"{self.stage}.{axis}.{p}" for axis, n in self.parts.items() for p in range(1, n))
 
 
-LARGEST_DECISION = (1 << 31) - 1  # populations hold decisions in 32 bits
-
-
 @dataclass(frozen=True)
 class Choice:
     """A hole that changes the structure: `kind` is "at", "loops", "factor" or "rows"; options as they appear in a nest or rewrite.
@@ -266,9 +263,9 @@ class Candidate:
         unknown = [h for h in self.decisions if h not in self.sketch.holes]
         if missing or unknown:
             raise UserError(f"decisions do not fit the sketch: missing {missing}, unknown {unknown}")
-        bad = {h: v for h, v in self.decisions.items() if not (0 if h.endswith(".parallel") else 1) <= v <= LARGEST_DECISION}
+        bad = {h: v for h, v in self.decisions.items() if v < (0 if h.endswith(".parallel") else 1)}
         if bad:
-            raise UserError(f"decisions must be from 1 (0 for parallel) to {LARGEST_DECISION}: {bad}")
+            raise UserError(f"decisions must be at least 1 (0 for parallel): {bad}")
 
     def to_json(self) -> dict[str, Any]:
         return {"sketch": self.sketch.to_json(), "decisions": dict(self.decisions)}

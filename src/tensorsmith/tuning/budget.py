@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensorsmith.errors import UserError
@@ -68,6 +69,16 @@ class Clock:
     def left(self) -> float | None:
         """Seconds left for the search; None: no limit."""
         return None if self._end is None else self._end - self._settling - time.monotonic()
+
+    def proposing(self, first: bool) -> Callable[[], bool]:
+        """Comes true when it is time to propose what was found: for the `first` candidates when half of the time left now is over,
+        so that they are measured too; later ones are only looked for where that was seen to be quick enough.
+        """
+        left = self.left
+        if left is None or not first:
+            return lambda: self.searched
+        end = time.monotonic() + left / 2
+        return lambda: time.monotonic() >= end
 
     @property
     def searched(self) -> bool:

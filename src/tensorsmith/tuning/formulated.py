@@ -78,15 +78,15 @@ class FormulatedTuning:
         self.collect(stop=stop)
         return self.trials - before
 
-    def propose(self, count: int, finishing: bool = False) -> int:
+    def propose(self, count: int, finishing: bool = False, stop: Callable[[], bool] = never) -> int:
         """Let the workers begin with new candidates of one formulation; how many those are, 0 if the space is exhausted.
 
-        Waits for nothing: what is left of another formulation is for `collect`.
+        Waits for nothing: what is left of another formulation is for `collect`. At `stop()` the search ends with what it has.
         """
         self._current = self._choose()
         if self._several and (self._waiting or self._new(self._current)):  # only a first look for now
             count = min(count, _FIRST)
-        return self._current.propose(count, finishing)
+        return self._current.propose(count, finishing, stop)
 
     def collect(self, down_to: int = 0, stop: Callable[[], bool] = never) -> None:
         """Wait until at most `down_to` candidates are left to measure; keep what is measured. At `stop()` the rest is dropped."""

@@ -100,6 +100,14 @@ class Journal:
     def unsaved(self) -> int:
         return sum(len(u.trials) for u in self._unsaved)
 
+    @property
+    def left_out(self) -> str | None:
+        """What to tell the user of stored records that could not be used; None if there are none."""
+        if self.file is None or not self.file.skipped:
+            return None
+        example, _ = self.file.skipped.most_common(1)[0]
+        return f"{self.file.skipped.total()} records of {self.file.path} cannot be used and were left out, for example: {example}"
+
     def finish(self) -> str | None:
         """Saves what is not saved yet. What to tell the user if the file does not take it."""
         for attempt in range(_LAST_ATTEMPTS):

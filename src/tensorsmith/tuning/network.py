@@ -112,7 +112,9 @@ class NetworkRun:
     def _propose(self, task: int, count: int) -> int:
         """How many candidates of a task the workers got. A task that cannot be tuned is left as it is, and the run goes on."""
         try:
-            proposed = self.live.get(task).propose(count, finishing=self._finishing())
+            tuning = self.live.get(task)
+            proposing = self.clock.proposing(first=not tuning.trials + tuning.pending)
+            proposed = tuning.propose(count, finishing=self._finishing(), stop=lambda: self.ctrl_c.came or proposing())
         except Exception as problem:  # whatever it is, it must not end the whole
             if isinstance(problem, UserError) and not isinstance(problem, StoreError):
                 raise  # no task could be tuned: there are no workers
@@ -266,8 +268,9 @@ class NetworkRun:
             self.reporter.say(f"no improvement in the last {self._unimproved()} trials")
         elif self._satisfied:
             self.reporter.say("nothing is left to gain")
-        if (lost := self.journal.finish()) is not None:
-            self.reporter.warn(lost)
+        for trouble in (self.journal.left_out, self.journal.finish()):
+            if trouble is not None:
+                self.reporter.warn(trouble)
         if count:
             self.reporter.say(table(self.summaries()))
         if failures.counts:

@@ -45,7 +45,10 @@ class Run:
     def _search(self) -> None:
         """The workers build the last candidates of a batch while the next batch is searched for."""
         task = self.task
-        while (count := self._next_batch()) and task.propose(count, finishing=self._finishing()):
+        while count := self._next_batch():
+            proposing = self.clock.proposing(first=not task.trials + task.pending)
+            if not task.propose(count, finishing=self._finishing(), stop=lambda: self.ctrl_c.came or proposing()):  # noqa: B023
+                break
             task.collect(down_to=_AHEAD, stop=self._searched)
         task.collect(stop=self._searched)
 
@@ -95,8 +98,9 @@ class Run:
             self.reporter.say(f"stopped: {progress}; everything measured is kept")
         elif self.budget.patience is not None and task.unimproved >= self.budget.patience:
             self.reporter.say(f"no improvement in the last {task.unimproved} trials")
-        if (lost := self.journal.finish()) is not None:
-            self.reporter.warn(lost)
+        for trouble in (self.journal.left_out, self.journal.finish()):
+            if trouble is not None:
+                self.reporter.warn(trouble)
         if task.failures.counts:
             self.reporter.say(f"{progress.failures.total()} of {progress.trials} trials failed, for example:\n{task.failures}")
         if verbose:

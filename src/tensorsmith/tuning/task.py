@@ -93,17 +93,17 @@ class TaskTuning:
         self.collect(stop=stop)
         return self.trials - before
 
-    def propose(self, count: int, finishing: bool = False) -> int:
+    def propose(self, count: int, finishing: bool = False, stop: Callable[[], bool] = never) -> int:
         """Let the workers begin with new candidates; how many those are, 0 if the space is exhausted.
 
-        `finishing`: neighbours of the best, while there are any.
+        `finishing`: neighbours of the best, while there are any. At `stop()` the search ends with what it has.
         """
         with self._clock("search"):
             candidates: list[Candidate] = []
             if finishing and self._best is not None:
                 candidates = self.policy.finish(count)
             if not candidates:
-                candidates = self.policy.ask(count)
+                candidates = self.policy.ask(count, stop)
         if self._unchecked:
             self._held += candidates
         else:
