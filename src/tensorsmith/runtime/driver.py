@@ -1,14 +1,16 @@
-"""The compiled code that every executable needs besides its kernels: the loop over a network's steps, and the thread pool.
+"""The compiled code that every executable needs besides its kernels: the call from Python, the loop over a network's steps, and
+the thread pool.
 
     void run(ptr table, ptr scratch, ptr pool, ptr parallel_for)
     void profile(ptr table, ptr scratch, ptr pool, ptr parallel_for, ptr times, i32 clock)
     void copy(ptr arguments, ptr scratch, ptr pool, ptr parallel_for)
     void repeat(ptr entry, ptr arguments, ptr scratch, ptr pool, ptr parallel_for, i64 count)
+    PyObject *plain_call(PyObject *self, PyObject *const *given, Py_ssize_t count)
 
 `table` holds the number of steps, then for each the address of its code and of its arguments. `run` has the signature of a
 kernel, so a network is run, repeated and timed as one. `profile` writes libc's `timespec` of that clock before the first step and
 after each. `copy` is a kernel: from where, to where, how many bytes. `repeat` runs a kernel or a network `count` times, at least
-once. The pool's functions are in `pool_ir`.
+once. `plain_call` is what Python calls, and is in `call_ir`; the pool's functions are in `pool_ir`.
 
 A saved executable brings its driver along, so that nothing is compiled where it is loaded. The pool is one for the whole process,
 and so is the driver that it runs on: the first that was loaded, or else one that is compiled when it is needed.
@@ -20,11 +22,14 @@ import functools
 import hashlib
 
 from tensorsmith.runtime import jit
+from tensorsmith.runtime.call_ir import SYMBOLS as CALL_SYMBOLS
+from tensorsmith.runtime.call_ir import call_ir
+from tensorsmith.runtime.pool_ir import AT
 from tensorsmith.runtime.pool_ir import SYMBOLS as POOL_SYMBOLS
 from tensorsmith.runtime.pool_ir import pool_ir
 from tensorsmith.target import Target, native
 
-SYMBOLS = POOL_SYMBOLS | {"run", "profile", "copy", "repeat"}
+SYMBOLS = CALL_SYMBOLS | POOL_SYMBOLS | {"run", "profile", "copy", "repeat"}
 _of_process: dict[None, jit.Module] = {}  # one at most; a dictionary, because `setdefault` is atomic and survives a fork
 
 
@@ -40,7 +45,7 @@ def source_key(target: Target) -> str:
 
 
 def process_driver() -> jit.Module:
-    """The driver whose pool and `repeat` serve everything in this process."""
+    """The driver whose pool, `plain_call` and `repeat` serve everything in this process."""
     return _of_process.get(None) or adopt(driver(native()))
 
 
@@ -50,7 +55,7 @@ def adopt(module: jit.Module) -> jit.Module:
 
 
 def _ir(target: Target) -> str:
-    return _IR + pool_ir(target)
+    return _IR + pool_ir(target) + call_ir(AT["THREADS"])
 
 
 _STEP = """

@@ -25,7 +25,9 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.runtime import jit
-from tensorsmith.runtime.buffers import aligned_copy, aligned_empty, as_array, data_pointer, round_up
+from tensorsmith.runtime.buffers import aligned_allocator, aligned_copy, aligned_empty, as_array, data_pointer, round_up
+from tensorsmith.runtime.call import PlainCall, never_plain, plain_call
+from tensorsmith.runtime.call_ir import FRAME
 from tensorsmith.runtime.driver import process_driver
 from tensorsmith.runtime.pool import Pool, shared, with_threads
 
@@ -125,23 +127,41 @@ class Executable:
         # What a call needs, flat, because Python's time per call is what small kernels mostly cost.
         self._checks = tuple((a, a.shape, a.numpy_dtype) for a in self.inputs)
         self._output_checks = tuple((a, a.shape, a.numpy_dtype) for a in self.outputs)
+        self._new_outputs = _output_allocator(self.outputs)
         slots = {argument.name: slot for slot, argument in enumerate(inputs)}
-        self._slots = tuple(slots[a.name] for a in self.inputs) + tuple(range(len(inputs), len(inputs) + len(self.outputs)))
+        # For each input that is given, then each output: the slots of a frame that get its address.
+        self._slots: tuple[tuple[int, ...], ...] = tuple((slots[a.name],) for a in self.inputs)
+        self._slots += tuple((len(inputs) + n,) for n in range(len(self.outputs)))
         self._packed = tuple((n, self._packers[a.name]) for n, a in enumerate(self.inputs) if a.name in self._packers)
-        self._frames: list[Frame] = []  # not in use now; a list's pop and append are atomic
+        self._frames: dict[int, Frame] = {}  # by address
+        self._free: list[int] = []  # the addresses of those not in use; a list's pop and append are atomic
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """Run it. Inputs by position or by name; `out` is an array (a sequence of arrays, or a mapping from names, if there are
         several outputs) to write to, which must be C-contiguous, writable, and must not overlap anything else. Returns the
         output, or a tuple of them."""
+        if named:
+            args, named = self._in_order(args, named), {}
+        if out is None:
+            out = self._new_outputs()
+        result = self._call_plainly(args, out)
+        if result is not None:
+            return result
         arrays = self._accept(args, named)
-        results = self._new_outputs() if out is None else self._accept_outputs(out, arrays)
+        results = self._accept_outputs(out, arrays)
         pool = shared()
         frame = self._take_frame(pool)
         frame.point(arrays, results)
         self._run(frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
-        self._frames.append(frame)
+        self._free.append(frame.address)
         return results[0] if len(results) == 1 else tuple(results)
+
+    @functools.cached_property
+    def _call_plainly(self) -> PlainCall:
+        if self._packed:  # what the code gets is not what the caller gives
+            return never_plain
+        keep = (self._keep, self._bound, self._frames)
+        return plain_call(self.inputs, self.outputs, self._slots, self._entry, self._free, keep)
 
     def bind(self, **constants: Any) -> Executable:
         """An executable of the remaining inputs. The constants are packed, or copied, now: later changes to the
@@ -172,7 +192,7 @@ class Executable:
     def prepare(self, *args: Any, threads: int | None = None, **named: Any) -> Prepared:
         """These arguments, checked, ready to be run many times from compiled code. `threads`: another pool than the default."""
         arrays = self._accept(args, named)
-        results = self._new_outputs()
+        results = self._accept_outputs(self._new_outputs(), arrays)
         with with_threads(threads) as pool:
             frame = self._new_frame(pool)
         frame.point(arrays, results)
@@ -240,7 +260,7 @@ class Executable:
             arrays[n] = aligned_copy(pack(arrays[n]))
         return arrays
 
-    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Positional and named inputs in the order of `inputs`."""
         names = [argument.name for argument in self.inputs]
         unknown = [name for name in named if name not in names]
@@ -253,7 +273,7 @@ class Executable:
         if missing or len(args) > len(names):
             given = len(args) + len(named)
             raise UserError(f"{self.name} takes {len(names)} inputs ({self._names()}), {given} given")
-        return [*args, *(named[name] for name in names[len(args) :])]
+        return (*args, *(named[name] for name in names[len(args) :]))
 
     def _accept_one(self, argument: Argument, x: Any) -> np.ndarray:
         name, dtype = argument.name, argument.numpy_dtype
@@ -267,9 +287,6 @@ class Executable:
         copy = aligned_empty(argument.shape, dtype)
         copy[...] = array
         return copy
-
-    def _new_outputs(self) -> list[np.ndarray]:
-        return [aligned_empty(shape, dtype) for _, shape, dtype in self._output_checks]
 
     def _accept_outputs(self, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
         names = ", ".join(argument.name for argument in self.outputs)
@@ -314,10 +331,18 @@ class Executable:
 
     def _take_frame(self, pool: Pool) -> Frame:
         try:
-            frame = self._frames.pop()
+            frame = self._frames[self._free.pop()]
         except IndexError:
-            return self._new_frame(pool)
-        return frame if frame.threads >= pool.threads else self._new_frame(pool)
+            return self._add_frame(pool)
+        if frame.threads >= pool.threads:
+            return frame
+        del self._frames[frame.address]
+        return self._add_frame(pool)
+
+    def _add_frame(self, pool: Pool) -> Frame:
+        frame = self._new_frame(pool)
+        self._frames[frame.address] = frame
+        return frame
 
     def _new_frame(self, pool: Pool) -> Frame:
         size = scratch_size(self._scratch_bytes, self._scratch_bytes_per_thread, pool.threads)
@@ -361,27 +386,41 @@ class Prepared:
 
 
 class Frame:
-    """Memory of one call at a time: the argument pointers and the scratch for that many threads."""
+    """Memory of one call at a time: the argument pointers and the scratch for that many threads. At `address` are the words that
+    `call_ir` knows."""
 
-    __slots__ = ("_memory", "_slots", "arguments", "pointers", "scratch", "threads")
+    __slots__ = ("_memory", "_slots", "_words", "address", "arguments", "pointers", "scratch", "threads")
 
-    def __init__(self, pointers: int, slots: Sequence[int], scratch_bytes: int, threads: int) -> None:
-        self.pointers = (ctypes.c_uint64 * max(1, pointers))()
-        self.arguments = ctypes.addressof(self.pointers)
+    def __init__(self, pointers: int, slots: Sequence[Sequence[int]], scratch_bytes: int, threads: int) -> None:
+        self._words = (ctypes.c_uint64 * (FRAME["ARGUMENTS"] + pointers))()
+        self.address = ctypes.addressof(self._words)
+        self.arguments = self.address + 8 * FRAME["ARGUMENTS"]
+        self.pointers = (ctypes.c_uint64 * pointers).from_buffer(self._words, 8 * FRAME["ARGUMENTS"])
         self._slots = slots
         self._memory = aligned_empty((scratch_bytes,), np.uint8)
-        self.scratch = data_pointer(self._memory)
-        self.threads = threads
+        self.use_scratch(data_pointer(self._memory))
+        self.threads = self._words[FRAME["FRAME_THREADS"]] = threads
+
+    def use_scratch(self, address: int) -> None:
+        self.scratch = self._words[FRAME["SCRATCH"]] = address
 
     def point(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
         """Write the data pointers of `arrays`, then of `results`, to their slots."""
         pointers = self.pointers
-        for slot, array in zip(self._slots, arrays + results):
-            pointers[slot] = data_pointer(array)
+        for slots, array in zip(self._slots, arrays + results):
+            address = data_pointer(array)
+            for slot in slots:
+                pointers[slot] = address
 
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_int64)
+
+
+def _output_allocator(outputs: Sequence[Argument]) -> Callable[[], Any]:
+    """What makes the array that a call writes to, or the tuple of several."""
+    allocators = [aligned_allocator(a.shape, a.numpy_dtype) for a in outputs]
+    return allocators[0] if len(allocators) == 1 else lambda: tuple([allocate() for allocate in allocators])
 
 
 def _accept_output(argument: Argument, x: Any) -> np.ndarray:

@@ -35,7 +35,7 @@ from tensorsmith.runtime.network import KINDS, Kernel, Network, NetworkExecutabl
 from tensorsmith.target import Target, native
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
-VERSION = 3
+VERSION = 4
 _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32

@@ -171,7 +171,7 @@ class NetworkExecutable(Executable):
         self._entries = [kernel.module.address(kernel.symbol) for kernel in network.kernels]
         self._copy = driver.address("copy")
         self._profile = _PROFILE(driver.address("profile"))
-        self._patches = self._find_patches()
+        self._slots = self._find_slots()
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The outputs by name, for inputs by name."""
@@ -220,7 +220,7 @@ class NetworkExecutable(Executable):
 
     # Frames: [number of steps, (code, arguments) of each, the arguments of the first, of the second, ...]
 
-    def _find_patches(self) -> tuple[tuple[int, ...], ...]:
+    def _find_slots(self) -> tuple[tuple[int, ...], ...]:
         """For each input, then each output, the slots of the table that hold its address."""
         found: dict[Place, list[int]] = {}
         for start, step in self._argument_starts():
@@ -245,7 +245,7 @@ class NetworkExecutable(Executable):
         starts = list(self._argument_starts())
         slots = starts[-1][0] + len(starts[-1][1].places) + 1 if starts else 1
         arena_bytes = round_up(self.network.arena_bytes)
-        frame = _NetworkFrame(slots, self._patches, arena_bytes, self._scratch_bytes_for(pool.threads), pool.threads)
+        frame = _NetworkFrame(slots, self._slots, arena_bytes, self._scratch_bytes_for(pool.threads), pool.threads)
         table = frame.pointers
         table[0] = len(starts)
         constants = [data_pointer(array) for array in self.network.constants]
@@ -265,23 +265,15 @@ class NetworkExecutable(Executable):
 class _NetworkFrame(Frame):
     """The table of all steps, and the arena; the scratch memory is its beginning, or lies behind it."""
 
-    __slots__ = ("_patches", "arena")
+    __slots__ = ("arena",)
 
     def __init__(
-        self, pointers: int, patches: tuple[tuple[int, ...], ...], arena_bytes: int, scratch_bytes: int, threads: int
+        self, pointers: int, slots: tuple[tuple[int, ...], ...], arena_bytes: int, scratch_bytes: int, threads: int
     ) -> None:
-        super().__init__(pointers, (), arena_bytes + scratch_bytes, threads)
+        super().__init__(pointers, slots, arena_bytes + scratch_bytes, threads)
         self.arena = self.scratch
         if scratch_bytes:
-            self.scratch += arena_bytes
-        self._patches = patches
-
-    def point(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
-        pointers = self.pointers
-        for slots, array in zip(self._patches, arrays + results):
-            address = data_pointer(array)
-            for slot in slots:
-                pointers[slot] = address
+            self.use_scratch(self.arena + arena_bytes)
 
 
 _PROFILE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_int32)

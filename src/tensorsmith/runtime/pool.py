@@ -93,31 +93,35 @@ class Pool:
 
 def shared() -> Pool:
     """The process-wide pool, made when first used: `target.thread_count()` threads, or as `with_threads` says."""
-    wanted = _wanted.get()
-    pool = _pools.get(wanted)
-    return pool if pool is not None else _make_shared(wanted)
+    threads = wanted.get()
+    pool = _pools.get(threads)
+    return pool if pool is not None else _make_shared(threads)
 
 
 @contextlib.contextmanager
 def with_threads(threads: int | None) -> Iterator[Pool]:
     """Inside, this Python thread's regions use a pool of that many threads; None is the default number."""
-    token = _wanted.set(threads)
+    token = wanted.set(threads)
     try:
         yield shared()
     finally:
-        _wanted.reset(token)
+        wanted.reset(token)
 
 
-_wanted: ContextVar[int | None] = ContextVar("threads", default=None)
-_pools: dict[int | None, Pool] = {}  # by number of threads; None is the default number
+#: How many threads this Python thread wants; None is the default number.
+wanted: ContextVar[int | None] = ContextVar("threads", default=None)
+_pools: dict[int | None, Pool] = {}  # by what is wanted
+#: The handles of those pools, for compiled code that looks for one.
+addresses: dict[int | None, int] = {}
 _making = threading.Lock()
 
 
-def _make_shared(wanted: int | None) -> Pool:
+def _make_shared(threads: int | None) -> Pool:
     with _making:
-        threads = thread_count() if wanted is None else wanted
-        pool = _pools.get(threads) or Pool(threads)
-        _pools[threads] = _pools[wanted] = pool
+        number = thread_count() if threads is None else threads
+        pool = _pools.get(number) or Pool(number)
+        _pools[number] = _pools[threads] = pool
+        addresses[number] = addresses[threads] = pool.handle
         return pool
 
 
@@ -126,6 +130,7 @@ def _after_fork() -> None:
     global _making
     _making = threading.Lock()  # another thread of the parent may have held it
     _pools.clear()
+    addresses.clear()
 
 
 def _at_exit() -> None:
