@@ -1,9 +1,9 @@
 """Plain calls of an executable, made by compiled code.
 
 A call is *plain* if it needs nothing but checks: every input and output is a NumPy array of exactly the right type and shape,
-contiguous and aligned, the outputs writable and apart from everything else, and a frame for the pool is at hand. That is what nearly
-every call is. Checking it in Python takes microseconds; the code of `call_ir` takes a fraction of one, because it reads the
-arrays' own fields. What it refuses goes the long way in `executable`, the one place that copies, converts and explains.
+contiguous and aligned, the outputs are writable and apart from everything else, and there is a frame for the pool. Nearly every
+call is. Checking that in Python takes microseconds; the code of `call_ir` takes a fraction of one, because it reads the arrays' own
+fields. What it refuses goes the long way in `executable`, the one place that copies, converts and explains.
 
 Python holds its lock (the GIL) while arguments are checked and a frame is taken, and releases it while the kernel runs. The code is
 a part of the process's driver, so a loaded executable has it without a compiler. It is made callable by CPython's own
@@ -89,15 +89,13 @@ def _method() -> _Method:
 
 def _new_function(table: _Table) -> PlainCall:
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return new(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method()), table, None)  # type: ignore[no-any-return]
+    return new(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method()), table, None)
 
 
 @functools.cache
 def _python() -> np.ndarray:
     """The words that all tables share. Everything they point to lives as long as the process."""
-    words = np.zeros(len(PYTHON), np.uint64)
-    for name in FUNCTIONS:
-        words[PYTHON[name]] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in FUNCTIONS}
     objects = {
         "None": None,
         "ndarray": np.ndarray,
@@ -106,9 +104,8 @@ def _python() -> np.ndarray:
         "wanted": pool.wanted,
         "addresses": pool.addresses,
     }
-    for name, value in objects.items():
-        words[PYTHON[name]] = id(value)
-    return words
+    addresses = {**functions, **{name: id(value) for name, value in objects.items()}}
+    return np.array([addresses[name] for name in PYTHON], np.uint64)
 
 
 @functools.cache
@@ -119,13 +116,8 @@ def _fits_this_python() -> bool:
         return False
     locked = np.zeros((1, 2), np.int64)
     locked.flags.writeable = False
-    samples = [
-        np.zeros(3),
-        np.zeros((2, 5), np.int8)[1:],
-        np.zeros((), np.float32),
-        np.zeros((4, 6), np.float16)[::2, ::-1],
-        locked,
-    ]
+    strided = np.zeros((4, 6), np.float16)[::2, ::-1]
+    samples: list[np.ndarray] = [np.zeros(3), np.zeros((2, 5), np.int8)[1:], np.zeros((), np.float32), strided, locked]
     return all(_has_the_fields(sample) for sample in samples)
 
 

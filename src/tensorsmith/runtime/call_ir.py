@@ -377,7 +377,8 @@ fail:  ; Python has its exception
   call void @Py_DecRef(ptr %python, ptr %result)
   ret ptr null
 refuse.result:
-  %held = phi ptr [ %tuple, %count.outputs ], [ %result, %check ], [ %result, %look.for.overlap ], [ %result, %checked ], [ %result, %find.frame ], [ %result, %last.frame ]
+  %held = phi ptr [ %tuple, %count.outputs ], [ %result, %check ], [ %result, %look.for.overlap ],
+                  [ %result, %checked ], [ %result, %find.frame ], [ %result, %last.frame ]
   call void @Py_DecRef(ptr %python, ptr %held)
   br label %refuse
 refuse:

@@ -24,9 +24,8 @@ import hashlib
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.call_ir import SYMBOLS as CALL_SYMBOLS
 from tensorsmith.runtime.call_ir import call_ir
-from tensorsmith.runtime.pool_ir import AT
+from tensorsmith.runtime.pool_ir import AT, pool_ir
 from tensorsmith.runtime.pool_ir import SYMBOLS as POOL_SYMBOLS
-from tensorsmith.runtime.pool_ir import pool_ir
 from tensorsmith.target import Target, native
 
 SYMBOLS = CALL_SYMBOLS | POOL_SYMBOLS | {"run", "profile", "copy", "repeat"}

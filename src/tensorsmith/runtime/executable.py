@@ -151,9 +151,11 @@ class Executable:
         results = self._accept_outputs(out, arrays)
         pool = shared()
         frame = self._take_frame(pool)
-        frame.point(arrays, results)
-        self._run(frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
-        self._free.append(frame.address)
+        try:
+            frame.point(arrays, results)
+            self._run(frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)
+        finally:
+            self._free.append(frame.address)
         return results[0] if len(results) == 1 else tuple(results)
 
     @functools.cached_property
