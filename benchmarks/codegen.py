@@ -1,8 +1,8 @@
 """How good the generated code is, without any search.
 
-hand       given schedules against torch and the FMA peak, on all threads and on one
+hand       given schedules against peers and the FMA peak, on all threads and on one
 default    the default schedule over the catalogue at batch 1
-memory     operators limited by memory bandwidth, against torch and NumPy
+memory     operators limited by memory bandwidth, against peers and NumPy
 overhead   starting a parallel region; from a definition to something callable
 
 python benchmarks/codegen.py --only hand,memory --quick --json codegen.json
@@ -17,11 +17,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 
-import environment  # noqa: F401  before torch
 import tensorsmith as ts
 from contest import Settings, contest, quiet_machine
 from formulations import case_of
-from report import Report, Row
+from frameworks import FRAMEWORKS
+from report import Report
+from rows import Row
 from schedules import Schedule, hand_schedules
 from tensorsmith.compile import build
 from tensorsmith.ops import catalogue
@@ -111,13 +112,12 @@ def main() -> int:
     arguments = _arguments()
     settings = Settings(
         threads=arguments.threads,
-        seconds=arguments.seconds or (0.5 if arguments.quick else 2.0),
+        seconds=arguments.timing or (0.5 if arguments.quick else 4.0),
         frameworks=tuple(arguments.peers.split(",")),
-        torch_compile=arguments.torch_compile,
         patience=arguments.patience,
-        python_call=arguments.python_call,
     )
     report = Report()
+    report.begin()
     try:
         with quiet_machine():
             for section in arguments.only.split(","):
@@ -134,15 +134,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer cases, less time for each")
     parser.add_argument("--json", metavar="FILE", help="where to write the figures")
     parser.add_argument("--threads", type=int, default=thread_count())
-    parser.add_argument("--seconds", type=float, help="per case")
+    parser.add_argument("--timing", type=float, help="seconds of timing per case")
     parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a quiet machine, per case")
-    parser.add_argument("--peers", default="torch", help="torch, onnxruntime, openvino, with commas (default: torch)")
-    parser.add_argument("--torch-compile", action="store_true", help="torch.compile as well; seconds per convolution")
-    parser.add_argument("--python-call", action="store_true", help="also time ours with Python's call included")
+    parser.add_argument("--peers", default=",".join(FRAMEWORKS), help=f"of {','.join(FRAMEWORKS)} (default: all)")
     arguments = parser.parse_args()
-    unknown = [section for section in arguments.only.split(",") if section not in SECTIONS]
-    if unknown:
-        parser.error(f"no section is called {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    for kind, names, known in (("section", arguments.only, SECTIONS), ("peer", arguments.peers, FRAMEWORKS)):
+        unknown = [name for name in names.split(",") if name not in known]
+        if unknown:
+            parser.error(f"there is no {kind} {unknown[0]!r}; there are {', '.join(known)}")
     return arguments
 
 

@@ -1,18 +1,21 @@
-"""One case: our executable and the peers on the same inputs, checked against each other, then timed side by side."""
+"""One case: our executables and the peers on the same inputs, checked against each other, then timed side by side."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 import environment
-from harness import Contestant, compare, wait_for_quiet
-from ours import kernel
-from peers import FRAMEWORKS, peers_for
-from report import OURS, Row, row
+from about import SEED
+from frameworks import FRAMEWORKS
+from harness import Comparison, Contestant, compare, until_undisturbed
+from machine import wait_for_quiet
+from ours import formulation, kernel, same_program
+from peers import peers_for
+from rows import ALONE, OURS, UNTUNED, Row, row
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
@@ -21,8 +24,11 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.catalogue import Case
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.peak import peak_kernel
+from tensorsmith.runtime.pool import with_threads
 
 _SLACK = 4.0  # times the tolerance of the sum as written: a convolution in Winograd's way rounds more
+
+Build = Callable[[], Executable]
 
 
 class WrongAnswer(Exception):
@@ -34,11 +40,10 @@ class Settings:
     """How long and against whom."""
 
     threads: int
-    seconds: float = 2.0  # per case
+    seconds: float = 4.0  # of timing per case
     frameworks: Sequence[str] = tuple(FRAMEWORKS)
-    torch_compile: bool = False
     patience: float = 0.0  # seconds to wait before a case until other processes are quiet
-    python_call: bool = False  # time ours a second time through `Executable.__call__`, as the peers are
+    seed: int = SEED  # of the order of the rounds
 
 
 @contextlib.contextmanager
@@ -54,30 +59,81 @@ def quiet_machine() -> Iterator[None]:
         yield
 
 
-def contest(case: Case, workload: Workload, build: Callable[[], Executable], settings: Settings, **more: object) -> Row:
-    """The case's row. `build` makes our executable; where it cannot, or answers wrongly, the row has an `error` and the
-    peers' times alone. A peer that differs from the others raises `WrongAnswer`."""
+@dataclass
+class _Field:
+    """Who takes part in a case, and what is known of ours."""
+
+    contestants: dict[str, Contestant] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)  # why a peer takes no part
+    error: str | None = None  # why ours does not
+    formulation: str | None = None
+    same_program: bool = False
+
+
+def contest(
+    case: Case, workload: Workload, build: Build, settings: Settings, *, untuned: Build | None = None, **more: object
+) -> Row:
+    """The case's row. `build` makes our executable, `untuned` that of the default schedule, to run beside one that was searched
+    for; if both are the same code it is timed once. Where ours cannot be built, or answers wrongly, the row has an `error` and the
+    peers' times alone. A peer that differs from the others is noted and not timed."""
+    with with_threads(settings.threads):
+        gathered = _gather(case, workload, build, untuned, settings)
+        if settings.patience:
+            wait_for_quiet(settings.patience)
+        result = hold(gathered.contestants, (OURS, UNTUNED, ALONE), case.name, settings)
+    return row(
+        result,
+        flops=flops(workload),
+        same_program=gathered.same_program,
+        formulation=gathered.formulation,
+        threads=settings.threads,
+        notes=gathered.notes or None,
+        error=gathered.error,
+        **more,
+    )
+
+
+def hold(contestants: Mapping[str, Contestant], ours: Sequence[str], case: str, settings: Settings, **how: float) -> Comparison:
+    """The contest itself, held again while it is disturbed. Every case and every run has an order of its own."""
+    fma = peak_kernel()
+
+    def run(number: int) -> Comparison:
+        return compare(
+            contestants,
+            ours=ours,
+            seed=f"{settings.seed} {case} {number}",
+            seconds=settings.seconds,
+            peak=lambda seconds: fma.run_once(settings.threads, seconds),
+            **how,  # type: ignore[arg-type]
+        )
+
+    return until_undisturbed(run)
+
+
+def _gather(case: Case, workload: Workload, build: Build, untuned: Build | None, settings: Settings) -> _Field:
     inputs = random_inputs(workload)
     arrays = [inputs[buffer.name] for buffer in workload.inputs]
-    peers = peers_for(case, arrays, settings.threads, settings.frameworks, torch_compile=settings.torch_compile)
+    peers, notes = peers_for(case, arrays, settings.threads, settings.frameworks)
+    found = _Field(notes=notes)
     want = peers[0].output().copy() if peers else evaluate(workload, inputs, precise=True)[workload.outputs[0]]
-    check(workload, want, {peer.name: peer.output for peer in peers[1:]})
-    contestants: dict[str, Contestant] = {peer.name: peer.run for peer in peers}
-    error = None
+    for peer in peers:
+        try:
+            check(workload, want, {peer.name: peer.output})
+            found.contestants[peer.name] = peer.run
+        except WrongAnswer as wrong:
+            notes[peer.name] = f"wrong answer: {wrong}"
     try:
-        mine = kernel(build(), inputs, settings.threads)
-        check(workload, want, {OURS: mine.output})
-        contestants = {OURS: mine.contestant, **contestants}
-        if settings.python_call:
-            more["python_call"] = compare({OURS: mine.call}, seconds=settings.seconds / 10)[OURS].best
+        ours = {OURS: build()} | ({UNTUNED: untuned()} if untuned else {})
+        if untuned and same_program(ours[OURS], ours[UNTUNED]):
+            found.same_program = True
+            del ours[UNTUNED]
+        found.formulation = formulation(ours[OURS], workload)
+        kernels = {name: kernel(executable, inputs, settings.threads) for name, executable in ours.items()}
+        check(workload, want, {name: made.output for name, made in kernels.items()})
+        found.contestants |= {name: made.call for name, made in kernels.items()} | {ALONE: kernels[OURS].alone}
     except (UserError, Refusal, WrongAnswer) as problem:
-        error = f"{type(problem).__name__}: {problem}"
-    del want
-    fma = peak_kernel()
-    if settings.patience:
-        wait_for_quiet(settings.patience)
-    result = compare(contestants, seconds=settings.seconds, keep=[OURS], peak=lambda s: fma.run_once(settings.threads, s))
-    return row(result, flops=flops(workload), threads=settings.threads, error=error, **more)
+        found.error = f"{type(problem).__name__}: {problem}"
+    return found
 
 
 def check(workload: Workload, want: np.ndarray, outputs: Mapping[str, Callable[[], np.ndarray]]) -> None:

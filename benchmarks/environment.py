@@ -1,9 +1,7 @@
-"""Process settings that must be made before torch is imported. Import this module first.
+"""Process settings that a contest needs. Import this module before OpenVINO.
 
-torch's OpenMP threads (libgomp) spin after a region. Measured here, torch alone: with `OMP_WAIT_POLICY=PASSIVE` every
-region costs some 40 us more (a 128^3 matmul 70 us instead of 28); with ACTIVE, or the default of 300,000 looks, the
-threads go on spinning for 2 to 5 ms after the last call, on the cores that the next contestant needs. Ten thousand
-looks are about 0.1 ms: longer than any gap between torch's own regions, so torch loses nothing, and over soon.
+Everyone's threads are left as their makers ship them: they may spin after a call as long as they like, for the pause before the
+next slot is longer (`machine`).
 """
 
 from __future__ import annotations
@@ -11,11 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 
-SPIN_LOOKS = 10_000
-
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_LOOKS))
-os.environ.setdefault("KMP_BLOCKTIME", "1")  # milliseconds; for a torch built with Intel's OpenMP
 os.environ.setdefault("OPENVINO_TELEMETRY_DISABLED", "1")
 
 

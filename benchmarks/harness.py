@@ -1,32 +1,42 @@
 """Side-by-side timing: all contestants in one process, interleaved in rounds.
 
-A round gives every contestant one slot, in an order that changes from round to round. A slot is
+A round gives every contestant one slot, in an order drawn anew for every round. A slot is
 
-    wait until the machine is idle      the previous contestant's spinning threads have gone to sleep, other processes
-                                        are quiet (waits for these a little only, and counts where it was in vain)
-    one call, not timed                 wakes the own threads, brings code and data into the caches
+    a pause                             20 ms at least, and until the threads of the one before sleep and other processes are quiet
+                                        (waits for those a little only)
+    one call, not timed                 wakes the own threads, brings code and data into the caches; a long call does without
     samples                             as many as take `slot_seconds`, but four at least unless they are very long: each a few
                                         calls, timed together, as many as take `SAMPLE_SECONDS`, at least one
 
 A sample's time is the time of one call. The best is over all samples: neighbours of a shared machine leave a millisecond alone far
-more often than a slot. The median is over the slots, each with the mean of its samples. The machine's FMA peak gets a slot of its
-own in every round, like that of the fastest contestant: as many samples, each as long. A share of the peak so refers to the clock
-frequency and the neighbours of the same seconds, and a call of 20 ms to what the units do in 20 ms, which is a little less than
-in their best millisecond.
+more often than a slot. The median is over the slots, each with the mean of its samples; so is the spread of a ratio, which is that
+of the slots of the same round. The machine's FMA peak has a slot in every round, like that of the fastest contestant: as many
+samples, each as long. A share of the peak so refers to the clock frequency and the neighbours of the same seconds, and a call of
+20 ms to what the units do in 20 ms, which is a little less than in their best millisecond.
+
+Nobody leaves a contest but peers that take more than `HOPELESS` times as long as the best peer. A contest in which too many slots
+were disturbed is held again (`until_undisturbed`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import random
 import statistics
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from machine import STOLEN, Machine, wait_for_quiet
 
 SLOT_SECONDS = 15e-3
 SAMPLE_SECONDS = 1e-3
-LONG_SECONDS = 30e-3  # a sample that takes longer may be the only one of its slot
+LONG_SECONDS = 30e-3  # a sample that takes longer may be the only one of its slot, and is not preceded by a call to warm up
+MIN_ROUNDS = 4
+HOPELESS = 3.0  # times the best peer: such a peer takes no part after `MIN_ROUNDS`
+DISTURBED = 0.2  # share of disturbed slots from which on a contest is held again
+MOST_RUNS = 5  # of a contest
+PATIENCE_SECONDS = 5.0  # at most, for quiet before a contest is held again
 
 Run = Callable[[], object]
 Repeat = Callable[[int], object]  # runs that many times
@@ -44,138 +54,141 @@ Contestant = Run | Repeated
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: the best sample, the median slot."""
+    """Seconds of one call: the best sample, and the mean of each slot."""
 
     best: float
-    median: float
-    slots: int
+    slots: tuple[float, ...]
     calls: int  # per slot
 
     @staticmethod
     def of(slots: Sequence[Sequence[float]], calls: int) -> Timing:
         """Of the samples of each slot."""
-        return Timing(min(map(min, slots)), statistics.median(map(statistics.fmean, slots)), len(slots), calls)
+        return Timing(min(map(min, slots)), tuple(map(statistics.fmean, slots)), calls)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.slots)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found. `peak` is in operations per second, the best of all rounds; 0 if not measured. `disturbed`
-    is the share of slots that began while other processes were running: where it is large, believe nothing."""
+    """What `compare` found. Those in `ours` are no peers. `peak` is in operations per second, the best of all rounds; 0 if not
+    measured. `disturbed` is the share of slots that were, in the last of so many `runs` of the contest or the quietest of them."""
 
     timings: dict[str, Timing]
+    ours: frozenset[str] = frozenset()
     peak: float = 0.0
     disturbed: float = 0.0
+    runs: int = 1
+    dropped: tuple[str, ...] = ()  # peers that left early
 
     def __getitem__(self, name: str) -> Timing:
         return self.timings[name]
 
-    def best_peer(self, ours: str) -> str | None:
-        """The fastest of the others, by best time."""
-        others = [name for name in self.timings if name != ours]
-        return min(others, key=lambda name: self.timings[name].best, default=None)
+    @property
+    def peers(self) -> dict[str, Timing]:
+        return {name: timing for name, timing in self.timings.items() if name not in self.ours}
 
-    def ratio(self, ours: str) -> float | None:
-        """How many times as fast as the best peer `ours` is; above 1 it is faster."""
-        peer = self.best_peer(ours)
-        return None if peer is None or ours not in self.timings else self[peer].best / self[ours].best
+    def best_peer(self) -> str | None:
+        """The fastest peer, by best time."""
+        peers = self.peers
+        return min(peers, key=lambda name: peers[name].best, default=None)
 
+    def ratio(self, name: str) -> float | None:
+        """How many times as fast as the best peer one of ours is; above 1 it is faster."""
+        peer = self.best_peer()
+        return None if peer is None or name not in self.timings else self[peer].best / self[name].best
 
-@dataclass(frozen=True)
-class Machine:
-    """The clock, and what waits for idleness and says whether it came; tests give others."""
+    def median_ratio(self, name: str) -> float | None:
+        """The same by medians, the best peer being that of the best median."""
+        if not self.peers or name not in self.timings:
+            return None
+        return min(timing.median for timing in self.peers.values()) / self[name].median
 
-    clock: Callable[[], float] = time.perf_counter
-    settle: Callable[[], bool] = lambda: settle()
+    def quartiles(self, name: str) -> tuple[float, float] | None:
+        """The lower and the upper quartile, over the rounds, of the ratio to the best peer."""
+        peer = self.best_peer()
+        if peer is None or name not in self.timings or len(self[name].slots) < 2:
+            return None
+        ratios = [theirs / own for theirs, own in zip(self[peer].slots, self[name].slots, strict=True)]
+        lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+        return lower, upper
 
 
 def compare(
     contestants: Mapping[str, Contestant],
     *,
+    ours: Collection[str] = (),
+    seed: int | str = 0,
     seconds: float = 2.0,
     rounds: int = 200,
-    min_rounds: int = 3,
+    min_rounds: int = MIN_ROUNDS,
     slot_seconds: float = SLOT_SECONDS,
-    hopeless: float = 3.0,
-    keep: Iterable[str] = (),
     peak: Callable[[float], float] | None = None,
     machine: Machine | None = None,
 ) -> Comparison:
     """Times everyone until `seconds` have passed or there were `rounds` rounds, but `min_rounds` at least.
 
-    After `min_rounds` a contestant whose best is `hopeless` times the overall best or worse takes no further part;
-    those in `keep` always do. `peak` measures the machine for the seconds it is given and returns operations per second.
+    The order of every round is drawn with the `seed`. After `min_rounds` a peer whose best is more than `HOPELESS` times that of
+    the best peer takes no further part; those in `ours` are no peers. `peak` measures the machine for the seconds it is given
+    and returns operations per second.
     """
     machine = machine or Machine()
-    start = machine.clock()
     sample_seconds = min(SAMPLE_SECONDS, slot_seconds)
     plans = {name: _calibrate(contestant, slot_seconds, sample_seconds, machine) for name, contestant in contestants.items()}
     slots: dict[str, list[list[float]]] = {name: [] for name in contestants}
     fastest = min(plans.values(), key=lambda plan: plan.each, default=None)
-    active, keep, peaks, idle, done = list(contestants), set(keep), [0.0], [], 0
+    active, peaks, disturbed, done = list(contestants), [0.0], [], 0
+    draw, start = random.Random(seed), machine.clock()
+
+    def slot(name: str) -> None:
+        slots[name].append(_slot(contestants[name], plans[name], machine))
+
+    def peak_slot() -> None:
+        if peak is not None and fastest is not None:
+            peaks.extend(peak(fastest.calls * fastest.each) for _ in range(fastest.samples))
+
     while done < max(rounds, min_rounds):
         if done >= min_rounds and machine.clock() - start >= seconds:
             break
-        for name in order(active, done):
-            idle.append(machine.settle())
-            slots[name].append(_slot(contestants[name], plans[name], machine))
-        if peak is not None and fastest is not None:
-            idle.append(machine.settle())
-            peaks.extend(peak(fastest.calls * fastest.each) for _ in range(fastest.samples))
+        order: list[str | None] = [*active, *([None] if peak else [])]
+        draw.shuffle(order)
+        for name in order:
+            disturbed.append(_is_disturbed(peak_slot if name is None else lambda name=name: slot(name), machine))
         done += 1
         if done >= min_rounds:
-            bests = {name: min(map(min, slots[name])) for name in active}
-            limit = hopeless * min(bests.values(), default=math.inf)
-            active = [name for name in active if name in keep or bests[name] < limit]
+            active = _hopeful({name: min(map(min, slots[name])) for name in active}, ours)
     timings = {name: Timing.of(slots[name], plans[name].samples * plans[name].calls) for name in contestants}
-    return Comparison(timings, max(peaks), idle.count(False) / max(1, len(idle)))
+    dropped = tuple(name for name in contestants if name not in active)
+    return Comparison(timings, frozenset(ours), max(peaks), sum(disturbed) / max(1, len(disturbed)), 1, dropped)
 
 
-def order(names: Sequence[str], number: int) -> list[str]:
-    """The order of a round: forwards, then backwards, then the same rotated by one, and so on, so that in twice as many
-    rounds as names everyone has every place twice, and neighbours on either side."""
-    if not names:
-        return []
-    first = number // 2 % len(names)
-    rotated = [*names[first:], *names[:first]]
-    return rotated[::-1] if number % 2 else rotated
-
-
-def settle(most: float = 0.1, patience: float = 0.01, nap: float = 3e-4) -> bool:
-    """Sleep until this process's threads use (almost) no processor time, `most` seconds at the longest; then at most
-    `patience` seconds more until no other process runs. Whether none does."""
-    end = time.perf_counter() + most
-    while time.perf_counter() < end:
-        used = time.process_time()
-        time.sleep(nap)
-        if time.process_time() - used < nap / 3:
+def until_undisturbed(run: Callable[[int], Comparison], wait: Callable[[], object] | None = None) -> Comparison:
+    """The first undisturbed one of up to `MOST_RUNS` runs of a contest, else the least disturbed one; `run` gets its number from 0.
+    Between runs it waits for quiet."""
+    found: list[Comparison] = []
+    for number in range(MOST_RUNS):
+        if number:
+            (wait or (lambda: wait_for_quiet(PATIENCE_SECONDS)))()
+        found.append(run(number))
+        if found[-1].disturbed <= DISTURBED:
             break
-    end = time.perf_counter() + patience
-    while others_running():
-        if time.perf_counter() >= end:
-            return False
-        time.sleep(nap)
-    return True
+    return replace(min(found, key=lambda comparison: comparison.disturbed), runs=len(found))
 
 
-def wait_for_quiet(most: float, quiet: float = 0.5, nap: float = 0.01) -> bool:
-    """Sleep until no other process has run for `quiet` seconds, `most` seconds at the longest. Whether it came to that."""
-    start = last_busy = time.perf_counter()
-    while (now := time.perf_counter()) - last_busy < quiet:
-        if now - start > most:
-            return False
-        time.sleep(nap)
-        if others_running():
-            last_busy = time.perf_counter()
-    return True
+def _hopeful(bests: Mapping[str, float], ours: Collection[str]) -> list[str]:
+    """All of ours, and the peers that are not hopeless."""
+    best_peer = min((seconds for name, seconds in bests.items() if name not in ours), default=math.inf)
+    return [name for name, seconds in bests.items() if name in ours or seconds <= HOPELESS * best_peer]
 
 
-def others_running() -> int:
-    """Threads of the whole machine that run or could run now, without the calling one; 0 where that is not known."""
-    try:
-        with open("/proc/loadavg", encoding="ascii") as file:
-            return max(0, int(file.read().split()[3].split("/")[0]) - 1)
-    except (OSError, ValueError, IndexError):
-        return 0
+def _is_disturbed(slot: Run, machine: Machine) -> bool:
+    """Whether others were running when the slot began, or took processors away during it."""
+    still = machine.settle()
+    start, stolen = machine.clock(), machine.stolen()
+    slot()
+    allowed = STOLEN * machine.processors * (machine.clock() - start)
+    return not still or machine.stolen() - stolen > allowed
 
 
 def _repeat(contestant: Contestant) -> Repeat:
@@ -197,17 +210,26 @@ class _Plan:
     calls: int  # per sample
     each: float  # seconds of a call, about
 
+    @property
+    def long(self) -> bool:
+        return self.each >= LONG_SECONDS
+
 
 def _calibrate(contestant: Contestant, slot_seconds: float, sample_seconds: float, machine: Machine) -> _Plan:
-    """The first calls, which may allocate, choose algorithms or compile, are not counted."""
+    """The first call, and unless it is long the second, may allocate, choose algorithms or compile: they are not counted."""
     repeat = _repeat(contestant)
-    machine.settle()
-    repeat(2)
-    count = 1
-    while True:
+
+    def seconds(count: int) -> float:
         start = machine.clock()
         repeat(count)
-        took = machine.clock() - start
+        return machine.clock() - start
+
+    machine.settle()
+    if seconds(1) < LONG_SECONDS:
+        repeat(1)
+    count = 1
+    while True:
+        took = seconds(count)
         if took >= slot_seconds / 4 or count >= 1 << 20:
             each = max(took / count, 1e-9)
             calls = max(1, math.ceil(sample_seconds / each))
@@ -219,7 +241,8 @@ def _calibrate(contestant: Contestant, slot_seconds: float, sample_seconds: floa
 def _slot(contestant: Contestant, plan: _Plan, machine: Machine) -> list[float]:
     """Seconds per call of each sample."""
     repeat = _repeat(contestant)
-    repeat(1)
+    if not plan.long:
+        repeat(1)
     times = [machine.clock()]
     for _ in range(plan.samples):
         repeat(plan.calls)

@@ -1,34 +1,33 @@
-"""One network: our executables and the peers on the same inputs, checked against ONNX Runtime, then timed side by side.
-
-Every contestant gets a block of consecutive runs in each round: its threads may spin between its own operators as they like, and
-are asleep before the next one's block begins with a run that is not timed (`harness`).
-"""
+"""One network: our executables and the peers on the same inputs, checked against ONNX Runtime, then timed side by side (`harness`)
+in slots that are longer than those of single operators."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 import ours_networks
 import peers_networks
-from contest import Settings
-from harness import Comparison, Timing, compare, wait_for_quiet
+from contest import Settings, hold
+from frameworks import Unavailable
+from harness import Comparison
+from machine import wait_for_quiet
 from models import Network
+from ours import same_program
 from ours_networks import Budget, Search, contestant
-from peers_networks import REFERENCE, Array, NetworkPeer, Unavailable
-from report import OURS, Row, row
+from peers_networks import REFERENCE, NetworkPeer
+from rows import OURS, UNTUNED, Row, row
 from tensorsmith.runtime.network import NetworkExecutable
-from tensorsmith.runtime.peak import peak_kernel
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.runtime.profile import Profile
+from ways import Array
 
-UNTUNED = f"{OURS} untuned"
 UNTUNED_TO_REFERENCE = f"untuned_ratio_to_{REFERENCE}"  # a figure of a row
 TOLERANCE = 1e-3  # of the largest output: f32 gives 1e-6 to 1e-4, bf16 1e-2
 NEAR_ENOUGH = 0.5  # of ONNX Runtime's speed: what default schedules should reach on any network
-BLOCK_SECONDS = 50e-3
+SLOT_SECONDS = 50e-3
 MIN_ROUNDS = 5
 
 
@@ -39,6 +38,7 @@ class Entry:
         self.network, self.settings = network, settings
         self.executables: dict[str, NetworkExecutable] = {}
         self.search = Search()
+        self.same_program = False  # ours are the default schedules
         self.errors: list[str] = []
         self.notes: dict[str, str] = {}  # why a peer takes no part
         self.differences: dict[str, float] = {}
@@ -54,11 +54,12 @@ class Entry:
         try:
             model = ours_networks.load(self.network)
             untuned = ours_networks.tuned(model, Budget())[0]
-            if budget is None:
-                self.executables = {OURS: untuned}
-            else:
-                self.executables = {UNTUNED: untuned}
+            self.executables = {OURS: untuned}
+            if budget is not None:
                 self.executables[OURS], self.search = ours_networks.tuned(model, budget)
+            self.same_program = same_program(self.executables[OURS], untuned)
+            if not self.same_program:
+                self.executables[UNTUNED] = untuned
         except Exception as problem:
             self.errors.append(f"{type(problem).__name__}: {problem}")
 
@@ -67,12 +68,11 @@ class Entry:
         with with_threads(self.settings.threads):
             right = self.check(self.contestants())
             result = self._compare(right) if right else Comparison({})
-        others = {name: timing for name, timing in result.timings.items() if name != UNTUNED}
         entry = row(
-            Comparison(others, result.peak, result.disturbed),
+            result,
             flops=ours_networks.flops(self.ours) if self.ours else 0,
+            same_program=self.same_program,
             threads=self.settings.threads,
-            median_ratio_to_best_peer=_median_ratio(others),
             difference={name: d for name, d in self.differences.items() if np.isfinite(d)},
             kernels=ours_networks.schedules(self.ours) if self.ours else None,
             trials=self.search.trials,
@@ -82,17 +82,14 @@ class Entry:
             notes=self.notes or None,
             error="; ".join(self.errors) or None,
         )
-        if UNTUNED in result.timings:
-            untuned = result[UNTUNED]
-            entry["seconds"][UNTUNED], entry["median_seconds"][UNTUNED] = untuned.best, untuned.median
-        return entry | _untuned_ratios(result, entry.get("best_peer"), UNTUNED if UNTUNED in self.executables else OURS)
+        return entry | _untuned_to_reference(result, OURS if self.same_program else UNTUNED)
 
     def profiles(self, entry: Row) -> Iterator[tuple[str, Profile]]:
         """The profile of whichever of ours the row says is behind: ours behind the best peer, the default schedules far behind
         ONNX Runtime."""
         behind = {OURS: entry.get("ratio_to_best_peer", 1.0) < 1.0}
         if entry.get(UNTUNED_TO_REFERENCE, 1.0) < NEAR_ENOUGH:
-            behind[UNTUNED if UNTUNED in self.executables else OURS] = True
+            behind[OURS if self.same_program else UNTUNED] = True
         for name in behind:
             if behind[name] and name in self.executables:
                 yield name, self.profile(name)
@@ -130,7 +127,7 @@ class Entry:
 
     def _want(self, contestants: Sequence[NetworkPeer]) -> list[Array]:
         """ONNX Runtime's answer, also where it is not asked for its time; without it that of our reference evaluator."""
-        asked = [one for one in contestants if one.name == REFERENCE]
+        asked = [one for one in contestants if one.name.split()[0] == REFERENCE]
         try:
             reference = asked or peers_networks.forms(REFERENCE, self.network, self.settings.threads)
         except Unavailable as why:
@@ -141,16 +138,8 @@ class Entry:
     def _compare(self, contestants: Sequence[NetworkPeer]) -> Comparison:
         if self.settings.patience:
             wait_for_quiet(self.settings.patience)
-        runs: dict[str, Callable[[], object]] = {one.name: one.run for one in contestants}
-        fma = peak_kernel()
-        return compare(
-            runs,
-            seconds=self.settings.seconds,
-            min_rounds=MIN_ROUNDS,
-            slot_seconds=BLOCK_SECONDS,
-            keep=[OURS, UNTUNED],
-            peak=lambda seconds: fma.run_once(self.settings.threads, seconds),
-        )
+        runs = {one.name: one.run for one in contestants}
+        return hold(runs, (OURS, UNTUNED), self.network.name, self.settings, min_rounds=MIN_ROUNDS, slot_seconds=SLOT_SECONDS)
 
 
 def difference(got: Sequence[Array], want: Sequence[Array]) -> float:
@@ -170,14 +159,9 @@ def _difference(got: Array, want: Array) -> float:
     return float(np.abs(got[finite] - want[finite]).max() / (np.abs(want[finite]).max() or 1.0))
 
 
-def _untuned_ratios(result: Comparison, best_peer: str | None, ours: str) -> Row:
-    """The default schedules against the best peer and against ONNX Runtime; `ours` is the name under which they ran."""
-    peers = {"untuned_ratio_to_best_peer": best_peer, UNTUNED_TO_REFERENCE: REFERENCE}
-    return {key: result[p].best / result[ours].best for key, p in peers.items() if p in result.timings and ours in result.timings}
-
-
-def _median_ratio(timings: Mapping[str, Timing]) -> float | None:
-    """As `ratio_to_best_peer`, of the medians."""
-    medians = {name: timing.median for name, timing in timings.items()}
-    ours = medians.pop(OURS, None)
-    return min(medians.values()) / ours if ours and medians else None
+def _untuned_to_reference(result: Comparison, ours: str) -> Row:
+    """The default schedules, which ran under the name `ours`, against ONNX Runtime in the better of its ways."""
+    reference = [timing.best for name, timing in result.peers.items() if name.split()[0] == REFERENCE]
+    if not reference or ours not in result.timings:
+        return {}
+    return {UNTUNED_TO_REFERENCE: min(reference) / result[ours].best}

@@ -22,12 +22,14 @@ from pathlib import Path
 import numpy as np
 
 import tensorsmith as ts
+from frameworks import onnxruntime_session
 from models import Network
 from network_overhead import SIZE, chain
-from peers_networks import Array, fixed_shapes, session
-from report import OURS
+from peers_networks import fixed_shapes
+from rows import OURS
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.runtime.pool import with_threads
+from ways import Array
 
 RUNS = 3
 _SECONDS = 600.0
@@ -80,7 +82,7 @@ def _ours(file: Path, inputs: dict[str, Array], threads: int) -> object:
 
 
 def _onnxruntime(file: Path, inputs: dict[str, Array], threads: int) -> object:
-    made = session(str(file.with_suffix(".onnx")), threads)
+    made = onnxruntime_session(str(file.with_suffix(".onnx")), threads)
     for _ in range(RUNS):
         made.run(None, inputs)
     return made

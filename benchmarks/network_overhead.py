@@ -16,19 +16,21 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tensorsmith as ts
 from contest import Settings
-from harness import Contestant, Repeated, compare
+from frameworks import Unavailable
+from harness import Contestant, Repeated, compare, until_undisturbed
 from models import Network
 from ours_networks import contestant
-from peers_networks import Array, Unavailable, forms
-from report import OURS, Row
+from peers_networks import forms
+from rows import ALONE, OURS, Row
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.runtime.pool import with_threads
+from ways import Array
 
 KERNELS = 100
 SIZE = 16
-CALL, ALONE = f"{OURS} called from Python", "kernel alone"
+KERNEL = "one kernel alone"
 
 
 def chain(kernels: int = KERNELS, size: int = SIZE) -> onnx.ModelProto:
@@ -53,29 +55,32 @@ def overhead(settings: Settings, kernels: int = KERNELS) -> Row:
     x = np.random.default_rng(1).standard_normal((1, SIZE)).astype(np.float32)
     with with_threads(settings.threads):
         contestants: dict[str, Contestant] = {
-            OURS: Repeated(executable.prepare(x).repeat),
-            CALL: contestant(CALL, executable, {"x": x}).run,
-            ALONE: _alone(model.tasks()[0].workload),
+            OURS: contestant(OURS, executable, {"x": x}).run,
+            ALONE: Repeated(executable.prepare(x, threads=settings.threads).repeat),
+            KERNEL: _kernel(model.tasks()[0].workload, settings.threads),
         }
+        ours = tuple(contestants)
         if "onnxruntime" in settings.frameworks:
             contestants |= _onnxruntime(kernels, x, settings.threads)
-        result = compare(contestants, seconds=settings.seconds, keep=contestants)
+        how = {"ours": ours, "seconds": settings.seconds}
+        result = until_undisturbed(lambda run: compare(contestants, seed=f"{settings.seed} overhead {run}", **how))
     best = {name: timing.best for name, timing in result.timings.items()}
     return {
         "kernels": kernels,
-        "work_per_kernel": best[ALONE],
-        "overhead_per_kernel": best[OURS] / kernels - best[ALONE],
-        "python_call": best[CALL] - best[OURS],
-        "seconds": {name: seconds for name, seconds in best.items() if name != ALONE},
+        "work_per_kernel": best[KERNEL],
+        "overhead_per_kernel": best[ALONE] / kernels - best[KERNEL],
+        "python_call": best[OURS] - best[ALONE],
+        "seconds": {name: seconds for name, seconds in best.items() if name != KERNEL},
         "disturbed": result.disturbed,
+        "runs": result.runs,
     }
 
 
-def _alone(workload: Workload) -> Repeated:
+def _kernel(workload: Workload, threads: int) -> Repeated:
     given = random_inputs(workload)
     kernel = ts.compile(workload)
     bound = kernel.bind(**{name: given[name] for name in kernel.constants})
-    return Repeated(bound.prepare(*(given[argument.name] for argument in bound.inputs)).repeat)
+    return Repeated(bound.prepare(*(given[argument.name] for argument in bound.inputs), threads=threads).repeat)
 
 
 def _onnxruntime(kernels: int, x: Array, threads: int) -> dict[str, Contestant]:

@@ -10,10 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 import models
-from harness import geometric_mean
-from network_contest import NEAR_ENOUGH, UNTUNED, UNTUNED_TO_REFERENCE
+from network_contest import NEAR_ENOUGH, UNTUNED_TO_REFERENCE
 from peers_networks import REFERENCE
-from report import OURS, Row
+from rows import OURS, UNTUNED, Row, figures
+from summary import slower_than_untuned, standing, still_disturbed_line
+from tables import disturbed_text, number, quartiles_text
 from tensorsmith.runtime.profile import Profile
 
 
@@ -30,12 +31,12 @@ def times_table(title: str, rows: Mapping[str, Row], frameworks: Sequence[str]) 
         tuned = is_tuned(entry)
         table.add_row(
             case,
-            _milliseconds(seconds.get(UNTUNED if tuned else OURS)),
+            "default" if tuned and entry.get("same_program") else _milliseconds(seconds.get(UNTUNED if tuned else OURS)),
             _milliseconds(seconds.get(OURS)) if tuned else "",
             *(f"[bold]{_milliseconds(t)}" if (t := best.get(f)) == fastest and t else _milliseconds(t) for f in frameworks),
-            _number(entry.get("share_of_peak"), "{:.1%}"),
-            _number(max(entry.get("difference", {}).values(), default=None), "{:.0e}"),
-            _number(entry.get("disturbed"), "{:.0%}"),
+            number(entry.get("share_of_peak"), "{:.1%}"),
+            number(max(entry.get("difference", {}).values(), default=None), "{:.0e}"),
+            disturbed_text(entry),
         )
     return table
 
@@ -45,19 +46,23 @@ def ratios_table(title: str, rows: Mapping[str, Row]) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("network")
     table.add_column("best peer")
-    for heading in ("tuned to best", "of medians", "untuned to best", f"untuned to {REFERENCE}", "trials", "seconds"):
+    headings = ("tuned to best", "medians", "quartiles", "untuned to best", "tuned to untuned", f"untuned to {REFERENCE}")
+    for heading in (*headings, "trials", "seconds"):
         table.add_column(heading, justify="right")
     for case, entry in rows.items():
-        tuned = is_tuned(entry)
+        tuned = entry if is_tuned(entry) else {}
+        same = tuned.get("same_program")
         table.add_row(
             case,
             entry.get("best_peer", ""),
-            _number(entry.get("ratio_to_best_peer") if tuned else None, "{:.3f}"),
-            _number(entry.get("median_ratio_to_best_peer") if tuned else None, "{:.3f}"),
-            _number(entry.get("untuned_ratio_to_best_peer"), "{:.3f}"),
-            _number(entry.get(UNTUNED_TO_REFERENCE), "{:.3f}"),
-            _number(entry.get("trials") if tuned else None, "{}"),
-            _number(entry.get("seconds_searching") if tuned else None, "{:.0f}"),
+            number(tuned.get("ratio_to_best_peer"), "{:.3f}"),
+            number(tuned.get("median_ratio_to_best_peer"), "{:.3f}"),
+            quartiles_text(tuned),
+            "default" if same else number(entry.get("untuned_ratio_to_best_peer"), "{:.3f}"),
+            "" if same else number(tuned.get("tuned_to_untuned"), "{:.3f}"),
+            number(entry.get(UNTUNED_TO_REFERENCE), "{:.3f}"),
+            number(tuned.get("trials"), "{}"),
+            number(tuned.get("seconds_searching"), "{:.0f}"),
         )
     return table
 
@@ -68,31 +73,28 @@ def is_tuned(entry: Row) -> bool:
 
 
 def verdict(rows: Mapping[str, Row]) -> str:
-    """The figures in lines: tuned and untuned against the best peer, over the paper's networks and over all; untuned against
-    ONNX Runtime."""
-    tuned = {case: entry["ratio_to_best_peer"] for case, entry in rows.items() if is_tuned(entry) and "ratio_to_best_peer" in entry}
-    medians = {case: rows[case]["median_ratio_to_best_peer"] for case in tuned if "median_ratio_to_best_peer" in rows[case]}
-    untuned, reference = (
-        {case: entry[key] for case, entry in rows.items() if key in entry}
-        for key in ("untuned_ratio_to_best_peer", UNTUNED_TO_REFERENCE)
-    )
+    """The figures in lines: tuned and untuned against the best peer, over the paper's networks and over all; tuned against untuned;
+    untuned against ONNX Runtime."""
+    tuned = {case: entry for case, entry in rows.items() if is_tuned(entry)}
     lines = []
-    for what, ratios in (("tuned", tuned), ("tuned, medians", medians), ("untuned", untuned)):
+    for what, of, key in (
+        ("tuned", tuned, "ratio_to_best_peer"),
+        ("tuned, by medians", tuned, "median_ratio_to_best_peer"),
+        ("untuned", rows, "untuned_ratio_to_best_peer"),
+    ):
+        ratios = figures(of, key)
         of_paper = {case: ratio for case, ratio in ratios.items() if case.rsplit("-b", 1)[0] in models.PAPER}
-        lines += [_standing(f"{what}, the paper's networks", of_paper)] if of_paper else []
-        lines += [_standing(f"{what}, all networks", ratios)] if ratios and len(ratios) > len(of_paper) else []
+        lines += [f"{what}, the paper's networks: {standing(of_paper)}"] if of_paper else []
+        lines += [f"{what}, all networks: {standing(ratios)}"] if len(ratios) > len(of_paper) else []
+    lines += slower_than_untuned(tuned)
+    reference = figures(rows, UNTUNED_TO_REFERENCE)
     if reference:
         far = [case for case, ratio in reference.items() if ratio < NEAR_ENOUGH]
         judgement = f"not within {1 / NEAR_ENOUGH:g}x: {', '.join(far)}" if far else f"all within {1 / NEAR_ENOUGH:g}x"
         lines.append(f"untuned against {REFERENCE}: {judgement}; {_slowest(reference)}")
+    lines += still_disturbed_line(rows)
     failed = [case for case, entry in rows.items() if "error" in entry]
     return "\n".join([*lines, *([f"with errors: {', '.join(failed)}"] if failed else [])])
-
-
-def _standing(what: str, ratios: Mapping[str, float]) -> str:
-    ahead = sum(ratio >= 1.0 for ratio in ratios.values())
-    mean = geometric_mean(ratios.values())
-    return f"{what}: ahead of the best peer on {ahead} of {len(ratios)}, geometric mean {mean:.3f}x, {_slowest(ratios)}"
 
 
 def _slowest(ratios: Mapping[str, float]) -> str:
@@ -114,8 +116,8 @@ def profile_table(title: str, profile: Profile, peak: float | None, most: int | 
             str(kernel.calls),
             f"{kernel.seconds * 1e6:,.1f}",
             f"{kernel.share:.1%}",
-            _number(None if rate is None else rate / 1e9, "{:.1f}"),
-            _number(rate / peak if rate and peak else None, "{:.1%}"),
+            number(None if rate is None else rate / 1e9, "{:.1f}"),
+            number(rate / peak if rate and peak else None, "{:.1%}"),
             kernel.schedule,
         )
     rest = profile.kernels[len(kernels) :]
@@ -129,7 +131,7 @@ def overhead_text(entry: Row) -> str:
     """The row of `network_overhead` in words."""
     seconds = ", ".join(f"{name} {1e6 * t:.1f} µs" for name, t in entry["seconds"].items())
     return (
-        f"overhead: {1e9 * entry['overhead_per_kernel']:.0f} ns per kernel beyond its work "
+        f"{1e9 * entry['overhead_per_kernel']:.0f} ns per kernel beyond its work "
         f"of {1e9 * entry['work_per_kernel']:.0f} ns, "
         f"{1e6 * entry['python_call']:.1f} µs per call from Python\n"
         f"  all {entry['kernels']} kernels: {seconds}"
@@ -196,7 +198,3 @@ def _milliseconds(seconds: float | None) -> str:
 
 def _mebibytes(size: int | None) -> str:
     return "" if size is None else f"{size / 2**20:.1f}"
-
-
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else form.format(value)

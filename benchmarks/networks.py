@@ -1,7 +1,7 @@
 """Whole networks side by side with peers.
 
     python benchmarks/networks.py [--models resnet50,mobilenet_v2,...] [--batch 1] [--trials N] [--seconds S] [--untuned]
-                                  [--peers torch,inductor,onnxruntime,openvino] [--db FILE] [--profile] [--memory] [--overhead]
+                                  [--peers torch,torch.compile,onnxruntime,openvino] [--db FILE] [--profile] [--memory] [--overhead]
                                   [--json FILE] [--plot FILE]
 
 Every network is tuned with N trials or S seconds, whichever ends first, then run untuned, tuned and by every peer: same inputs,
@@ -17,16 +17,18 @@ import gc
 import importlib.util
 from collections.abc import Iterable
 
-import environment  # noqa: F401  before torch
 import models
 from contest import Settings, quiet_machine
+from frameworks import FRAMEWORKS
 from network_contest import UNTUNED_TO_REFERENCE, Entry
 from network_memory import memory
 from network_overhead import overhead
 from network_report import is_tuned, memory_table, overhead_text, plot, profile_table, ratios_table, times_table, verdict
 from ours_networks import Budget
-from peers_networks import FRAMEWORKS, REFERENCE
-from report import DISTURBED, Report, Row
+from peers_networks import REFERENCE
+from report import Report
+from rows import Row
+from tables import disturbed_text, quartiles_text
 from tensorsmith.runtime.profile import Profile
 from tensorsmith.target import native
 
@@ -41,11 +43,11 @@ def main(words: list[str] | None = None) -> int:
     budget = None if given.untuned else Budget(given.trials, given.seconds, given.db)
     networks = [models.get(name, given.batch) for name in given.models]  # exports what is missing, before anything is timed
     report = Report()
+    report.begin()
     section = f"networks, batch {given.batch}, {settings.threads} threads"
     with quiet_machine():
         if given.overhead:
-            report.add("overhead", "overhead", overhead(settings))
-            print(overhead_text(report.rows()["overhead"]), flush=True)
+            report.add("overhead", "overhead", overhead(settings), overhead_text)
         for network in networks:
             entry = Entry(network, settings)
             entry.prepare(budget)
@@ -53,9 +55,8 @@ def main(words: list[str] | None = None) -> int:
             if given.memory and entry.ours is not None:
                 row["memory"] = memory(network, entry.ours, settings.threads)
             case = f"{network.name}-b{given.batch}"
-            report.add(section, case, row)
+            report.add(section, case, row, summary)
             report.write(given.json)
-            print(f"{case}: {summary(row)}", flush=True)
             for name, profile in _profiles(entry, row, given.profile):
                 most = None if given.profile else COSTLIEST
                 report.console.print(profile_table(f"{case}, {name}", profile, row.get("peak_flops"), most))
@@ -68,9 +69,6 @@ def main(words: list[str] | None = None) -> int:
         print(verdict(rows))
     if given.memory and rows:
         report.console.print(memory_table(rows))
-    disturbed = sum(row.get("disturbed", 0) > DISTURBED for row in report.rows().values())
-    if disturbed:
-        print(f"Other processes ran during {disturbed} of {len(report.rows())} cases: do not believe these.")
     report.write(given.json)
     if given.plot:
         plot(given.plot, rows, given.peers)
@@ -132,13 +130,15 @@ def summary(row: Row) -> str:
     """A network in a line or some."""
     parts = []
     if "ratio_to_best_peer" in row:
-        parts.append(f"{row['ratio_to_best_peer']:.3f} times {row['best_peer']}")
+        parts.append(f"{row['ratio_to_best_peer']:.3f} times {row['best_peer']} ({quartiles_text(row)})")
     if is_tuned(row) and "untuned_ratio_to_best_peer" in row:
-        parts.append(f"untuned {row['untuned_ratio_to_best_peer']:.3f}")
+        parts.append("untuned: the same" if row.get("same_program") else f"untuned {row['untuned_ratio_to_best_peer']:.3f}")
     if UNTUNED_TO_REFERENCE in row:
         parts.append(f"untuned {row[UNTUNED_TO_REFERENCE]:.3f} times {REFERENCE}")
     if row.get("seconds_searching"):
         parts.append(f"{row['trials']} trials in {row['seconds_searching']:.0f} s")
+    if row.get("runs", 1) > 1:
+        parts.append(f"disturbed {disturbed_text(row)}")
     slow = {name: took for name, took in row.get("seconds_preparing", {}).items() if took >= SLOW_START}
     if slow:
         parts.append("prepared: " + ", ".join(f"{name} {took:.0f} s" for name, took in slow.items()))

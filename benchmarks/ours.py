@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from harness import Repeated
+from harness import Repeated, Run
+from tensorsmith.lang.workload import Workload
+from tensorsmith.ops.formulations import formulations
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.pool import with_threads
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """`output` runs it once; `contestant` is what to time: the code alone, as `Executable.benchmark` times it, with
-    constants bound. `call` is the same through Python with its checks, as a user calls it."""
+    """`call` is what is timed, through Python with its checks as a user calls it, into memory of the user's. `alone` is the code
+    without Python. `output` calls it once."""
 
-    contestant: Repeated
-    executable: Executable
-    arrays: list[np.ndarray]
-    out: np.ndarray
-    threads: int
-
-    def output(self) -> np.ndarray:
-        self.out.fill(np.nan if self.out.dtype.kind == "f" else 0)
-        self.contestant.repeat(1)
-        return self.out
-
-    def call(self) -> None:
-        with with_threads(self.threads):
-            self.executable(*self.arrays, out=self.out)
+    call: Run
+    alone: Repeated
+    output: Callable[[], np.ndarray]
 
 
 def kernel(executable: Executable, inputs: Mapping[str, np.ndarray], threads: int) -> Kernel:
-    """The executable on these inputs (constants are bound here), run on that many threads."""
+    """The executable on these inputs (constants are bound here). To be called inside `with_threads(threads)`."""
     constants = {a.name: inputs[a.name] for a in executable.inputs if a.name in executable.constants}
     bound = executable.bind(**constants) if constants else executable
     arrays = [inputs[a.name] for a in bound.inputs]
-    prepared = bound.prepare(*arrays, threads=threads)
-    return Kernel(Repeated(prepared.repeat), bound, arrays, prepared.outputs[0], prepared.threads)
+    out = np.empty(bound.outputs[0].shape, bound.outputs[0].numpy_dtype)
+
+    def call() -> object:
+        return bound(*arrays, out=out)
+
+    def output() -> np.ndarray:
+        out.fill(np.nan if out.dtype.kind == "f" else 0)  # what it does not write is noticed
+        call()
+        return out
+
+    return Kernel(call, Repeated(bound.prepare(*arrays, threads=threads).repeat), output)
+
+
+def same_program(one: Executable, other: Executable) -> bool:
+    """Whether two executables of a workload are the same code."""
+    return one.program == other.program and one.llvm_ir == other.llvm_ir
+
+
+def formulation(executable: Executable, workload: Workload) -> str:
+    """ "direct", or "winograd" where the program has stages that only Winograd's formulation has."""
+    written = {stage.name for stage in workload.stages}
+    for other in formulations(workload)[1:]:
+        added = [stage.name for stage in other.workload.stages if stage.name not in written]
+        if any(re.search(rf"\b{re.escape(name)}\b", executable.program) for name in added):
+            return other.name.split("-")[0]
+    return formulations(workload)[0].name

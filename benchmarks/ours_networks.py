@@ -12,9 +12,10 @@ import numpy as np
 
 import tensorsmith as ts
 from models import Network
-from peers_networks import Array, NetworkPeer
+from peers_networks import NetworkPeer
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.tune import NetworkProgress
+from ways import Array
 
 
 @dataclass

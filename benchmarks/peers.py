@@ -6,14 +6,16 @@ inputs and results are plain tensors, never packed into blocks. Constant weights
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 import peers_numpy
+from frameworks import FRAMEWORKS, Unavailable, failure, require
 from tensorsmith.ops.catalogue import Case
+
+Form = tuple[str, Callable[[], object], Callable[[], np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -25,36 +27,36 @@ class Peer:
     output: Callable[[], np.ndarray]
 
 
-#: What is asked for by default, and the module that must be there.
-FRAMEWORKS = {"torch": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
-
-
 def peers_for(
-    case: Case,
-    arrays: Sequence[np.ndarray],
-    threads: int,
-    frameworks: Sequence[str] = tuple(FRAMEWORKS),
-    *,
-    torch_compile: bool = False,
-) -> list[Peer]:
-    """All forms of the case in those of the frameworks ("numpy" is one, too) that are installed. `arrays` are the
-    case's inputs in its own order. Run them, and `output`, inside `inference()`."""
-    return list(_peers(case, arrays, threads, frameworks, torch_compile))
-
-
-def _peers(
-    case: Case, arrays: Sequence[np.ndarray], threads: int, frameworks: Sequence[str], torch_compile: bool
-) -> Iterator[Peer]:
+    case: Case, arrays: Sequence[np.ndarray], threads: int, frameworks: Sequence[str] = tuple(FRAMEWORKS)
+) -> tuple[list[Peer], dict[str, str]]:
+    """All forms of the case in those of the frameworks ("numpy" is one, too) that can take part, and why the others cannot.
+    `arrays` are the case's inputs in its own order. Run them, and `output`, inside `torch.inference_mode()`."""
+    found: list[Peer] = []
+    notes: dict[str, str] = {}
     for framework in frameworks:
-        if framework == "numpy":
-            yield from (Peer(*form) for form in peers_numpy.forms(case, arrays))
-        elif importlib.util.find_spec(FRAMEWORKS[framework]) is None:
-            continue
-        elif framework == "torch":
+        try:
+            found += [Peer(*form) for form in _forms(framework, case, arrays, threads)]
+        except Unavailable as why:
+            notes[framework] = str(why)
+    return found, notes
+
+
+def _forms(framework: str, case: Case, arrays: Sequence[np.ndarray], threads: int) -> Iterable[Form]:
+    if framework == "numpy":
+        return list(peers_numpy.forms(case, arrays))
+    require(framework)
+    try:
+        if framework == "torch":
             import peers_torch
 
-            yield from (Peer(*form) for form in peers_torch.forms(case, arrays, threads, compiled=torch_compile))
-        else:
-            import peers_onnx
+            return list(peers_torch.forms(case, arrays, threads))
+        if framework == "torch.compile":
+            import peers_torch_compile
 
-            yield from (Peer(*form) for form in peers_onnx.forms(case, arrays, threads, framework))
+            return list(peers_torch_compile.forms(case, arrays, threads))
+        import peers_onnx
+
+        return list(peers_onnx.forms(case, arrays, threads, framework))
+    except Exception as problem:
+        raise failure(problem) from problem

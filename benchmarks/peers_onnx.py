@@ -10,10 +10,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from formulations import convolutions
+from frameworks import onnxruntime_session, openvino_model
 from peers_numpy import EPSILON
 from tensorsmith.ops.catalogue import Case
+from ways import Way, onnxruntime_ways, openvino_ways
 
 Form = tuple[str, Callable[[], object], Callable[[], np.ndarray]]
+Restore = Callable[[np.ndarray], np.ndarray]
 _OPSET, _IR_VERSION = 17, 9
 _ELEMENT = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int32): TensorProto.INT32}
 
@@ -25,7 +28,7 @@ class Model:
     nodes: list[onnx.NodeProto]
     inputs: dict[str, np.ndarray]
     constants: dict[str, np.ndarray] = field(default_factory=dict)
-    restore: Callable[[np.ndarray], np.ndarray] = lambda y: y
+    restore: Restore = lambda y: y
     label: str = ""
     image: bool = False  # the input and the result are (N, C, spatial...)
 
@@ -46,13 +49,14 @@ class Model:
 def forms(case: Case, arrays: Sequence[np.ndarray], threads: int, framework: str) -> Iterator[Form]:
     """Name, what to run, and its result in our layout."""
     for model in models(case, arrays):
-        name = f"{framework} {model.label}".strip()
-        if framework == "onnxruntime":
-            yield (name, *_onnxruntime(model, threads))
-        else:
-            yield (name, *_openvino(model, threads, last=False))
-            if model.image and model.rank > 1:
-                yield (f"{name} last", *_openvino(model, threads, last=True))
+        ways = _onnxruntime(model, threads) if framework == "onnxruntime" else _openvino(model, threads)
+        for layout, way, restore in ways:
+            name = " ".join(filter(None, (framework, way.name, model.label, layout)))
+            yield name, way.run, _restored(way, restore)
+
+
+def _restored(way: Way, restore: Restore) -> Callable[[], np.ndarray]:
+    return lambda: restore(way.outputs()[0])
 
 
 def models(case: Case, arrays: Sequence[np.ndarray]) -> Iterator[Model]:
@@ -112,61 +116,20 @@ _OTHERS: dict[str, Callable[..., Model]] = {
 }  # fmt: skip
 
 
-def _onnxruntime(model: Model, threads: int) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
-    """Inputs and the result are bound beforehand, so a call copies nothing."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.bytes(), options, providers=["CPUExecutionProvider"])
-    first = session.run(None, model.inputs)[0]
-    result = onnxruntime.OrtValue.ortvalue_from_numpy(first)
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in model.inputs.items()}
-    binding = session.io_binding()
-    for name, value in values.items():
-        binding.bind_ortvalue_input(name, value)
-    binding.bind_ortvalue_output("y", result)
-
-    def run() -> object:
-        return session.run_with_iobinding(binding)
-
-    def output() -> np.ndarray:
-        run()
-        return model.restore(result.numpy())
-
-    return run, output
+def _onnxruntime(model: Model, threads: int) -> Iterator[tuple[str, Way, Restore]]:
+    for way in onnxruntime_ways(onnxruntime_session(model.bytes(), threads), model.inputs):
+        yield "", way, model.restore
 
 
-def _openvino(model: Model, threads: int, *, last: bool) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
-    """`last`: the tensors handed over have their channels last, and OpenVINO knows."""
-    import openvino
-
-    core = openvino.Core()
-    network = core.read_model(model.bytes())
-    if last:
-        network = _channels_last(network, model.rank)
-    settings = {
-        "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32",
-        "NUM_STREAMS": 1,
-    }  # fmt: skip
-    request = core.compile_model(network, "CPU", settings).create_infer_request()
-    arrays = [np.ascontiguousarray(np.moveaxis(a, 1, -1)) if last else a for a in model.inputs.values()]
-    for n, array in enumerate(arrays):
-        request.set_input_tensor(n, openvino.Tensor(array, shared_memory=True))
-
-    def run() -> object:
-        request.start_async()  # less Python than `infer`, which looks through its arguments
-        request.wait()
-        return arrays
-
-    def output() -> np.ndarray:
-        run()
-        y = request.get_output_tensor(0).data
-        return model.restore(np.moveaxis(y, -1, 1) if last else y)
-
-    return run, output
+def _openvino(model: Model, threads: int) -> Iterator[tuple[str, Way, Restore]]:
+    """As the model is, and an image also with the channels of its tensors last, and OpenVINO knows."""
+    for way in openvino_ways(openvino_model(model.bytes(), threads), list(model.inputs.values())):
+        yield "", way, model.restore
+    if model.image and model.rank > 1:
+        arrays = [np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in model.inputs.values()]
+        compiled = openvino_model(model.bytes(), threads, lambda network: _channels_last(network, model.rank))
+        for way in openvino_ways(compiled, arrays):
+            yield "last", way, lambda y: model.restore(np.moveaxis(y, -1, 1))
 
 
 def _channels_last(network: object, rank: int) -> object:

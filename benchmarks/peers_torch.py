@@ -1,14 +1,11 @@
-"""PyTorch's forms of a case: eager in each layout, oneDNN with weights packed beforehand, torch.compile if asked."""
+"""PyTorch's forms of a case: eager in each layout, and oneDNN with weights packed beforehand."""
 
 from __future__ import annotations
-
-import environment  # noqa: F401  before torch
-
-import torch  # isort: skip
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import torch
 
 from formulations import Convolution, convolutions
 from peers_numpy import EPSILON
@@ -19,11 +16,11 @@ Form = tuple[str, Callable[[], object], Callable[[], np.ndarray]]
 Make = Callable[[], torch.Tensor]
 
 
-def forms(case: Case, arrays: Sequence[np.ndarray], threads: int, *, compiled: bool = False) -> Iterator[Form]:
+def forms(case: Case, arrays: Sequence[np.ndarray], threads: int) -> Iterator[Form]:
     """Name, what to run, and its result in our layout. All of it is meant to run inside `torch.inference_mode()`."""
     torch.set_num_threads(threads)
     for convolution in convolutions(case, arrays):
-        yield from _convolution(convolution, compiled)
+        yield from _convolution(convolution)
     others = {
         "GMM": _matmul, "matmul": _matmul, "TBS": _scores, "NRM": _norm, "add": _add, "softmax": _softmax,
         "layer_norm": _layer_norm,
@@ -45,28 +42,29 @@ _EAGER_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_tra
 _CHANNELS_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
-def _convolution(c: Convolution, compiled: bool) -> Iterator[Form]:
-    weight = torch.from_numpy(c.weight)
+def _convolution(c: Convolution) -> Iterator[Form]:
     bias = None if c.bias is None else torch.from_numpy(c.bias)
-    layouts = {"first": torch.from_numpy(c.x_first)}
-    if c.rank in _CHANNELS_LAST:
-        layouts["last"] = torch.from_numpy(c.x).movedim(-1, 1)
-    for layout, x in layouts.items():
-        own = weight.contiguous(memory_format=_CHANNELS_LAST[c.rank]) if layout == "last" else weight
-        ways: dict[str, Make] = {"": _eager(c, x, own, bias)}
+    for layout, x, weight in layouts(c):
+        ways: dict[str, Make] = {"": eager(c, x, weight, bias)}
         if c.rank > 1:
-            ways["packed"] = _packed(c, x, weight, bias)
-        if compiled:
-            ways["compiled"] = _compiled(c, x, own, bias)
+            ways["packed"] = _packed(c, x, torch.from_numpy(c.weight), bias)
         for way, run in ways.items():
-            yield " ".join(filter(None, ("torch", c.label, layout, way))), run, _restored(c, run)
+            yield " ".join(filter(None, ("torch", c.label, layout, way))), run, restored(c, run)
 
 
-def _restored(c: Convolution, run: Make) -> Callable[[], np.ndarray]:
+def layouts(c: Convolution) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Input and weight with channels first, and where torch knows it, with channels last."""
+    weight = torch.from_numpy(c.weight)
+    yield "first", torch.from_numpy(c.x_first), weight
+    if c.rank in _CHANNELS_LAST:
+        yield "last", torch.from_numpy(c.x).movedim(-1, 1), weight.contiguous(memory_format=_CHANNELS_LAST[c.rank])
+
+
+def restored(c: Convolution, run: Make) -> Callable[[], np.ndarray]:
     return lambda: c.restore_first(run().numpy())
 
 
-def _eager(c: Convolution, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> Make:
+def eager(c: Convolution, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> Make:
     if c.transposed:
         transposed = _EAGER_TRANSPOSED[c.rank]
         return lambda: transposed(x, weight, bias, c.stride, c.padding, 0, c.groups, c.dilation)
@@ -88,25 +86,6 @@ def _packed(c: Convolution, x: torch.Tensor, weight: torch.Tensor, bias: torch.T
         )
     packed = ops._reorder_convolution_weight(weight, c.padding, c.stride, c.dilation, c.groups, size)
     return lambda: ops._convolution_pointwise(x, packed, bias, c.padding, c.stride, c.dilation, c.groups, attribute, [], "")
-
-
-def _compiled(c: Convolution, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> Make:
-    """torch.compile with the weight frozen. Compiles at its first call, which takes seconds."""
-    import torch._inductor.config as config
-
-    config.freezing = True
-
-    class Layer(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(weight, requires_grad=False)
-            self.bias = None if bias is None else torch.nn.Parameter(bias, requires_grad=False)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return _eager(c, x, self.weight, self.bias)()
-
-    layer = torch.compile(Layer().eval(), dynamic=False)
-    return lambda: layer(x)
 
 
 # The others. Each gives a name and what to run.

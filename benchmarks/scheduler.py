@@ -17,7 +17,6 @@ run that was not finished begins anew: a search that was interrupted has forgott
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import signal
 import statistics
@@ -33,8 +32,11 @@ from rich.table import Table
 
 import models
 import tensorsmith as ts
-from harness import compare
-from report import DISTURBED, Row, console, write_json
+from about import SEED
+from harness import DISTURBED, compare, until_undisturbed
+from ours_networks import contestant
+from report import Report
+from rows import Row
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.scheduler import STRATEGIES, Schedule, Strategy
 from tensorsmith.tune import NetworkProgress
@@ -115,11 +117,13 @@ def runs(folder: Path, model: str, trials: int, seeds: int) -> Iterator[Run]:
 
 
 def measure(executables: dict[str, NetworkExecutable], inputs: Inputs) -> dict[str, float]:
-    """Seconds of each, in turns."""
-    contestants = {name: functools.partial(executable.run, inputs) for name, executable in executables.items()}
-    result = compare(contestants, seconds=SECONDS * len(contestants), keep=contestants)
+    """Seconds of a call of each, side by side."""
+    contestants = {name: contestant(name, executable, inputs).run for name, executable in executables.items()}
+    result = until_undisturbed(
+        lambda run: compare(contestants, ours=contestants, seed=f"{SEED} {run}", seconds=SECONDS * len(contestants))
+    )
     if result.disturbed > DISTURBED:
-        print(f"other processes ran during {result.disturbed:.0%} of the final timing", file=sys.stderr)
+        print(f"the final timing was disturbed in all of {result.runs} runs, not to be believed", file=sys.stderr)
     return {name: timing.best for name, timing in result.timings.items()}
 
 
@@ -222,6 +226,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.trials < 1 or given.seeds < 1:
         parser.error("--trials and --seeds are 1 or more")
+    report = Report()
+    report.begin()
     found = models.get(given.model)
     model = ts.load(found.path, shapes={name: array.shape for name, array in found.inputs.items()})
     before = signal.signal(signal.SIGINT, _end)
@@ -235,10 +241,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"stopped; {kept}") from None
     finally:
         signal.signal(signal.SIGINT, before)
-    console().print(table(f"{given.model}: latency after shares of {given.trials} trials", rows))
+    report.sections["scheduler"] = rows
+    report.console.print(table(f"{given.model}: latency after shares of {given.trials} trials", rows))
     print(verdict(list(rows.values())))
-    if given.json:
-        write_json(given.json, rows)
+    report.write(given.json)
 
 
 def _rows(made: Sequence[Run], model: ts.Model, inputs: Inputs, given: argparse.Namespace) -> dict[str, Row]:

@@ -1,0 +1,80 @@
+"""When the machine is still: the pause before a slot, and what disturbs one.
+
+On a shared virtual machine two things take processors away from a contestant. Other processes of this machine show in the number of
+threads that are ready to run. Other machines on the same host do not; what the host gives to them while we are ready to run is the
+"steal" time of the kernel's statistics. A slot is disturbed by either.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+PAUSE_SECONDS = 20e-3  # before every slot, at least: longer than any known runtime lets its threads spin by default (libgomp: 5 ms)
+STOLEN = 0.02  # of a slot's processor time, from which on the slot is disturbed
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The clock, what waits for stillness and says whether it came, and the seconds stolen so far; tests give others."""
+
+    clock: Callable[[], float] = time.perf_counter
+    settle: Callable[[], bool] = lambda: settle()
+    stolen: Callable[[], float] = lambda: stolen_seconds()
+    processors: int = os.cpu_count() or 1
+
+
+def settle(pause: float = PAUSE_SECONDS, most: float = 0.5, patience: float = 0.01, nap: float = 1e-3) -> bool:
+    """Sleep for the `pause`, and on until this process's threads use (almost) no processor time, `most` seconds at the longest;
+    then at most `patience` seconds more until no other process runs. Whether all of that came true."""
+    time.sleep(pause)
+    end = time.perf_counter() + most
+    while not _asleep(nap):
+        if time.perf_counter() >= end:
+            return False
+    end = time.perf_counter() + patience
+    while others_running():
+        if time.perf_counter() >= end:
+            return False
+        time.sleep(nap)
+    return True
+
+
+def _asleep(nap: float) -> bool:
+    """Whether the threads of this process do nothing during a nap."""
+    used = time.process_time()
+    time.sleep(nap)
+    return time.process_time() - used < nap / 3
+
+
+def wait_for_quiet(most: float, quiet: float = 0.5, nap: float = 0.01) -> bool:
+    """Sleep until no other process has run for `quiet` seconds, `most` seconds at the longest. Whether it came to that."""
+    start = last_busy = time.perf_counter()
+    while (now := time.perf_counter()) - last_busy < quiet:
+        if now - start > most:
+            return False
+        time.sleep(nap)
+        if others_running():
+            last_busy = time.perf_counter()
+    return True
+
+
+def others_running() -> int:
+    """Threads of the whole machine that run or could run now, without the calling one; 0 where that is not known."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            return max(0, int(file.read().split()[3].split("/")[0]) - 1)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def stolen_seconds() -> float:
+    """Processor time that the host gave to others while this machine was ready to run, since it started; 0 where that is not known.
+    The kernel counts it in hundredths of a second."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
