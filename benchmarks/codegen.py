@@ -112,7 +112,7 @@ def main() -> int:
     arguments = _arguments()
     settings = Settings(
         threads=arguments.threads,
-        seconds=arguments.timing or (0.5 if arguments.quick else 4.0),
+        seconds=arguments.timing or (0.5 if arguments.quick else 5.0),
         frameworks=tuple(arguments.peers.split(",")),
         patience=arguments.patience,
     )

@@ -22,6 +22,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.catalogue import Case
+from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.peak import peak_kernel
 from tensorsmith.runtime.pool import with_threads
@@ -40,7 +41,7 @@ class Settings:
     """How long and against whom."""
 
     threads: int
-    seconds: float = 4.0  # of timing per case
+    seconds: float = 5.0  # of timing per case
     frameworks: Sequence[str] = tuple(FRAMEWORKS)
     patience: float = 0.0  # seconds to wait before a case until other processes are quiet
     seed: int = SEED  # of the order of the rounds
@@ -111,7 +112,7 @@ def hold(contestants: Mapping[str, Contestant], ours: Sequence[str], case: str, 
 
 
 def _gather(case: Case, workload: Workload, build: Build, untuned: Build | None, settings: Settings) -> _Field:
-    inputs = random_inputs(workload)
+    inputs = {name: aligned_copy(array) for name, array in random_inputs(workload).items()}
     arrays = [inputs[buffer.name] for buffer in workload.inputs]
     peers, notes = peers_for(case, arrays, settings.threads, settings.frameworks)
     found = _Field(notes=notes)

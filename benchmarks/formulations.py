@@ -21,6 +21,7 @@ import numpy as np
 
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.catalogue import Case
+from tensorsmith.runtime.buffers import aligned_copy
 
 Array = np.ndarray
 
@@ -53,7 +54,7 @@ class Convolution:
     @functools.cached_property
     def x_first(self) -> Array:
         """`x` with channels first, contiguous."""
-        return np.ascontiguousarray(np.moveaxis(self.x, -1, 1))
+        return aligned_copy(np.moveaxis(self.x, -1, 1))
 
     def restore_first(self, y: Array) -> Array:
         return self.restore(np.moveaxis(y, 1, -1))
@@ -146,7 +147,7 @@ def _capsules(x: Array, weight: Array, stride: int, padding: int) -> list[Convol
     )
     batched = Convolution(
         "batched",
-        np.ascontiguousarray(x.transpose(0, 3, 1, 2, 4, 5)).reshape(n * p, h, w, r * ci),
+        aligned_copy(x.transpose(0, 3, 1, 2, 4, 5)).reshape(n * p, h, w, r * ci),
         kernel,
         (stride, stride),
         (padding, padding),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-PAUSE_SECONDS = 20e-3  # before every slot, at least: longer than any known runtime lets its threads spin by default (libgomp: 5 ms)
+PAUSE_SECONDS = 20e-3  # before every slot, at least; threads spin on for about 10 ms (libgomp's) or 50 ms (ONNX Runtime's)
 STOLEN = 0.02  # of a slot's processor time, from which on the slot is disturbed
 
 

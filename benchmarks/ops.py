@@ -98,7 +98,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="of search per case, at most")
     parser.add_argument("--only", type=_names, default=(), help="operators or cases, such as C2D,GMM-3-b1")
     parser.add_argument("--peers", type=_names, default=tuple(FRAMEWORKS), help=f"of {','.join(FRAMEWORKS)} (default: all)")
-    parser.add_argument("--timing", type=float, default=4.0, help="seconds of timing per case")
+    parser.add_argument("--timing", type=float, default=5.0, help="seconds of timing per case")
     parser.add_argument("--db", help="record file; without one every run starts afresh")
     parser.add_argument("--no-search", action="store_true", help="time the programs of the record file")
     parser.add_argument("--json")

@@ -16,8 +16,8 @@ from tensorsmith.runtime.executable import Executable
 
 @dataclass(frozen=True)
 class Kernel:
-    """`call` is what is timed, through Python with its checks as a user calls it, into memory of the user's. `alone` is the code
-    without Python. `output` calls it once."""
+    """`call` is what is timed, through Python with its checks as a user calls it, into the memory of an earlier result. `alone` is
+    the code without Python. `output` calls it once."""
 
     call: Run
     alone: Repeated
@@ -29,7 +29,7 @@ def kernel(executable: Executable, inputs: Mapping[str, np.ndarray], threads: in
     constants = {a.name: inputs[a.name] for a in executable.inputs if a.name in executable.constants}
     bound = executable.bind(**constants) if constants else executable
     arrays = [inputs[a.name] for a in bound.inputs]
-    out = np.empty(bound.outputs[0].shape, bound.outputs[0].numpy_dtype)
+    out = bound(*arrays)
 
     def call() -> object:
         return bound(*arrays, out=out)

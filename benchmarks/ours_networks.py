@@ -72,9 +72,10 @@ def tuned(model: ts.Model, budget: Budget) -> tuple[NetworkExecutable, Search]:
 
 
 def contestant(name: str, executable: NetworkExecutable, inputs: Mapping[str, Array]) -> NetworkPeer:
-    """Called through Python with its checks, as a user calls it, into memory of the user's; on the threads of the moment."""
+    """Called through Python with its checks, as a user calls it, into the memory of an earlier result; on the threads of the
+    moment."""
     arrays = [inputs[argument.name] for argument in executable.inputs]
-    out = [np.empty(argument.shape, argument.numpy_dtype) for argument in executable.outputs]
+    out = list(executable.run(inputs).values())
 
     def run() -> object:
         return executable(*arrays, out=out)

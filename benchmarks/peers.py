@@ -2,6 +2,7 @@
 
 A framework chooses its layout: its inputs are in that layout before the clock starts, and its result stays in it. But
 inputs and results are plain tensors, never packed into blocks. Constant weights may be packed beforehand, as ours are.
+Everyone's inputs begin at a cache line: nobody is lucky or unlucky with an allocation.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from formulations import convolutions
 from frameworks import onnxruntime_session, openvino_model
 from peers_numpy import EPSILON
 from tensorsmith.ops.catalogue import Case
+from tensorsmith.runtime.buffers import aligned_copy
 from ways import Way, onnxruntime_ways, openvino_ways
 
 Form = tuple[str, Callable[[], object], Callable[[], np.ndarray]]
@@ -126,7 +127,7 @@ def _openvino(model: Model, threads: int) -> Iterator[tuple[str, Way, Restore]]:
     for way in openvino_ways(openvino_model(model.bytes(), threads), list(model.inputs.values())):
         yield "", way, model.restore
     if model.image and model.rank > 1:
-        arrays = [np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in model.inputs.values()]
+        arrays = [aligned_copy(np.moveaxis(a, 1, -1)) for a in model.inputs.values()]
         compiled = openvino_model(model.bytes(), threads, lambda network: _channels_last(network, model.rank))
         for way in openvino_ways(compiled, arrays):
             yield "last", way, lambda y: model.restore(np.moveaxis(y, -1, 1))

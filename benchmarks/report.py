@@ -58,7 +58,7 @@ class Report:
 
 def console() -> Console:
     """As wide as the terminal; into a file or pipe, wide enough for a row to be a line."""
-    return Console() if Console().is_terminal else Console(width=180)
+    return Console() if Console().is_terminal else Console(width=200)
 
 
 def write_json(path: str | Path, rows: Mapping[str, Row]) -> None:

@@ -20,7 +20,7 @@ def comparison_table(title: str, rows: Mapping[str, Row]) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("case", no_wrap=True)
     for heading in shown:
-        table.add_column(heading, justify="left" if heading in _LEFT else "right")
+        table.add_column(heading, justify="left" if heading in _LEFT else "right", no_wrap=heading in _LEFT)
     for n, case in enumerate(rows):
         table.add_row(case, *(cells[heading][n] for heading in shown))
     table.add_section()
@@ -64,7 +64,7 @@ _COLUMNS: dict[str, Callable[[Row], str]] = {
     "medians": lambda entry: number(entry.get("median_ratio_to_best_peer"), "{:.3f}"),
     "quartiles": quartiles_text,
     "untuned": untuned_text,
-    "tuned to untuned": _to_untuned,
+    "to untuned": _to_untuned,
     "code alone": lambda entry: _seconds(entry, ALONE),
     "of peak": lambda entry: number(entry.get("share_of_peak"), "{:.1%}"),
     "formulation": lambda entry: entry.get("formulation", ""),
@@ -76,7 +76,7 @@ _MEANS = {
     "ratio": ("ratio_to_best_peer", "{:.3f}"),
     "medians": ("median_ratio_to_best_peer", "{:.3f}"),
     "untuned": ("untuned_ratio_to_best_peer", "{:.3f}"),
-    "tuned to untuned": ("tuned_to_untuned", "{:.3f}"),
+    "to untuned": ("tuned_to_untuned", "{:.3f}"),
 }  # shares of the peak have none here: those of different formulations are no shares of the same work
 
 

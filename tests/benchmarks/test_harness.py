@@ -1,25 +1,38 @@
 """The harness with a clock that only moves when a contestant runs."""
 
-import io
-import json
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from rich.console import Console
 
-import report
-from harness import SAMPLE_SECONDS, Comparison, Machine, Repeated, Timing, compare, geometric_mean, order, settle
+import machine as machine_module
+from harness import (
+    DISTURBED,
+    HOPELESS,
+    MOST_RUNS,
+    SAMPLE_SECONDS,
+    Comparison,
+    Machine,
+    Repeated,
+    Timing,
+    compare,
+    geometric_mean,
+    until_undisturbed,
+)
+from machine import PAUSE_SECONDS, settle
 
 
 class FakeMachine:
     """Contestants made by `contestant` take exactly their seconds; `log` is who ran, in order, one entry per call."""
 
-    def __init__(self, idle: bool = True) -> None:
+    def __init__(self, idle: bool = True, stolen: float = 0.0) -> None:
+        """`stolen` is a share of all processor time."""
         self.now = 0.0
         self.log: list[str] = []
         self.settled: list[int] = []  # length of the log at each settling
-        self.machine = Machine(clock=lambda: self.now, settle=self._settle)
+        self.machine = Machine(lambda: self.now, self._settle, lambda: 2 * stolen * self.now, processors=2)
         self.idle = idle
 
     def _settle(self) -> bool:
@@ -36,26 +49,34 @@ class FakeMachine:
 
         return run
 
+    def rounds(self, names: str, seed: int, count: int) -> list[str]:
+        """Who had a slot in each round, if all take as long as a slot's only sample."""
+        self.log.clear()
+        self.settled.clear()
+        compare({n: self.contestant(n, 1.0) for n in names}, rounds=count, seed=seed, seconds=1e9, machine=self.machine)
+        slots = self.log[self.settled[len(names)] :]  # after all were calibrated
+        return ["".join(slots[n : n + len(names)]) for n in range(0, len(slots), len(names))]
+
 
 def test_times_are_per_call():
     fake = FakeMachine()
     result = compare(
         {"fast": fake.contestant("fast", 1e-3), "slow": fake.contestant("slow", 2e-3)},
-        rounds=5, slot_seconds=8e-3, machine=fake.machine,
+        ours=["fast"], rounds=5, slot_seconds=8e-3, machine=fake.machine,
     )  # fmt: skip
     assert result["fast"].best == pytest.approx(1e-3)
     assert result["slow"].median == pytest.approx(2e-3)
     assert (result["fast"].calls, result["slow"].calls) == (8, 4)
-    assert result["fast"].slots == result["slow"].slots == 5
-    assert result.best_peer("fast") == "slow"
+    assert len(result["fast"].slots) == len(result["slow"].slots) == 5
+    assert result.best_peer() == "slow"
     assert result.ratio("fast") == pytest.approx(2.0)
-    assert result.ratio("slow") == pytest.approx(0.5)
 
 
 def test_a_slow_contestant_runs_once_per_slot():
     fake = FakeMachine()
     result = compare({"a": fake.contestant("a", 1.0)}, seconds=0.0, min_rounds=3, machine=fake.machine)
-    assert (result["a"].calls, result["a"].slots) == (1, 3)
+    assert (result["a"].calls, len(result["a"].slots)) == (1, 3)
+    assert len(fake.log) == 2 + 3  # the first call of all, one to calibrate, and a slot has no other than the timed one
 
 
 def test_repeated_gets_the_count():
@@ -93,60 +114,110 @@ def test_the_best_is_a_sample_and_the_median_a_slot():
     fake = FakeMachine()
     calibration, slot = [4e-3] * 3, [9.0, 2e-3, 6e-3, 4e-3, 4e-3]  # a slot has a call that is not timed and four samples
     noisy = fake.contestant("a", *calibration, *slot, *slot, 9.0, *[5e-3] * 4)
-    result = compare({"a": noisy}, rounds=3, seconds=1e9, slot_seconds=16e-3, machine=fake.machine)
+    result = compare({"a": noisy}, rounds=3, min_rounds=3, seconds=1e9, slot_seconds=16e-3, machine=fake.machine)
     assert (result["a"].best, result["a"].median) == pytest.approx((2e-3, 4e-3))
 
 
 def test_every_slot_starts_idle_and_warm():
     fake = FakeMachine()
-    compare({n: fake.contestant(n, 1.0) for n in "ab"}, rounds=4, min_rounds=1, seconds=1e9, machine=fake.machine)
+    contestants = {n: fake.contestant(n, 8e-3) for n in "ab"}
+    compare(contestants, rounds=4, min_rounds=1, slot_seconds=32e-3, seconds=1e9, machine=fake.machine)
     slots = fake.log[fake.settled[2] :]  # after both were calibrated
-    assert len(slots) == 4 * 2 * 2  # a warm-up call and a timed one
-    assert fake.settled[2:] == list(range(fake.settled[2], len(fake.log), 2))
+    assert len(slots) == 4 * 2 * 5  # a warm-up call and four timed ones
+    assert fake.settled[2:] == list(range(fake.settled[2], len(fake.log), 5))
 
 
-def test_the_order_changes_every_round():
+# -- the order -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_order_is_drawn_anew_in_every_round():
+    rounds = FakeMachine().rounds("abcd", seed=0, count=200)
+    assert all(sorted(r) == list("abcd") for r in rounds)
+    for place in range(4):
+        assert min(Counter(r[place] for r in rounds).values()) > 30  # 50 are expected of everyone in every place
+    followers = Counter(pair for r in rounds for pair in itertools.pairwise(r))
+    assert len(followers) == 12 and min(followers.values()) > 25  # everyone follows everyone else, 50 times
+
+
+def test_the_order_is_that_of_the_seed():
     fake = FakeMachine()
-    compare({n: fake.contestant(n, 1.0) for n in "abc"}, rounds=6, seconds=1e9, machine=fake.machine)
-    slots = fake.log[fake.settled[3] :: 2]
-    rounds = ["".join(slots[n : n + 3]) for n in range(0, len(slots), 3)]
-    assert rounds == ["".join(order("abc", n)) for n in range(6)] == ["abc", "cba", "bca", "acb", "cab", "bac"]
+    assert fake.rounds("abcdef", 1, 8) == fake.rounds("abcdef", 1, 8) != fake.rounds("abcdef", 2, 8)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 5, 8])
-def test_order_gives_everyone_every_place(count):
-    names = [str(n) for n in range(count)]
-    rounds = [order(names, n) for n in range(2 * count)]
-    assert all(sorted(r) == sorted(names) for r in rounds)
-    for name in names:
-        assert {r.index(name) for r in rounds} == set(range(count))
-
-
-def test_median_and_best_differ_under_noise():
+def test_the_peak_has_a_place_in_the_order():
     fake = FakeMachine()
-    noisy = fake.contestant("a", *[9.0] * 3, *[9.0, 1.0] * 2, *[9.0, 5.0], 9.0)
-    result = compare({"a": noisy}, rounds=5, seconds=1e9, machine=fake.machine)
-    assert (result["a"].best, result["a"].median) == (1.0, 5.0)
+    compare(
+        {n: fake.contestant(n, 1.0) for n in "ab"},
+        rounds=40, seconds=1e9, peak=lambda seconds: fake.log.append("P") or 1.0, machine=fake.machine,
+    )  # fmt: skip
+    slots = fake.log[fake.settled[2] :]
+    assert {slots[n : n + 3].index("P") for n in range(0, len(slots), 3)} == {0, 1, 2}
 
 
-def test_the_hopeless_leave_and_the_kept_stay():
+# -- who stays -----------------------------------------------------------------------------------------------------------
+
+
+def slots_of(seconds: dict[str, float], ours: list[str]) -> dict[str, int]:
     fake = FakeMachine()
-    contestants = {name: fake.contestant(name, t) for name, t in {"good": 1.0, "bad": 5.0, "ours": 9.0}.items()}
-    result = compare(contestants, rounds=10, min_rounds=2, hopeless=3.0, keep=["ours"], seconds=1e9, machine=fake.machine)
-    assert {name: result[name].slots for name in contestants} == {"good": 10, "bad": 2, "ours": 10}
+    contestants = {name: fake.contestant(name, t) for name, t in seconds.items()}
+    result = compare(contestants, ours=ours, rounds=10, min_rounds=4, seconds=1e9, machine=fake.machine)
+    assert set(result.dropped) == {name for name, timing in result.timings.items() if len(timing.slots) < 10}
+    return {name: len(result[name].slots) for name in contestants}
+
+
+def test_the_best_peer_stays_however_far_we_lead():
+    assert slots_of({"ours": 0.1, "good": 1.0, "fair": 2.9, "bad": 3.1}, ["ours"]) == {"ours": 10, "good": 10, "fair": 10, "bad": 4}
+
+
+def test_ours_stay_however_far_we_are_behind():
+    assert slots_of({"ours": 9.0, "untuned": 20.0, "good": 1.0}, ["ours", "untuned"]) == {"ours": 10, "untuned": 10, "good": 10}
+
+
+def test_a_peer_that_was_unlucky_once_stays():
+    fake = FakeMachine()
+    unlucky = fake.contestant("b", *[9.0] * 5, 1.0)  # two calls to calibrate, and three of its slots
+    result = compare(
+        {"a": fake.contestant("a", 1.0), "b": unlucky}, rounds=6, min_rounds=4, seconds=1e9, machine=fake.machine
+    )  # fmt: skip
+    assert len(result["b"].slots) == 6
+    assert result.dropped == ()
+    assert HOPELESS == 3.0
+
+
+def test_ours_are_no_peers():
+    result = Comparison(
+        {n: Timing(t, (t,), 1) for n, t in {"ours": 2.0, "untuned": 1.0, "peer": 4.0}.items()}, frozenset(["ours", "untuned"])
+    )
+    assert result.best_peer() == "peer"
+    assert (result.ratio("ours"), result.ratio("untuned")) == (2.0, 4.0)
+    assert Comparison(result.timings, frozenset(result.timings)).ratio("ours") is None
+
+
+# -- figures -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_ratio_has_its_spread_over_the_rounds():
+    ours, peer = Timing(1.0, (1.0, 1.0, 2.0, 1.0, 1.0), 1), Timing(2.0, (2.0, 2.5, 3.0, 4.0, 3.0), 1)
+    steady = Timing(2.2, (2.2,) * 5, 1)
+    result = Comparison({"ours": ours, "peer": peer, "steady": steady}, frozenset(["ours"]))
+    assert result.best_peer() == "peer"
+    assert result.ratio("ours") == 2.0
+    assert result.median_ratio("ours") == pytest.approx(2.2)  # by medians the other one is the best
+    assert result.quartiles("ours") == pytest.approx((2.0, 3.0))  # of 1.5, 2, 2.5, 3, 4
+    assert result.quartiles("nobody") is None
 
 
 def test_time_is_limited():
     fake = FakeMachine()
     result = compare({"a": fake.contestant("a", 1.0)}, seconds=20.0, rounds=1000, machine=fake.machine)
-    assert result["a"].slots == 9  # three calls to calibrate, two in each slot
+    assert len(result["a"].slots) == 20
 
 
 def test_the_peak_is_measured_in_every_round():
     fake = FakeMachine()
     peaks = iter([1e9, 3e9, 2e9])
     contestants, peak = {"a": fake.contestant("a", 1.0)}, lambda seconds: next(peaks)
-    result = compare(contestants, rounds=3, seconds=1e9, peak=peak, machine=fake.machine)
+    result = compare(contestants, rounds=3, min_rounds=3, seconds=1e9, peak=peak, machine=fake.machine)
     assert result.peak == 3e9
     assert next(peaks, None) is None
 
@@ -162,16 +233,6 @@ def test_the_peak_is_measured_as_long_as_the_fastest_contestant(seconds, samples
     assert asked == pytest.approx([sample] * samples * 2)
 
 
-@pytest.mark.parametrize(("idle", "share"), [(True, 0.0), (False, 1.0)])
-def test_disturbed_slots_are_counted(idle, share):
-    fake = FakeMachine(idle)
-    assert compare({"a": fake.contestant("a", 1.0)}, rounds=3, machine=fake.machine).disturbed == share
-
-
-def test_settle_comes_to_an_end():
-    assert settle(most=0.01, patience=0.0) in (True, False)
-
-
 def test_geometric_mean():
     assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
     assert geometric_mean([3.0]) == pytest.approx(3.0)
@@ -179,51 +240,83 @@ def test_geometric_mean():
     assert math.isnan(geometric_mean([]))
 
 
-def timing(best: float) -> Timing:
-    return Timing(best, 2 * best, 3, 1)
+# -- disturbance ---------------------------------------------------------------------------------------------------------
 
 
-COMPARISON = Comparison({report.OURS: timing(1e-3), "torch": timing(2e-3), "openvino": timing(1.5e-3)}, 4e9)
+@pytest.mark.parametrize(
+    ("idle", "stolen", "share"),
+    [(True, 0.0, 0.0), (False, 0.0, 1.0), (True, 0.019, 0.0), (True, 0.021, 1.0)],
+    ids=["quiet", "others run", "little stolen", "much stolen"],
+)
+def test_disturbed_slots_are_counted(idle, stolen, share):
+    fake = FakeMachine(idle, stolen)
+    assert compare({"a": fake.contestant("a", 1.0)}, rounds=3, machine=fake.machine).disturbed == share
 
 
-def test_row_has_the_agreed_figures():
-    row = report.row(COMPARISON, flops=2e6, seconds_searching=1.5, trials=64)
-    assert row["ratio_to_best_peer"] == pytest.approx(1.5)
-    assert row["best_peer"] == "openvino"
-    assert row["share_of_peak"] == pytest.approx(0.5)
-    assert row["peer_share_of_peak"] == pytest.approx(1 / 3)
-    assert (row["seconds_searching"], row["trials"]) == (1.5, 64)
-    assert row["seconds"]["torch"] == 2e-3
+def held(*disturbed: float) -> tuple[Comparison, list[int | str]]:
+    """The outcome of a contest whose runs are so disturbed, and what was done: the numbers of the runs, and waiting."""
+    done: list[int | str] = []
+
+    def run(number: int) -> Comparison:
+        done.append(number)
+        return Comparison({}, disturbed=disturbed[number])
+
+    return until_undisturbed(run, lambda: done.append("wait")), done
 
 
-def test_what_does_not_apply_is_left_out():
-    alone = report.row(Comparison({report.OURS: timing(1.0)}), trials=None)
-    assert not {"ratio_to_best_peer", "best_peer", "share_of_peak", "trials", "peak_flops"} & set(alone)
-    without_ours = report.row(Comparison({"torch": timing(1.0)}, 1e9), flops=1e9, error="refused")
-    assert not {"ratio_to_best_peer", "share_of_peak"} & set(without_ours)
-    assert without_ours["best_peer"] == "torch"
+def test_an_undisturbed_contest_is_held_once():
+    result, done = held(DISTURBED)
+    assert (result.runs, done) == (1, [0])
 
 
-def test_json(tmp_path):
-    file = tmp_path / "out.json"
-    results = report.Report(Console(quiet=True))
-    results.add("hand", "a", report.row(COMPARISON, flops=2e6))
-    results.add("memory", "b", {"error": "broken"})
-    results.write(file)
-    assert json.loads(file.read_text()) == results.rows()
-    assert list(results.rows()) == ["a", "b"]
-    assert results.errors == 1
-    with pytest.raises(ValueError, match="two results"):
-        results.add("other", "a", {})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        report.write_json(file, {"a": {"ratio_to_best_peer": math.nan}})
+def test_a_disturbed_contest_is_held_again_until_it_is_not():
+    result, done = held(0.9, 0.5, 0.1, 0.0)
+    assert (result.runs, result.disturbed, done) == (3, 0.1, [0, "wait", 1, "wait", 2])
 
 
-def test_table_ends_with_the_geometric_mean_and_its_count():
-    results = report.Report(Console(width=160, record=True, file=io.StringIO()))
-    results.add("hand", "first", report.row(COMPARISON, flops=2e6))
-    results.add("hand", "second", {"error": "Refusal: too large", "seconds": {"torch": 1.0}, "best_peer": "torch"})
-    results.print("hand")
-    text = results.console.export_text()
-    assert "1.500 (1 of 2)" in text
-    assert "Refusal: too large" in text
+def test_a_contest_is_held_five_times_at_most_and_the_quietest_run_counts():
+    result, done = held(0.9, 0.8, 0.3, 0.7, 0.6, 0.0)
+    assert (result.runs, result.disturbed) == (MOST_RUNS, 0.3) == (5, 0.3)
+    assert done.count("wait") == 4
+
+
+class FakeTime:
+    """`time` of a process whose threads spin until a moment; `others` run until another."""
+
+    def __init__(self, spins_until: float = 0.0, others_until: float = 0.0) -> None:
+        self.now, self.spins_until, self.others_until = 0.0, spins_until, others_until
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def process_time(self) -> float:
+        return min(self.now, self.spins_until)
+
+    def others_running(self) -> int:
+        return int(self.now < self.others_until)
+
+
+@pytest.mark.parametrize(
+    ("spins", "others", "least", "most", "still"),
+    [
+        (0.0, 0.0, PAUSE_SECONDS, 25e-3, True),  # the pause, and a look
+        (60e-3, 0.0, 60e-3, 65e-3, True),  # threads that spin for longer than the pause
+        (9.0, 0.0, 0.5, 0.6, False),  # threads that never sleep
+        (0.0, 25e-3, 25e-3, 30e-3, True),
+        (0.0, 9.0, 30e-3, 40e-3, False),  # other processes are not waited for
+    ],
+)
+def test_a_slot_begins_when_all_is_still(monkeypatch, spins, others, least, most, still):
+    fake = FakeTime(spins, others)
+    monkeypatch.setattr(machine_module, "time", fake)
+    monkeypatch.setattr(machine_module, "others_running", fake.others_running)
+    assert settle() is still
+    assert least <= fake.now <= most
+
+
+def test_what_the_kernel_says_is_understood():
+    assert machine_module.others_running() >= 0
+    assert machine_module.stolen_seconds() >= 0.0

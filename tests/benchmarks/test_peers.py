@@ -5,6 +5,7 @@ import torch
 
 from contest import WrongAnswer, check
 from formulations import case_of
+from frameworks import FRAMEWORKS
 from peers import peers_for
 from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import difference, random_inputs
@@ -31,7 +32,8 @@ def outputs(case: catalogue.Case, framework: str) -> None:
     inputs = random_inputs(workload)
     want = evaluate(workload, inputs, precise=True)[workload.outputs[0]]
     with torch.inference_mode():
-        peers = peers_for(case, [inputs[b.name] for b in workload.inputs], 2, [framework])
+        peers, notes = peers_for(case, [inputs[b.name] for b in workload.inputs], 2, [framework])
+        assert not notes
         wrong = {p.name: difference(workload, workload.outputs[0], p.output(), want) for p in peers}
     assert wrong
     assert not any(wrong.values()), wrong
@@ -41,6 +43,41 @@ def outputs(case: catalogue.Case, framework: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_agree_with_the_definition(name, framework):
     outputs(case_of(name), framework)
+
+
+@pytest.mark.long  # it compiles C++, for seconds each
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_of_torch_compile(name):
+    outputs(case_of(name), "torch.compile")
+
+
+def forms(name: str, *framework: str) -> tuple[set[str], dict[str, str]]:
+    case = case_of(name)
+    workload = case.workload()
+    inputs = random_inputs(workload)
+    with torch.inference_mode():
+        peers, notes = peers_for(case, [inputs[b.name] for b in workload.inputs], 2, framework)
+    return {peer.name for peer in peers}, notes
+
+
+def test_everyone_is_called_in_each_of_its_ways():
+    small = "C2D(1, 9, 9, 7, 13, 3, 1, 1)"
+    assert forms(small, "onnxruntime")[0] == {"onnxruntime run", "onnxruntime bound"}
+    ways = {"openvino call", "openvino infer", "openvino async"}
+    assert forms(small, "openvino")[0] == ways | {f"{way} last" for way in ways}
+
+
+def test_who_cannot_take_part_is_noted_and_the_others_run(monkeypatch):
+    monkeypatch.setitem(FRAMEWORKS, "openvino", "no_such_module")
+    monkeypatch.setattr("about.compiler", lambda: None)
+    monkeypatch.setattr("peers_onnx.onnxruntime_session", lambda *given: 1 / 0)
+    found, notes = forms("GMM(1, 13, 17, 7)", "torch", "torch.compile", "onnxruntime", "openvino")
+    assert found == {"torch", "torch columns"}
+    assert notes == {
+        "torch.compile": "torch.compile needs a C++ compiler, and there is none",
+        "onnxruntime": "ZeroDivisionError: division by zero",
+        "openvino": "no_such_module is not installed",
+    }
 
 
 @pytest.mark.parametrize("name", [*MEMORY, "NRM-small"])
