@@ -28,7 +28,7 @@ from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
 from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
-from tensorsmith.records.record import Record
+from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
@@ -257,9 +257,9 @@ def best_alike(
     """The best few candidates of a workload, in any of its formulations or of the `options`, that were timed like that."""
     if records is None:
         return []
-    found = [(r, f) for f in options or formulations(workload) for r in records.top(f.workload, target, timing, _RECORDS)]
-    found.sort(key=lambda x: x[0].seconds or math.inf)
-    return [(r.candidate, f) for r, f in found[:_RECORDS]]
+    found = {r.uid: (r, f) for f in options or formulations(workload) for r in records.top(f.workload, target, timing, _RECORDS)}
+    best = ranked(r for r, _ in found.values())[:_RECORDS]
+    return [(r.candidate, found[r.uid][1]) for r in best]
 
 
 def _warn_of_missing(

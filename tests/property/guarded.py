@@ -17,6 +17,7 @@ from tests.property.schedules import random_candidate
 from tensorsmith.compile import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.evaluate import evaluate
+from tensorsmith.runtime.executable import POISON
 
 PAGE = 4096
 _READ_WRITE, _PRIVATE_ANONYMOUS = 3, 0x22
@@ -72,6 +73,8 @@ def run(seed: int) -> None:
     for at_end in (True, False):
         memory = Guarded(at_end)
         out = [memory.empty(want[name].shape, want[name].dtype) for name in workload.outputs]
+        for x in out:
+            x.reshape(-1).view(np.uint8).fill(POISON)
         executable(**{name: memory.copy(x) for name, x in arrays.items()}, out=tuple(out))
         found = [problem(workload, name, x.copy(), want[name]) for name, x in zip(workload.outputs, out)]
         del out

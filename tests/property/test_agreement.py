@@ -21,6 +21,8 @@ from tensorsmith.lang.expr import Binary, walk
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.program.packing import evaluate_linear
+from tensorsmith.runtime.executable import Prepared
+from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch import Candidate
 
 
@@ -146,3 +148,20 @@ def loop_variables(node: Node) -> Iterator[LoopVar]:
         yield from node.tile + node.reduce
         for inner in node.before:
             yield from loop_variables(inner)
+
+
+def test_a_kernel_that_never_ran_is_never_accepted(monkeypatch):
+    monkeypatch.setattr(Prepared, "repeat", lambda self, count: None)
+    unnoticed, tried = [], 0
+    for seed in range(40):
+        workload = random_workload(Random(seed))
+        if not any(workload.buffers[name].bytes for name in workload.outputs):
+            continue
+        try:
+            problems = disagreements(workload, plain_candidate(workload), seed)
+        except Refusal:
+            continue
+        tried += 1
+        if not any(text.startswith("machine code") for text in problems):
+            unnoticed.append(seed)
+    assert tried >= 30 and not unnoticed

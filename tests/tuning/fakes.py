@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.times import Times
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch import Candidate
 
 PHASE = 8  # trials that are done together
+
+
+def timed(trial: Trial, conditions: Iterable[Condition], rounds: int) -> Timed:
+    """A trial with rounds that are all alike."""
+    times = [trial.seconds] * rounds if trial.seconds else []
+    return Timed(trial, {condition: list(times) if condition in conditions else [] for condition in Condition})
 
 
 class FakeMeasurer:
@@ -58,11 +66,12 @@ class FakeMeasurer:
     def pending(self) -> int:
         return len(self._waiting)
 
-    def remeasure(self, candidates: Sequence[Candidate], rounds: int, stop: Callable[[], bool]) -> list[Trial]:
+    def compare(self, places: Sequence[tuple[FakeMeasurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
         if stop():
             return []
-        self.finals.append(list(candidates))
-        return [self.again(n, c) for n, c in enumerate(candidates)]
+        for measurer in {id(m): m for m, _ in places}.values():
+            measurer.finals.append([c for m, c in places if m is measurer])
+        return [timed(m.again(n, c), turns.conditions, turns.least) for n, (m, c) in enumerate(places)]
 
     def cancel(self) -> list[Candidate]:
         dropped, self._waiting = self._waiting, []

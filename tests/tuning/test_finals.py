@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.measure.small import candidates, matmul
+from tests.tuning.fakes import timed
 
+from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.records.keys import Timing
-from tensorsmith.records.record import Record
+from tensorsmith.records.record import WINNER, Record
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch import Candidate
@@ -18,104 +21,146 @@ WORKLOAD, TIMING = matmul(), Timing("warm", 2)
 
 
 class Entrant:
-    """Candidates by a number; `stored` microseconds of each, and the `honest` ones that come out when it is timed again."""
+    """Candidates by a number; `stored` microseconds of each, and the `honest` ones that come out when it is timed again.
+
+    `paused`: microseconds after a pause, where they are others.
+    """
 
     def __init__(
-        self, stored: dict[int, float], honest: dict[int, float | None], name: str, calls: list[tuple[str, list[int]]]
+        self,
+        stored: dict[int, float],
+        honest: dict[int, float | None],
+        calls: list[list[int]],
+        paused: dict[int, float] | None = None,
     ) -> None:
         self.candidates = dict(zip(stored, candidates(WORKLOAD, *stored)))
-        self.honest, self.name, self.calls = honest, name, calls
+        self.honest, self.calls, self.paused = honest, calls, paused or {}
+        self.measurer = self
+        self.turns: list[Turns] = []
         self.store = Store.in_memory()
-        self.keep([Trial(c, Status.OK, 1e-6 * stored[n]) for n, c in self.candidates.items()], "")
+        self.keep_final([Trial(c, Status.OK, 1e-6 * stored[n]) for n, c in self.candidates.items()], "")
 
     def top(self, k: int) -> list[Record]:
         return self.store.top(WORKLOAD, native(), TIMING, k)
 
-    def time_again(self, candidates: Sequence[Candidate], rounds: int, stop: Callable[[], bool]) -> list[Trial]:
+    def compare(self, places: Sequence[tuple[Entrant, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
         if stop():
             return []
-        numbers = [self.number(c) for c in candidates]
-        self.calls.append((self.name, numbers))
-        return [self.result(c, self.honest[n]) for n, c in zip(numbers, candidates)]
+        self.turns.append(turns)
+        self.calls.append([e.number(c) for e, c in places])
+        return [e.result(c, turns) for e, c in places]
 
-    def keep_final(self, trials: Sequence[Trial]) -> None:
-        self.keep(trials, "finalists")
+    def result(self, candidate: Candidate, turns: Turns) -> Timed:
+        number = self.number(candidate)
+        time = self.honest[number]
+        if time is None:
+            return timed(Trial(candidate, Status.CRASHED, cause="SIGSEGV"), (), 0)
+        found = timed(Trial(candidate, Status.OK, 1e-6 * time), turns.conditions, turns.least)
+        if number in self.paused:
+            found.rounds[Condition.PAUSED] = [1e-6 * self.paused[number]] * turns.least
+        return found
 
-    def keep(self, trials: Sequence[Trial], run: str) -> None:
+    def keep_final(self, trials: Sequence[Trial], run: str) -> None:
         self.store.add(WORKLOAD, native(), TIMING, trials, run=run)
 
     def number(self, candidate: Candidate) -> int:
-        return next(n for n, c in self.candidates.items() if c.decisions == candidate.decisions)
-
-    def result(self, candidate: Candidate, time: float | None) -> Trial:
-        return Trial(candidate, Status.OK, 1e-6 * time) if time else Trial(candidate, Status.CRASHED, cause="SIGSEGV")
+        return next((n for n, c in self.candidates.items() if c.decisions == candidate.decisions), 0)
 
     def ranking(self) -> list[int]:
         return [self.number(r.candidate) for r in self.top(9)]
 
 
-def test_the_close_ones_are_timed_again_and_the_last_timing_counts() -> None:
+def hold(*entrants: Entrant, default: int, **options) -> finals.Outcome | None:
+    """The default schedule is a candidate of the first."""
+    first = entrants[0]
+    return finals.hold(entrants, (first, candidates(WORKLOAD, default)[0]), **options)
+
+
+def test_the_winner_is_used_and_the_default_is_in_every_final() -> None:
     calls: list = []
-    one = Entrant({1: 10.0, 2: 10.5, 3: 10.9, 4: 12.0}, {1: 10.8, 2: 10.6, 3: 10.7}, "a", calls)
-    finals.hold([one])
-    assert calls == [("a", [1, 2, 3])] and one.ranking() == [2, 3, 1, 4]
+    one = Entrant({1: 10.0, 2: 10.5, 3: 10.9, 4: 12.0}, {1: 10.8, 2: 10.0, 3: 10.7, 4: 11.5}, calls)
+    outcome = hold(one, default=4)
+    assert calls == [[1, 2, 3, 4]] and one.ranking() == [2, 3, 1, 4]
+    assert outcome and not outcome.default_won and one.top(1)[0].run == WINNER
+
+
+def test_the_default_is_there_though_it_was_never_measured() -> None:
+    calls: list = []
+    one = Entrant({1: 10.0}, {1: 9.0, 0: 8.0}, calls)
+    outcome = hold(one, default=7)
+    assert calls == [[1, 0]] and outcome and outcome.default_won
+    assert one.ranking() == [0, 1]
+
+
+def test_who_loses_after_a_pause_stands_behind_the_default_whatever_its_seconds() -> None:
+    one = Entrant({1: 5.0, 2: 10.0}, {1: 5.0, 2: 10.0}, [], paused={1: 60.0, 2: 50.0})
+    outcome = hold(one, default=2)
+    assert outcome and outcome.default_won
+    assert one.ranking() == [2, 1] and [round(1e6 * r.seconds) for r in one.top(2)] == [10, 5]  # their own times
+
+
+def test_what_is_found_afterwards_stands_for_its_seconds() -> None:
+    one = Entrant({1: 5.0, 2: 10.0, 3: 99.0}, {1: 5.0, 2: 10.0, 3: 99.0}, [], paused={1: 60.0, 2: 50.0})
+    hold(one, default=2)
+    one.keep_final([Trial(one.candidates[3], Status.OK, 7e-6)], "")
+    assert one.ranking() == [3, 2, 1]
+    one.honest[3] = 7.0
+    one.paused[3] = 55.0
+    hold(one, default=2)
+    assert one.ranking() == [2, 1, 3]
 
 
 def test_a_time_that_is_too_good_to_be_true_does_not_stay() -> None:
     """Nothing is close to it, so it is compared with the second; then others lead that were in no final yet."""
     calls: list = []
-    one = Entrant({1: 1.0, 2: 10.0, 3: 10.1, 4: 10.2}, {1: 50.0, 2: 11.0, 3: 10.3, 4: 10.4}, "a", calls)
-    finals.hold([one])
-    assert calls == [("a", [1, 2]), ("a", [3, 4, 2])]
-    assert one.ranking() == [3, 4, 2, 1]
+    one = Entrant({1: 1.0, 2: 10.0, 3: 10.1, 4: 10.2, 5: 20.0}, {1: 50.0, 2: 11.0, 3: 10.3, 4: 10.4, 5: 20.0}, calls)
+    hold(one, default=5)
+    assert calls == [[1, 2, 5], [3, 4, 5, 2]]
+    assert one.ranking() == [3, 4, 2, 5, 1]
 
 
 def test_it_comes_to_an_end() -> None:
     calls: list = []
-    one = Entrant({n: float(n) for n in range(1, 30)}, dict.fromkeys(range(1, 30), 100.0), "a", calls)
-    finals.hold([one])
+    one = Entrant({n: float(n) for n in range(1, 30)}, dict.fromkeys(range(1, 30), 100.0), calls)
+    hold(one, default=29)
+    assert len(calls) == 2
+    calls.clear()
+    two = Entrant({n: float(n) for n in range(1, 30)}, dict.fromkeys(range(1, 30), 100.0), calls)
+    finals.check(two, None)
     assert len(calls) == 3
 
 
 def test_what_fails_is_out() -> None:
-    one = Entrant({1: 10.0, 2: 10.5}, {1: None, 2: 10.5}, "a", [])
-    finals.hold([one])
+    one = Entrant({1: 10.0, 2: 10.5}, {1: None, 2: 10.5}, [])
+    hold(one, default=2)
     assert one.ranking() == [2]
 
 
-def test_others_are_timed_besides_once() -> None:
-    calls: list = []
-    one = Entrant({1: 1.0, 2: 10.0, 3: 90.0}, {1: 50.0, 2: 51.0, 3: 91.0}, "a", calls)
-    finals.hold([one], besides=one.top(3)[2:])
-    assert calls == [("a", [1, 2, 3])]
+def test_a_final_has_as_much_time_as_there_is() -> None:
+    one = Entrant({1: 10.0, 2: 10.5}, {1: 9.0, 2: 10.0}, [])
+    assert hold(one, default=2, seconds_left=lambda: 0.1) is None and not one.turns
+    hold(one, default=2, seconds_left=lambda: 0.5)
+    assert one.turns[0].seconds == 0.5
+    assert hold(one, default=2, stop=lambda: True) is None and len(one.turns) == 1
 
 
-def test_groups_take_turns() -> None:
+def test_formulations_meet_in_one_final() -> None:
     """The best of every group that is close is there, however many of another are ahead of it; who is far behind is not."""
     calls: list = []
-    honest = {1: 10.0, 2: 10.0, 3: 10.0, 4: 10.0, 5: 9.9, 6: 30.0}
-    a = Entrant({1: 9.0, 2: 9.1, 3: 9.2, 4: 9.3}, honest, "a", calls)
-    b, c = Entrant({5: 9.5}, honest, "b", calls), Entrant({6: 30.0}, honest, "c", calls)
-    finals.hold([a, b, c])
-    assert calls == [("a", [1, 2, 3, 4]), ("b", [5])] * 4
-    assert round(b.top(1)[0].seconds * 1e6, 3) == 9.9 < round(a.top(1)[0].seconds * 1e6, 3)
+    honest = {1: 10.0, 2: 10.0, 3: 10.0, 4: 10.0, 5: 9.0, 6: 30.0}
+    a = Entrant({1: 9.0, 2: 9.1, 3: 9.2, 4: 9.3}, honest, calls)
+    b, c = Entrant({5: 9.5}, honest, calls), Entrant({6: 30.0}, honest, calls)
+    outcome = hold(a, b, c, default=1)
+    assert calls == [[1, 2, 3, 4, 5]]
+    assert outcome and not outcome.default_won and outcome.winner[0] is b and b.top(1)[0].run == WINNER
+    assert all(r.run != WINNER for r in a.top(9))
 
 
-def test_the_median_over_the_laps_counts() -> None:
+def test_a_check_corrects_times_and_lets_the_winner_be() -> None:
     calls: list = []
-    a, b = Entrant({1: 9.0}, {1: 10.0}, "a", calls), Entrant({2: 9.1}, {2: 10.0}, "b", calls)
-    disturbed = iter([10.0, 90.0, 11.0, 10.4])
-    b.result = lambda c, time: Trial(c, Status.OK, 1e-6 * next(disturbed))  # type: ignore[method-assign]
-    finals.hold([a, b])
-    assert round(b.top(1)[0].seconds * 1e6, 3) == 10.7
-
-
-def test_stopped_in_a_lap_it_keeps_the_laps_before() -> None:
-    calls: list = []
-    a, b = Entrant({1: 9.0}, {1: 10.0}, "a", calls), Entrant({2: 9.1}, {2: 11.0}, "b", calls)
-    finals.hold([a, b], stop=lambda: len(calls) >= 5)
-    assert len(calls) == 5 and [round(x.top(1)[0].seconds * 1e6, 3) for x in (a, b)] == [10.0, 11.0]
-    calls.clear()
-    c, d = Entrant({1: 9.0}, {1: 10.0}, "a", calls), Entrant({2: 9.1}, {2: 11.0}, "b", calls)
-    finals.hold([c, d], stop=lambda: len(calls) >= 1)
-    assert len(calls) == 1 and [round(x.top(1)[0].seconds * 1e6, 3) for x in (c, d)] == [9.0, 9.1]
+    one = Entrant({1: 5.0, 2: 10.0}, {1: 5.0, 2: 10.0}, calls, paused={1: 60.0, 2: 50.0})
+    hold(one, default=2)
+    one.honest.update({1: 6.0, 2: 11.0})
+    finals.check(one, one.candidates[2])
+    assert one.ranking() == [2, 1] and [round(1e6 * r.seconds) for r in one.top(2)] == [11, 6]
+    assert one.turns[-1].conditions == (Condition.BACK_TO_BACK,)

@@ -12,11 +12,15 @@ from tests.measure.small import matmul
 from tests.tuning.fakes import FakeMeasurer
 
 import tensorsmith as ts
+from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.contest import Timed
 from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing, candidate_key
+from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import RANDOM, AnsorPolicy
 from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import native
 from tensorsmith.tune import Progress
@@ -208,7 +212,7 @@ def test_a_record_that_is_too_good_to_be_true_is_found_out(measurer: Make, tmp_p
     with Store.open(database) as store:
         assert store.best(WORKLOAD, native(), timing).seconds == 2e-5
         history = store.history(WORKLOAD, native(), timing)
-        assert sum(r.run != "finalists" for r in history) == 33  # the search has not measured it again
+        assert sum(r.run not in FINALS for r in history) == 33  # the search has not measured it again
         assert [r.seconds for r in history if r.key == candidate_key(glitch)] == [1e-4, 1e-9, 5e-5]
 
 
@@ -236,17 +240,48 @@ def test_what_was_tuned_is_settled_against_the_default_schedule(
     assert best.candidate.decisions == fake.measured[7].decisions and best.seconds == 0.9e-6
 
 
+@pytest.mark.parametrize("paused, wins", [(0.5, True), (2.0, False)])
+def test_what_loses_after_a_pause_does_not_replace_the_default_schedule(
+    measurer: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], paused: float, wins: bool
+) -> None:
+    """The search finds a program that takes half the time back to back; `compile` uses it if it wins after a pause too."""
+    fake = measurer(slower)
+    default = candidate_key(default_candidate(WORKLOAD, native()))
+
+    def compare(places, turns, stop):
+        found = []
+        for _, c in places:
+            is_default = candidate_key(c) == default
+            rounds = {condition: [1e-5 if is_default else 5e-6] * 8 for condition in Condition}
+            rounds[Condition.PAUSED] = [1e-4 if is_default else paused * 1e-4] * 8
+            found.append(Timed(Trial(c, Status.OK, rounds[Condition.BACK_TO_BACK][0]), rounds))
+        return found
+
+    fake.compare = compare
+    database = tmp_path / "tune.db"
+    kernel = ts.tune(WORKLOAD, trials=16, database=database)
+    said = "the default schedule is the best found" in capsys.readouterr().out
+    without = ts.compile(WORKLOAD)
+    assert said is not wins
+    assert (kernel.program == without.program) is not wins
+    assert (ts.compile(WORKLOAD, database=database).program == without.program) is not wins
+    seen: list[Progress] = []
+    fake.compare = compare
+    ts.tune(WORKLOAD, trials=1, on_progress=seen.append)
+    assert seen[-1].default_is_best is not wins
+
+
 def test_ctrl_c_while_records_are_checked(measurer: Make, tmp_path: Path) -> None:
     measurer(slower)
     tune(trials=16, database=tmp_path / "tune.db")
     fake = measurer(slower)
-    original = fake.remeasure
+    original = fake.compare
 
-    def remeasure(candidates, rounds, stop):
+    def compare(places, turns, stop):
         os.kill(os.getpid(), signal.SIGINT)
-        return original(candidates, rounds, stop)
+        return original(places, turns, stop)
 
-    fake.remeasure = remeasure
+    fake.compare = compare
     seen = tune(trials=16, database=tmp_path / "tune.db")
     assert not fake.measured and not fake.finals and seen[-1].trials == 0
 
@@ -254,7 +289,8 @@ def test_ctrl_c_while_records_are_checked(measurer: Make, tmp_path: Path) -> Non
 def test_finalists_are_those_that_are_close(measurer: Make) -> None:
     fake = measurer(lambda n: {3: 1.00e-6, 5: 1.05e-6, 9: 1.08e-6, 11: 1.5e-6}.get(n, 1e-4))
     tune(trials=16)
-    assert fake.finals == [[fake.measured[n] for n in (3, 5, 9)]]
+    assert [c.decisions for c in fake.finals[0][:3]] == [fake.measured[n].decisions for n in (3, 5, 9)]
+    assert len(fake.finals[0]) == 4  # and the default schedule
 
 
 def test_a_disk_that_is_full_ends_nothing(
@@ -274,7 +310,7 @@ def test_a_disk_that_is_full_ends_nothing(
     assert callable(kernel) and len(fake.measured) == 32
     out = capsys.readouterr().out
     assert out.count("trials are kept in memory for now: the disk is full") == 1
-    assert "34 trials could not be added" in out and list(tmp_path.glob("*.jsonl"))
+    assert "35 trials could not be added" in out and list(tmp_path.glob("*.jsonl"))
     with pytest.warns(RuntimeWarning) as warned:
         tune(trials=8, database=tmp_path / "tune.db")
     for w, words in zip(warned, ("trials are kept in memory", "trials could not be added"), strict=True):

@@ -1,4 +1,8 @@
-"""One workload on a bench: builds its candidates, checks their answers, times them. Runs inside a worker process."""
+"""One workload on a bench: builds its candidates, checks their answers, times them. Runs inside a worker process.
+
+A workload that is another formulation of an original is checked against the original: the inputs and constants are those of the
+original, and the constants are transformed as for whoever binds them.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,20 @@ from tensorsmith.compile import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.check import Reference
+from tensorsmith.measure.conditions import Condition, one_call
 from tensorsmith.measure.streaming import streamed
 from tensorsmith.measure.timing import Plan, Rounds, time_rounds
+from tensorsmith.ops.formulations import Formulation, as_written
 from tensorsmith.runtime.buffers import aligned_copy
-from tensorsmith.runtime.executable import Executable, Prepared
+from tensorsmith.runtime.executable import POISON, Executable, Prepared
 from tensorsmith.search.trial import Cache
 from tensorsmith.space.sketch import Candidate, Sketch
 from tensorsmith.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Hook = Callable[[str, Candidate, Any], None]
+Clock = Callable[[int], float]  # (runs) -> seconds of one
+Answer = Callable[[], Prepared]  # whose outputs are the answer
 
 _MOST_SETS = 32  # of arrays for cold runs
 
@@ -54,12 +62,17 @@ class Bench:
         reference: Mapping[str, Array] | None,
         cache: Cache = "warm",
         hook: Hook | None = None,
+        formulation: Formulation | None = None,
     ) -> None:
+        """`reference`: the right outputs of the workload, or of the original that it is a `formulation` of; None: no checks."""
         self.workload, self.target, self.threads, self.cache = workload, target, threads, cache
-        inputs = {name: aligned_copy(array) for name, array in random_inputs(workload, seed).items()}
+        formulation = formulation or as_written(workload)
+        inputs = {name: aligned_copy(array) for name, array in random_inputs(formulation.original, seed).items()}
+        for name, transform in formulation.transforms.items():
+            inputs[name] = aligned_copy(transform(inputs[name]))
         self.constants = {b.name: inputs[b.name] for b in workload.inputs if b.constant}
         self.inputs = {b.name: inputs[b.name] for b in workload.inputs if not b.constant}
-        self.reference = None if reference is None else Reference(workload, reference)
+        self.reference = None if reference is None else Reference(formulation.original, reference, formulation.slack)
         self._hook = hook
         self._built: dict[int, Built] = {}
         self._sketch = functools.lru_cache(maxsize=64)(self._new_sketch)  # most candidates share a few structures
@@ -77,8 +90,7 @@ class Bench:
         if self.reference is None:
             return None
         built = self._built[number]
-        for output in built.prepared.outputs:  # what was there before may be the right answer
-            output.reshape(-1).view(np.uint8).fill(0xFF)
+        built.prepared.poison()
         if self._hook:
             self._hook("run", built.candidate, None)
         built.prepared.repeat(1)
@@ -87,16 +99,24 @@ class Bench:
         built.checksum = _checksum(built.prepared)
         return self.reference.problem(built.prepared.outputs)
 
-    def time(self, number: int, plan: Plan) -> tuple[Rounds, str | None]:
-        """Time a built candidate; and what is wrong with its answer now, if it is another one than before."""
+    def time(self, number: int, plan: Plan, condition: Condition = Condition.BACK_TO_BACK) -> tuple[Rounds, str | None]:
+        """Time a built candidate; and what is wrong with its answer now, if it is another one than before.
+
+        Conditions are for warm caches: what runs find otherwise is said by the cache.
+        """
         built = self._built[number]
         if self._hook:
             self._hook("time", built.candidate, None)
-        rounds = time_rounds(self._clock(built), plan)
-        problem = None
-        if self.reference is not None and self.cache == "warm" and built.checksum != _checksum(built.prepared):
-            problem = self.reference.problem(built.prepared.outputs)
-        return rounds, problem
+        if self.cache == "warm":
+            rounds, last = one_call(built.prepared, condition, self.target, plan), lambda: built.prepared
+        else:
+            seconds, last = self._clock(built)
+            rounds = time_rounds(seconds, plan)
+        if self.reference is None:
+            return rounds, None
+        answer = last()
+        unchanged = built.checksum == _checksum(answer)
+        return rounds, None if unchanged else self.reference.problem(answer.outputs)
 
     def drop(self, number: int) -> None:
         self._built.pop(number, None)
@@ -109,13 +129,13 @@ class Bench:
         inputs = {name: aligned_copy(a) for name, a in self.inputs.items()} if fresh else self.inputs
         return bound.prepare(threads=self.threads, **inputs)
 
-    def _clock(self, built: Built) -> Callable[[int], float]:
-        """(runs) -> seconds of one, with the caches as they should be."""
+    def _clock(self, built: Built) -> tuple[Clock, Answer]:
+        """A clock of runs with the caches as they should be, and the answer of the last of them."""
         if self.cache == "cold":
             return self._cold_runs(built)
-        return streamed(built.prepared, self.target) if self.cache == "streamed" else built.prepared.seconds
+        return streamed(built.prepared, self.target), lambda: _once_more(built.prepared)
 
-    def _cold_runs(self, built: Built) -> Callable[[int], float]:
+    def _cold_runs(self, built: Built) -> tuple[Clock, Answer]:
         """Runs that find nothing in the caches: over sets of arrays that are together twice as large as the last-level cache."""
         needed = 2 * max(self.target.l2_bytes * self.threads, self.target.l3_bytes)
         each = array_bytes(self.workload)
@@ -123,17 +143,27 @@ class Bench:
         rest = needed - each * len(sets)
         filler = np.zeros(rest // 8) if rest > 0 else None
         turns = itertools.cycle(range(len(sets)))
+        last = 0
 
         def seconds(count: int) -> float:
+            nonlocal last
             total = 0.0
             for _ in range(count):
-                turn = next(turns)
-                if turn == 0 and filler is not None:
+                last = next(turns)
+                if last == 0 and filler is not None:
                     np.add(filler, 1.0, out=filler)
-                total += sets[turn].seconds(1)
+                total += sets[last].seconds(1)
             return total / count
 
-        return seconds
+        return seconds, lambda: sets[last]
+
+
+def _once_more(prepared: Prepared) -> Prepared:
+    """After runs with other constants: its own answer, on scratch memory as those runs left it."""
+    for output in prepared.outputs:
+        output.reshape(-1).view(np.uint8).fill(POISON)
+    prepared.repeat(1)
+    return prepared
 
 
 def array_bytes(workload: Workload) -> int:

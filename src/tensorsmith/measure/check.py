@@ -18,8 +18,9 @@ _STRICTER = 0.9  # of the tolerance, so that rounding of the cheap test never ac
 class Reference:
     """The right outputs of a workload, and what may be accepted in their place."""
 
-    def __init__(self, workload: Workload, outputs: Mapping[str, Array]) -> None:
-        self.workload = workload
+    def __init__(self, workload: Workload, outputs: Mapping[str, Array], slack: float = 1.0) -> None:
+        """`slack` widens the tolerance, for answers of another formulation, whose rounding is larger."""
+        self.workload, self.slack = workload, slack
         self.outputs = dict(outputs)
         self._bounds = {name: self._bound(name, want) for name, want in outputs.items()}
 
@@ -27,7 +28,7 @@ class Reference:
         """What is wrong with the answers, in the order of the workload's outputs; None if nothing is."""
         for name, got in zip(self.workload.outputs, answers):
             if not self._obviously_right(name, got):
-                found = difference(self.workload, name, got, self.outputs[name])
+                found = difference(self.workload, name, got, self.outputs[name], self.slack)
                 if found is not None:
                     return found
         return None
@@ -39,7 +40,8 @@ class Reference:
         if not np.isfinite(wide).all():
             return None
         size = np.sqrt(np.mean(np.square(wide)))
-        return np.asarray(_STRICTER * tolerance(self.workload, name) * (np.abs(wide) + size)).astype(want.dtype)
+        share = self.slack * tolerance(self.workload, name)
+        return np.asarray(_STRICTER * share * (np.abs(wide) + size)).astype(want.dtype)
 
     def _obviously_right(self, name: str, got: Array) -> bool:
         bound, want = self._bounds[name], self.outputs[name]

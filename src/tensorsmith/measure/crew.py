@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.measure import wire
+from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.job import Job, Step
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.process import NoRoom, WorkerProcess
@@ -129,11 +130,18 @@ class Crew:
         decisions = {k: int(v) for k, v in job.candidate.decisions.items()}
         worker.send({"do": "build", "bench": job.subject.number, "id": job.number, "sketch": sketch, "decisions": decisions})
 
-    def time(self, worker: Worker, job: Job, plan: Plan, stop: Callable[[], bool] = never) -> None:
+    def time(
+        self,
+        worker: Worker,
+        job: Job,
+        plan: Plan,
+        stop: Callable[[], bool] = never,
+        condition: Condition = Condition.BACK_TO_BACK,
+    ) -> None:
         """Time a job that is built, and wait for the end of it, or until `stop()`."""
-        job.step, job.begun = Step.TIMING, time.monotonic()
+        job.step, job.begun, job.condition = Step.TIMING, time.monotonic(), condition
         message = {"do": "time", "bench": job.subject.number, "id": job.number, "plan": dataclasses.asdict(plan), "keep": job.keep}
-        worker.send(message)
+        worker.send(message | {"condition": condition.value})
         while job.step is Step.TIMING and not stop():
             self.listen(stop)
 
@@ -234,7 +242,7 @@ class Crew:
             job.subject.times.check += m["check"]
         elif did == "timed":
             job.step = Step.BUILT
-            job.rounds += m["times"]
+            job.rounds[job.condition] += m["times"]
             job.cut, job.run_seconds = m["cut"], job.run_seconds + m["run"]
             if not job.keep:
                 self.finish_timed(worker, job)
@@ -252,7 +260,7 @@ class Crew:
     # -- ends of jobs ------------------------------------------------------------------------------------------------
 
     def finish_timed(self, worker: Worker, job: Job) -> None:
-        seconds, spread = summary(job.rounds)
+        seconds, spread = summary(job.rounds[Condition.BACK_TO_BACK])
         subject = job.subject
         if not job.cut and (subject.incumbent is None or seconds < subject.incumbent):
             subject.incumbent = seconds
@@ -314,7 +322,8 @@ class Crew:
                 self._finish(worker, job, Status.CRASHED, "its workers died again and again")
             else:
                 job.step = Step.WAITING
-                job.rounds.clear()
+                for times in job.rounds.values():
+                    times.clear()
                 self.orphans.append(job)
         worker.jobs.clear()
 

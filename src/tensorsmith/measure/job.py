@@ -6,11 +6,14 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tensorsmith.measure.conditions import Condition
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch import Candidate
 
 if TYPE_CHECKING:
     from tensorsmith.measure.subject import Subject
+
+Rounds = dict[Condition, list[float]]  # seconds of a run, by round, under each condition
 
 
 class Step(enum.Enum):
@@ -38,7 +41,8 @@ class Job:
     build_seconds: float = 0.0
     run_seconds: float = 0.0
     deaths: int = 0  # of its workers, through no fault of its own
-    rounds: list[float] = field(default_factory=list)
+    condition: Condition = Condition.BACK_TO_BACK  # under which it is timed now
+    rounds: Rounds = field(default_factory=lambda: {condition: [] for condition in Condition})
     cut: bool = False
     trial: Trial | None = None
 

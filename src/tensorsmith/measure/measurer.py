@@ -16,13 +16,15 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure import wire
 from tensorsmith.measure.bench import array_bytes
+from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.contest import Contest, Timed, Turns, results
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.times import Times
-from tensorsmith.measure.timing import in_turns
 from tensorsmith.measure.workshop import Workshop
+from tensorsmith.ops.formulations import Formulation, as_written
 from tensorsmith.search.trial import Cache, Trial, check_cache
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target, native
@@ -51,13 +53,14 @@ class Measurer:
         seed: int = 0,
         hook: str | None = None,
         workshop: Workshop | None = None,
+        formulation: Formulation | None = None,
     ) -> None:
         """`workers`: processes that build, by default one per core. `threads` of the timed kernel: by default all cores.
 
         `cache`: "warm", "streamed" for runs that find all but their constants in the caches, or "cold" for runs that find nothing
         there. `seed` makes the inputs. `hook`, for tests, is "file.py:function", called in the worker as `function(point,
         candidate, outputs)` at "build", "run", "answer" and "time". With a `workshop` its workers are used, and stay when the
-        measurer is closed.
+        measurer is closed. With a `formulation`, whose workload this is, answers are checked against the original's.
         """
         self.workload, self.target = workload, target or native()
         if self.target.triple.split("-")[0] != native().triple.split("-")[0]:
@@ -71,6 +74,7 @@ class Measurer:
         self._own_workshop = workshop is None
         self.threads, self.cache, self.check, self.seed = threads or self.target.cores, cache, check, seed
         self.times = Times(self.workshop.workers)
+        self.formulation = formulation or as_written(workload)
         self._hook = hook
         self._subject = Subject(limits or self.workshop.limits, self.times, array_bytes(workload))
 
@@ -121,22 +125,27 @@ class Measurer:
         return self.workshop.pending(self._subject)
 
     def remeasure(self, candidates: Sequence[Candidate], rounds: int = 10, stop: Callable[[], bool] = never) -> list[Trial]:
-        """Finalists against each other: all in one process, in turns, so that whatever disturbs one disturbs all (see `in_turns`).
+        """Finalists against each other, back to back: a trial for each, in their order; none at all if `stop()` came true."""
+        turns = Turns(rounds, rounds, (Condition.BACK_TO_BACK,))
+        return [timed.trial for timed in self.compare([(self, c) for c in candidates], turns, stop)]
 
-        A trial for each, in their order; none at all if `stop()` came true before the end.
+    def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool] = never) -> list[Timed]:
+        """Candidates against each other: all in one process, in turns, so that whatever disturbs one disturbs all.
+
+        They may be of other measurers in the same workshop. The results are in their order; none at all if `stop()` came true.
         """
-        self._nothing_else("remeasure")
-        with self._waiting():
-            jobs = [Job(self.workshop.number(), self._subject, c, keep=True) for c in candidates]
-            self.workshop.compare(jobs, rounds, stop)
-        if any(job.trial is None for job in jobs):
-            self.cancel()
-            jobs = []
-        self._subject.finished.clear()
-        timed = [job for job in jobs if _trial(job).ok]
-        for job, seconds in zip(timed, in_turns([job.rounds for job in timed]) if timed else ()):
-            job.trial = dataclasses.replace(_trial(job), seconds=seconds)
-        return [_trial(job) for job in jobs]
+        with contextlib.ExitStack() as waiting:
+            for measurer in {id(m): m for m, _ in places}.values():
+                measurer._nothing_else("compare")
+                waiting.enter_context(measurer._waiting())
+            jobs = [Job(self.workshop.number(), m._subject, c, keep=True) for m, c in places]
+            self.workshop.compare(Contest(jobs, turns), stop)
+        stopped = any(job.trial is None for job in jobs)
+        for measurer, _ in places:
+            if stopped:
+                measurer.cancel()
+            measurer._subject.finished.clear()
+        return [] if stopped else results(jobs)
 
     def cancel(self) -> list[Candidate]:
         """Drop what is not measured yet, and say what that was. Workers that are busy with it are ended."""
@@ -179,8 +188,9 @@ class Measurer:
     def _setup(self) -> wire.Message:
         begun = time.perf_counter()
         reference = {}
-        results = evaluate(self.workload, random_inputs(self.workload, self.seed), precise=True) if self.check else {}
-        for n, name in enumerate(self.workload.outputs if self.check else ()):
+        original = self.formulation.original
+        results = evaluate(original, random_inputs(original, self.seed), precise=True) if self.check else {}
+        for n, name in enumerate(original.outputs if self.check else ()):
             path = self.workshop.folder / f"output-{self._subject.number}-{n}.npy"
             try:
                 np.save(path, results[name], allow_pickle=False)
@@ -191,7 +201,8 @@ class Measurer:
         return {
             "do": "setup",
             "bench": self._subject.number,
-            "workload": self.workload.to_json(),
+            "workload": original.to_json(),
+            "formulation": self.formulation.name,
             "target": dataclasses.asdict(self.target),
             "seed": self.seed,
             "threads": self.threads,

@@ -31,7 +31,9 @@ from tensorsmith.errors import InternalError, Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure import wire
 from tensorsmith.measure.bench import Bench, Hook
+from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.timing import Plan
+from tensorsmith.ops.formulations import formulation_named
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.search.trial import Status
 from tensorsmith.target import Target
@@ -81,14 +83,16 @@ class Worker:
         reference = {name: np.load(path, allow_pickle=False) for name, path in m["reference"].items()}
         with with_threads(m["threads"]):  # the pool's threads exist before memory is limited
             pass
+        formulation = formulation_named(Workload.from_json(m["workload"]), m["formulation"])
         self._benches[m["bench"]] = Bench(
-            Workload.from_json(m["workload"]),
+            formulation.workload,
             Target(**m["target"]),
             seed=m["seed"],
             threads=m["threads"],
             reference=reference if m["check"] else None,
             cache=m["cache"],
             hook=_load_hook(m["hook"]) if m["hook"] else None,
+            formulation=formulation,
         )
         limit_memory(m["memory"])
         self._say("ready", None, rss=resident_bytes())
@@ -109,7 +113,7 @@ class Worker:
 
     def _time(self, bench: Bench, m: wire.Message) -> None:
         start = time.perf_counter()
-        rounds, problem = bench.time(m["id"], Plan.from_json(m["plan"]))
+        rounds, problem = bench.time(m["id"], Plan.from_json(m["plan"]), Condition(m["condition"]))
         if problem is not None:
             return self._fail(m, Status.WRONG_ANSWER, f"{problem}, and right when run before")
         run = time.perf_counter() - start

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tensorsmith.errors import UserError
+from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import Crew, never
 from tensorsmith.measure.job import Job, Step
 from tensorsmith.measure.limits import Limits
@@ -173,11 +174,12 @@ class Workshop:
                 crew.start()
                 self._hand_out(crew, self.limits.held)
 
-    def compare(self, jobs: Sequence[Job], rounds: int, stop: Callable[[], bool] = never) -> None:
-        """Rounds of all jobs in turns, in one process. If that dies, those left begin again."""
+    def compare(self, contest: Contest, stop: Callable[[], bool] = never) -> None:
+        """Rounds of all jobs of a contest in turns, in one process. If that dies, those left begin again."""
+        jobs = contest.jobs
         with self.acting() as crew:
             while (left := [job for job in jobs if job.trial is None]) and not stop():
-                self._compare(crew, left, rounds, stop)
+                self._compare(crew, contest, left, stop)
             mine = set(jobs)
             self._waiting = deque(job for job in self._waiting if job not in mine)
 
@@ -196,7 +198,7 @@ class Workshop:
                 if worker.ready and worker.unbuilt < level and len(worker.jobs) < most and room > 0:
                     crew.build(worker, self._waiting.popleft())
 
-    def _compare(self, crew: Crew, jobs: list[Job], rounds: int, stop: Callable[[], bool]) -> None:
+    def _compare(self, crew: Crew, contest: Contest, jobs: list[Job], stop: Callable[[], bool]) -> None:
         crew.start()
         if crew.resting:
             return crew.listen(stop)
@@ -205,14 +207,14 @@ class Workshop:
         while _busy(crew) and not stop():  # the others are silent then
             crew.listen(stop)
         for job in jobs:
-            if worker.ready and not stop():
+            if worker.process is not None and not stop():
+                crew.set_up(worker, job.subject)
                 crew.build(worker, job)
                 while job.unbuilt and not stop():
                     crew.listen(stop)
-        for _ in range(rounds):
-            for job in jobs:
-                if job.step is Step.BUILT and not stop():
-                    crew.time(worker, job, Plan.one_round(job.subject.limits), stop)
+        for job, condition in contest.turns():
+            if job.step is Step.BUILT and not stop():
+                crew.time(worker, job, Plan.one_round(job.subject.limits), stop, condition)
         if not stop():
             for job in jobs:
                 if job.step is Step.BUILT:

@@ -32,13 +32,15 @@ DIRECT = "direct"
 _TILES = (4, 2)  # the likelier first
 _LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
 _LEAST_TILES = 12  # with fewer, the larger weight is read too seldom: in a network it comes from memory every time
+_SLACK = 4.0  # tiles of 4 were off by up to 1.2 times the tolerance of the sum as written
 
 
 @dataclass(frozen=True)
 class Formulation:
     """A workload with the same outputs as the `original`. `transforms` makes its constants of the original's, by input name.
 
-    `growth` is how many bytes more its constants take. One that is `likely` may be used before anything was measured.
+    `growth` is how many bytes more its constants take. One that is `likely` may be used before anything was measured. `slack` is
+    how many times the tolerance of the original its rounding may take.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Formulation:
     transforms: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
     growth: int = 0
     likely: bool = False
+    slack: float = 1.0
 
 
 Options = Sequence[Formulation]  # some of the formulations of one workload, which itself comes first
@@ -58,9 +61,19 @@ def formulations(original: Workload) -> tuple[Formulation, ...]:
     return found[:1] if os.environ.get("TENSORSMITH_FORMULATIONS") == DIRECT else found
 
 
+def as_written(original: Workload) -> Formulation:
+    """The workload itself."""
+    return Formulation(DIRECT, original, original)
+
+
+def formulation_named(original: Workload, name: str) -> Formulation:
+    """One of the formulations by its name, whatever the environment says."""
+    return next(f for f in _formulations(original) if f.name == name)
+
+
 @functools.lru_cache(maxsize=256)
 def _formulations(original: Workload) -> tuple[Formulation, ...]:
-    found = [Formulation(DIRECT, original, original)]
+    found = [as_written(original)]
     convolution = _convolution(original)
     if convolution is not None:
         for tile in _TILES:
@@ -164,4 +177,4 @@ def _winograd(original: Workload, c: _Convolution, tile: int) -> Formulation:
     # with few tiles of 4, what tiles of 2 gain their larger weight may cost again
     many = c.tiles(_TILES[0]) >= _LEAST_TILES
     transforms = {u.name: functools.partial(transform_weight, tile=tile)}
-    return Formulation(f"winograd-{tile}", original, changed, transforms, u.bytes - c.weight.bytes, many)
+    return Formulation(f"winograd-{tile}", original, changed, transforms, u.bytes - c.weight.bytes, many, _SLACK)

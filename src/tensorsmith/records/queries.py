@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing
-from tensorsmith.records.record import FINALISTS, FORMAT, Invalid
+from tensorsmith.records.record import FINALS, FORMAT, WINNER, Invalid
 from tensorsmith.target import Target
 
 COLUMNS = (
@@ -20,26 +20,35 @@ COLUMNS = (
 JOINED = "record r JOIN workload w ON w.id = r.workload JOIN target t ON t.id = r.target"
 
 # What counts of a candidate is its last trial that was not cut short: finalists are measured again, and better; a time that was
-# luck is gone then, and so is a program that no longer works. One that ever crashed or gave a wrong answer is not trusted again.
+# luck is gone then, and so is a program that no longer works. One that ever crashed or gave a wrong answer, however it was timed,
+# is not trusted again. The winner of the last final stands before all that was known when it won, see `record.ranked`.
 _RANKED = f"""
-    WITH mine AS (SELECT r.id, r.candidate_key, r.status, r.seconds, r.at_least, r.created FROM {JOINED} WHERE {{where}}),
+    WITH mine AS (SELECT r.id, r.candidate_key, r.status, r.seconds, r.at_least, r.created, r.run FROM {JOINED} WHERE {{where}}),
     trials AS (
         SELECT *, row_number() OVER (PARTITION BY candidate_key ORDER BY created DESC, id DESC) AS age FROM mine WHERE NOT at_least
     ),
+    usable AS (SELECT * FROM trials WHERE age = 1 AND status = 'ok' AND seconds > 0 AND candidate_key NOT IN ({{distrusted}})),
+    winner AS (SELECT id, seconds, created FROM usable WHERE run = '{WINNER}' ORDER BY created DESC, id DESC LIMIT 1),
+    standing AS (
+        SELECT u.*, coalesce(u.created <= w.created AND u.id != w.id, 0) AS outdone, w.seconds AS won
+        FROM usable u LEFT JOIN winner w
+    ),
     ranking AS (
-        SELECT id, row_number() OVER (ORDER BY seconds, created, id) AS place FROM trials
-        WHERE age = 1 AND status = 'ok' AND seconds > 0
-            AND candidate_key NOT IN (SELECT candidate_key FROM mine WHERE status IN ('wrong answer', 'crashed'))
+        SELECT id, row_number() OVER (ORDER BY CASE outdone WHEN 1 THEN max(seconds, won) ELSE seconds END, outdone, created, id)
+            AS place
+        FROM standing
     )
     SELECT {COLUMNS} FROM ranking CROSS JOIN record r ON r.id = ranking.id JOIN target t ON t.id = r.target ORDER BY ranking.place
 """
 
+# The candidates of a workload that are not trusted.
+_DISTRUSTED = f"SELECT r.candidate_key FROM {JOINED} WHERE {{where}} AND r.status IN ('wrong answer', 'crashed')"
 
 # Candidates are drawn by their keys: as good as at random, and repeatable.
 _SAMPLE = f"""
     WITH mine AS (
         SELECT r.id, r.workload, r.candidate_key FROM {JOINED}
-        WHERE t.key = ? AND r.cache = ? AND r.threads = ? AND r.status = 'ok' AND r.run != ?
+        WHERE t.key = ? AND r.cache = ? AND r.threads = ? AND r.status = 'ok' AND r.run NOT IN {FINALS}
     ),
     latest AS (SELECT workload, max(id) AS last FROM mine GROUP BY workload ORDER BY last DESC LIMIT ?),
     drawn AS (
@@ -62,6 +71,11 @@ class Where:
         if timing is not None:
             self.sql += " AND r.cache = ? AND r.threads = ?"
             self.values += [timing.cache, timing.threads]
+        self._parts = workload, target
+
+    @property
+    def of_any_timing(self) -> Where:
+        return Where(*self._parts)
 
 
 def rows(connection: sqlite3.Connection, sql: str, values: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
@@ -72,12 +86,14 @@ def rows(connection: sqlite3.Connection, sql: str, values: Sequence[Any] = ()) -
 
 def ranked(connection: sqlite3.Connection, where: Where) -> Iterator[sqlite3.Row]:
     """The records that count, fastest first."""
-    return rows(connection, _RANKED.format(where=where.sql), where.values)
+    anyhow = where.of_any_timing
+    sql = _RANKED.format(where=where.sql, distrusted=_DISTRUSTED.format(where=anyhow.sql))
+    return rows(connection, sql, [*where.values, *anyhow.values])
 
 
 def sample(connection: sqlite3.Connection, target: Target, timing: Timing, workloads: int, most: int) -> list[sqlite3.Row]:
     """Some records of the workloads tried last, workload by workload, with these."""
-    values = (target.key, timing.cache, timing.threads, FINALISTS, workloads, most)
+    values = (target.key, timing.cache, timing.threads, workloads, most)
     return connection.execute(_SAMPLE, values).fetchall()
 
 

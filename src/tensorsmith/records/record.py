@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +25,8 @@ from tensorsmith.target import Target
 
 FORMAT = 1
 FINALISTS = "finalists"  # the `run` of trials that time known candidates once more; no part of a search
+WINNER = "winner"  # the `run` of that one among them which is to be used
+FINALS = (FINALISTS, WINNER)
 _LONGEST_TEXT = 4000  # characters of a cause or a run's name that are kept
 _MOST_KEPT = 4096  # workloads, targets or sketches a reader remembers
 _LARGEST_DECISION = (1 << 31) - 1  # populations hold decisions in 32 bits
@@ -83,6 +85,24 @@ class Record:
             "build_seconds": number(t.build_seconds) or 0.0,
             "run_seconds": number(t.run_seconds) or 0.0,
         }
+
+
+def ranked(records: Iterable[Record]) -> list[Record]:
+    """The one to use first: the fastest, but before all that was known when it won the winner of the last final.
+
+    Seconds are those of calls back to back, and a final asks for more (`tuning.finals`): who lost there may have less
+    seconds. What was measured since then stands for its seconds. The same rule for one workload, in SQL, is in `queries`.
+    """
+    found = list(records)
+    winner = max((r for r in found if r.run == WINNER), key=lambda r: r.created, default=None)
+
+    def place(record: Record) -> tuple[float, bool, float]:
+        seconds = record.seconds or math.inf
+        if winner is None or record is winner or record.created > winner.created:
+            return seconds, False, record.created
+        return max(seconds, winner.seconds or 0.0), True, record.created
+
+    return sorted(found, key=place)
 
 
 class Reader:

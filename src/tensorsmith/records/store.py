@@ -174,7 +174,8 @@ class Store:
         """The records of the k fastest candidates, fastest first.
 
         Of a candidate that was tried several times, the last trial counts that was not cut short; if that failed, the candidate is
-        left out. One that ever crashed or gave a wrong answer is left out for good.
+        left out. One that ever crashed or gave a wrong answer, however it was timed, is left out for good. The winner of a final
+        comes before all that was known when it won, see `record.ranked`.
         """
         with faults.explained(self.path, self._patience):
             return list(islice(self._records(queries.ranked(self._connection, Where(workload.key, target, timing)), workload), k))
@@ -183,6 +184,13 @@ class Store:
         """All records, failures too, in the order of their making."""
         with faults.explained(self.path, self._patience):
             return list(self._records(queries.in_order(self._connection, Where(workload.key, target, timing)), workload))
+
+    def failed(self, workload: Workload, target: Target) -> set[str]:
+        """The keys (`candidate_key`) of all candidates that ever failed, in whatever way, however they were timed."""
+        where = Where(workload.key, target)
+        sql = f"SELECT DISTINCT r.candidate_key FROM {queries.JOINED} WHERE {where.sql} AND r.status != 'ok'"
+        with faults.explained(self.path, self._patience):
+            return {row[0] for row in self._connection.execute(sql, where.values)}
 
     def measured(self, workload: Workload, target: Target, timing: Timing) -> set[str]:
         """The keys (`candidate_key`) of all candidates that were tried, with or without success."""

@@ -41,6 +41,7 @@ DTYPES: dict[str, np.dtype] = {
     "i64": np.dtype(np.int64),
     "bool": np.dtype(np.bool_),
 }
+POISON = 0xFF  # a byte that makes NaN in f16, f32 and f64, -1 or the largest value in integers
 _NAMES: dict[np.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -376,6 +377,15 @@ class Prepared:
             if argument.name in arrays:
                 pointers[slot] = data_pointer(arrays[argument.name])
 
+    def poison(self) -> None:
+        """Fills outputs and scratch memory with what no answer is made of: NaN in every floating-point type, extremes in integers.
+
+        Fresh memory is zero, and memory that was used may hold the right answer: code that does not write would go unnoticed.
+        """
+        for output in self.outputs:
+            output.reshape(-1).view(np.uint8).fill(POISON)
+        self._keep[0].poison()
+
     def repeat(self, count: int) -> None:
         """Runs the code that often."""
         self._repeat(self.executable._entry, *self.arguments, count)
@@ -405,6 +415,10 @@ class Frame:
 
     def use_scratch(self, address: int) -> None:
         self.scratch = self._words[FRAME["SCRATCH"]] = address
+
+    def poison(self) -> None:
+        """Fills all of its memory with `POISON`."""
+        self._memory.fill(POISON)
 
     def point(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
         """Write the data pointers of `arrays`, then of `results`, to their slots."""

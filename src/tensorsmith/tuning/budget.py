@@ -12,8 +12,8 @@ from tensorsmith.errors import UserError
 #: trials, and patience, of each effort
 EFFORTS: dict[str, tuple[int, int | None]] = {"quick": (64, None), "normal": (256, 128), "thorough": (1000, 300)}
 
-_SETTLING = 0.1  # share of the seconds that is kept for timing the finalists again,
-_MOST_SETTLING = 1.5  # seconds at most
+_SETTLING = 0.15  # share of the seconds that is kept for timing the finalists again,
+_MOST_SETTLING = 2.0  # seconds at most
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -79,6 +79,11 @@ class Clock:
             return lambda: self.searched
         end = time.monotonic() + left / 2
         return lambda: time.monotonic() >= end
+
+    @property
+    def rest(self) -> float | None:
+        """Seconds left for everything; None: no limit."""
+        return None if self._end is None else self._end - time.monotonic()
 
     @property
     def searched(self) -> bool:

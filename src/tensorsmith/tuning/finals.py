@@ -1,30 +1,39 @@
-"""Finals: the best candidates timed once more, in turns, so that no lucky timing stays the best.
+"""Finals: the best candidates and the default schedule timed once more, in turns, so that what is used is what is fast to call.
 
-A record may be too good to be true: the clock, or another state of the machine. Of a candidate the last timing counts, so it is
-enough to time those again that lead, until the one that leads was in the final. At the end of a search this settles which one to
-use. Where a search continues on another day it comes first, so that nobody runs after a time that cannot be had.
+A search times programs back to back, each alone. A record may then be too good to be true: the clock, another state of the machine,
+or a way of calling that no user knows. So those that lead meet the default schedule under all conditions of a caller, and replace
+it only if they win under all of them (`verdict.py`). Whoever wins is stored as the winner, and stays it until another final: what
+was known when it won ranks behind it, whatever its seconds say (`records.record.ranked`).
 
-Candidates of one workload take turns round by round in one process. Those of several (formulations of one computation) cannot;
-their groups take turns, and the median over the laps counts.
+Where a search continues on another day, the leading records are timed again before it begins, so that nobody runs after a time that
+cannot be had. That is a check of their times, back to back, and decides nothing.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
+from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.crew import never
-from tensorsmith.records.record import Record
+from tensorsmith.measure.measurer import Measurer
+from tensorsmith.records.keys import candidate_key
+from tensorsmith.records.record import FINALISTS, WINNER, Record
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch import Candidate
+from tensorsmith.tuning.verdict import undecided, winner
 
-_FINALISTS = 4  # candidates in a final
+_FINALISTS = 4  # candidates in a final, besides the default schedule
 _CLOSE = 1.1  # times the best: what is slower has no chance; the second is there in any case
-_MOST = 3  # finals in a row, if it is always another one that leads afterwards
-_ROUNDS = 20  # of each candidate
-_LAPS, _LAP_ROUNDS = 4, 3  # where groups take turns
+_MOST_CHECKS = 3  # in a row, if it is always another one that leads afterwards
+_MOST_FINALS = 2  # likewise
+_CHECK_ROUNDS = 20
+_LEAST_ROUNDS, _MOST_ROUNDS = 8, 30  # of a final
+_SECONDS = 1.5  # of a final, besides building
+_LEAST_SECONDS = 0.3  # with less, no final is begun
 
 
 class Entrant(Protocol):
@@ -33,69 +42,107 @@ class Entrant(Protocol):
     def top(self, k: int) -> list[Record]:
         """The records of the k fastest candidates."""
 
-    def time_again(self, candidates: Sequence[Candidate], rounds: int, stop: Callable[[], bool]) -> list[Trial]:
-        """A trial for each candidate, timed in turns; none at all if `stop()` came true."""
+    @property
+    def measurer(self) -> Measurer:
+        """Times its candidates."""
 
-    def keep_final(self, trials: Sequence[Trial]) -> None:
+    def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
+        """What comes out for candidates, its own and others, timed in turns; none at all if `stop()` came true."""
+
+    def keep_final(self, trials: Sequence[Trial], run: str) -> None:
         """Stores what came out."""
 
 
-def hold(entrants: Sequence[Entrant], stop: Callable[[], bool] = never, besides: Sequence[Record] = ()) -> None:
-    """Finals among the best of all entrants; `besides`: records of the first entrant that are timed with them, for comparison."""
-    timed: set[tuple[int, str]] = set()
-    for _ in range(_MOST):
-        ranking = [(n, record) for n, e in enumerate(entrants) for record in e.top(_FINALISTS)]
-        ranking.sort(key=lambda x: x[1].seconds or 0.0)
-        if not ranking or _name(ranking[0]) in timed or stop():
+Place = tuple[Entrant, Candidate]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a final: whom to use, whether that is the default schedule, and the least seconds of all that took part."""
+
+    winner: Place
+    default_won: bool
+    least: float
+
+
+def check(entrant: Entrant, default: Candidate | None, stop: Callable[[], bool] = never) -> None:
+    """Times the leading records again, and again if others lead then; whoever was the winner of a final stays it."""
+    timed: set[str] = set()
+    for _ in range(_MOST_CHECKS):
+        ranking = entrant.top(_FINALISTS)
+        if not ranking or ranking[0].key in timed or stop():
             return
-        chosen = _finalists(ranking)
-        known = {_name(x) for x in chosen}
-        chosen += [(0, r) for r in besides if not timed and _name((0, r)) not in known]
-        groups = {n: [r.candidate for m, r in chosen if m == n] for n, _ in chosen}
-        found = _in_turns({n: (entrants[n], candidates) for n, candidates in groups.items()}, stop)
-        for n, trials in found.items():
-            entrants[n].keep_final(trials)
-        timed |= {_name(x) for x in chosen}
+        chosen = _finalists([(entrant, r) for r in ranking])
+        runs = {r.key: WINNER if r.run == WINNER else FINALISTS for _, r in chosen}
+        candidates = [r.candidate for _, r in chosen]
+        if default is not None and not timed and candidate_key(default) not in runs:
+            candidates.append(default)
+        turns = Turns(_CHECK_ROUNDS, _CHECK_ROUNDS, (Condition.BACK_TO_BACK,))
+        found = entrant.compare([(entrant.measurer, c) for c in candidates], turns, stop)
+        _keep([(entrant, one.trial, runs.get(candidate_key(c), FINALISTS)) for c, one in zip(candidates, found)])
+        timed |= {candidate_key(c) for c in candidates}
 
 
-def _name(place: tuple[int, Record]) -> tuple[int, str]:
-    return place[0], place[1].key
+def hold(
+    entrants: Sequence[Entrant],
+    default: Place,
+    conditions: tuple[Condition, ...] = tuple(Condition),
+    stop: Callable[[], bool] = never,
+    seconds_left: Callable[[], float | None] = lambda: None,
+) -> Outcome | None:
+    """A final among the best of all entrants and the default schedule; None if there is nothing to decide, or no time.
+
+    It takes a second or two, and not much more than `seconds_left()`. If what led before was luck, so that another one leads that
+    was not in the final, there is a second one, with the winner of the first.
+    """
+    outcome: Outcome | None = None
+    timed: set[tuple[int, str]] = set()
+    for _ in range(_MOST_FINALS):
+        claims = [(e, r) for e in entrants for r in e.top(2 * _FINALISTS) if _name((e, r.candidate)) not in timed]
+        claims.sort(key=lambda x: x[1].seconds or 0.0)
+        left = seconds_left()
+        too_late = stop() or (left is not None and left < _LEAST_SECONDS)
+        if not claims or too_late or (outcome is not None and (claims[0][1].seconds or 0.0) >= outcome.least):
+            break
+        places = [(e, r.candidate) for e, r in _finalists(claims)]
+        for rival in (default, *((outcome.winner,) if outcome else ())):
+            if _name(rival) not in map(_name, places):
+                places.append(rival)
+        timed |= set(map(_name, places))
+        turns = Turns(_LEAST_ROUNDS, _MOST_ROUNDS, conditions, _SECONDS if left is None else min(_SECONDS, left))
+        held = _final(places, default, turns, stop)
+        if held is None:
+            break
+        outcome = held
+    return outcome
 
 
-def _finalists(ranking: Sequence[tuple[int, Record]]) -> list[tuple[int, Record]]:
+def _final(places: Sequence[Place], default: Place, turns: Turns, stop: Callable[[], bool]) -> Outcome | None:
+    number = [_name(p) for p in places].index(_name(default))
+    timed = [(entrant.measurer, candidate) for entrant, candidate in places]
+    found = default[0].compare(timed, replace(turns, worth_it=partial(undecided, default=number)), stop)
+    running = [one.trial.seconds for one in found if one.trial.seconds is not None]
+    first = winner([one.rounds if one.trial.ok else None for one in found], number) if running else None
+    _keep([(places[n][0], one.trial, WINNER if n == first else FINALISTS) for n, one in enumerate(found)])
+    return None if first is None else Outcome(places[first], first == number, min(running))
+
+
+def _keep(results: Sequence[tuple[Entrant, Trial, str]]) -> None:
+    """The winner last: it stands before all that is stored by then."""
+    for entrant, trial, run in sorted(results, key=lambda result: result[2] == WINNER):
+        entrant.keep_final([trial], run)
+
+
+def _name(place: Place) -> tuple[int, str]:
+    return id(place[0]), candidate_key(place[1])
+
+
+def _finalists(ranking: Sequence[tuple[Entrant, Record]]) -> list[tuple[Entrant, Record]]:
     """The first two, whoever else of the first few is close, and the best of every other entrant that is."""
     bound = _CLOSE * (ranking[0][1].seconds or 0.0)
     close = [x for x in ranking[2:] if (x[1].seconds or 0.0) <= bound]
     chosen = [*ranking[:2], *close[: _FINALISTS - 2]]
-    for n, record in close[_FINALISTS - 2 :]:
-        if n not in {m for m, _ in chosen}:
-            chosen.append((n, record))
+    for entrant, record in close[_FINALISTS - 2 :]:
+        if not any(entrant is e for e, _ in chosen):
+            chosen.append((entrant, record))
     return chosen
-
-
-def _in_turns(groups: dict[int, tuple[Entrant, Sequence[Candidate]]], stop: Callable[[], bool]) -> dict[int, list[Trial]]:
-    """Trials of each group; none at all if `stop()` came true before every candidate had its turn."""
-    if len(groups) == 1:
-        return {n: entrant.time_again(candidates, _ROUNDS, stop) for n, (entrant, candidates) in groups.items()}
-    laps: list[dict[int, list[Trial]]] = []
-    for _ in range(_LAPS):
-        lap = {}
-        for n, (entrant, candidates) in groups.items():
-            lap[n] = entrant.time_again(candidates, _LAP_ROUNDS, stop)
-            if len(lap[n]) < len(candidates):
-                return _medians(laps)
-        laps.append(lap)
-    return _medians(laps)
-
-
-def _medians(laps: Sequence[dict[int, list[Trial]]]) -> dict[int, list[Trial]]:
-    return {n: [_median(trials) for trials in zip(*(lap[n] for lap in laps))] for n in (laps[0] if laps else ())}
-
-
-def _median(trials: Sequence[Trial]) -> Trial:
-    """Of one candidate: the median of its times, or how it failed."""
-    failed = next((t for t in trials if t.seconds is None), None)
-    if failed is not None:
-        return failed
-    times = [t.seconds for t in trials if t.seconds is not None]
-    return replace(trials[0], seconds=statistics.median(times), run_seconds=sum(t.run_seconds for t in trials))

@@ -47,14 +47,22 @@ class FormulatedTuning:
         """`on_trials` is called whenever some trials were kept. With `options` these formulations are all there are."""
         self.workload, self.target = workload, target
         self.unimproved = 0  # trials since the last improvement that counts
+        self.outcome: finals.Outcome | None = None  # of the final
         self._on_trials = on_trials
         self._seen = 0  # trials at the last look
         self._yardstick: float | None = None  # the best at the last improvement
 
         def make(formulation: Formulation) -> TaskTuning:
-            kept: Callable[[], None] = self._kept
             return TaskTuning(
-                formulation.workload, target, journal, workshop, cache=cache, seed=seed, settings=settings, on_trials=kept
+                formulation.workload,
+                target,
+                journal,
+                workshop,
+                cache=cache,
+                seed=seed,
+                settings=settings,
+                on_trials=self._kept,
+                formulation=formulation,
             )
 
         self._make = make
@@ -97,13 +105,19 @@ class FormulatedTuning:
                 part.collect(0, stop)
         self._current.collect(down_to, stop)
 
-    def settle(self, stop: Callable[[], bool] = never) -> None:
+    def settle(
+        self, stop: Callable[[], bool] = never, seconds_left: Callable[[], float | None] = lambda: None, as_step: bool = False
+    ) -> None:
         """The best few of all formulations that could still win once more, in turns, so that a lucky timing does not win.
 
         With them the default schedule, which is one of the first formulation: what was tuned must not be slower than that.
+        `as_step` of a network: then it is always called back to back.
         """
-        alive = self._alive()  # in the order in which they began
-        finals.hold(alive, stop, alive[0].default() if alive[:1] == self._parts[:1] else ())
+        first = self._parts[0]
+        default = first.default()
+        if default is not None:
+            conditions = first.conditions(as_step)
+            self.outcome = finals.hold(self._alive(), (first, default), conditions, stop, seconds_left)
 
     def close(self) -> None:
         """Drop what is not measured; the workshop stays."""

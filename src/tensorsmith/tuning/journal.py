@@ -19,7 +19,7 @@ from types import TracebackType
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing
-from tensorsmith.records.record import Record
+from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Trial
 from tensorsmith.target import Target
@@ -94,7 +94,15 @@ class Journal:
                 found = {r.key: r for r in self.file.top(workload, target, timing, k)}
         if self._unsaved or self.file is None:
             found |= {r.key: r for r in self.memory.top(workload, target, timing, k)}
-        return sorted(found.values(), key=lambda r: r.seconds or 0.0)[:k]
+        return ranked(found.values())[:k]
+
+    def failed(self, workload: Workload, target: Target) -> set[str]:
+        """The keys of the candidates that ever failed, of the file and of this run."""
+        found = self.memory.failed(workload, target)
+        if self.file is not None:
+            with contextlib.suppress(StoreError):
+                found |= self.file.failed(workload, target)
+        return found
 
     @property
     def unsaved(self) -> int:

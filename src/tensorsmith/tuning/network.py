@@ -137,7 +137,7 @@ class NetworkRun:
         for n in sorted(measured, key=lambda n: -sum(self.tasks[n].weights) * self.scheduler.seconds(n)):
             if self._stopped():
                 break
-            self.live.get(n).settle(self._stopped)
+            self.live.get(n).settle(self._stopped, lambda: self.clock.rest, as_step=True)
 
     def _finishing(self) -> bool:
         """Whether the run is in its last part, by trials or by time."""

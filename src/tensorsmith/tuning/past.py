@@ -9,7 +9,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.formulations import Options, formulations, likely
 from tensorsmith.records.keys import Timing
-from tensorsmith.records.record import FINALISTS, Record
+from tensorsmith.records.record import FINALS, Record
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.embed import Programs
 from tensorsmith.target import Target
@@ -24,8 +24,8 @@ def past(journal: Journal, workload: Workload, target: Target, timing: Timing, o
 
 def _corrected(history: Sequence[Record]) -> list[Record]:
     """The trials of a search, with what came out when some of the candidates were timed once more."""
-    again = {r.key: r.trial for r in history if r.run == FINALISTS}
-    trials = [r for r in history if r.run != FINALISTS]
+    again = {r.key: r.trial for r in history if r.run in FINALS}
+    trials = [r for r in history if r.run not in FINALS]
     return [replace(r, trial=again.get(r.key, r.trial)) for r in trials] if again else trials
 
 

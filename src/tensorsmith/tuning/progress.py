@@ -61,6 +61,7 @@ class Progress(Paced):
     times: dict[str, float] = field(default_factory=dict)  # seconds by activity; "build" is summed over the workers
     seconds: float | None = None  # the run may take
     peak: float | None = None  # FMA operations per second of this machine
+    default_is_best: bool = False  # the search is over, and nothing that it found may replace the default schedule
 
     @property
     def gflops(self) -> float:

@@ -39,7 +39,7 @@ class Run:
             ) as self.task:
                 self._search()
                 if not self._stopped():
-                    self.task.settle(self._stopped)
+                    self.task.settle(self._stopped, lambda: self.clock.rest)
             self._conclude(verbose)
 
     def _search(self) -> None:
@@ -84,6 +84,7 @@ class Run:
             self.task.times,
             self.budget.seconds,
             self.peak,
+            self.task.outcome is not None and self.task.outcome.default_won,
         )
 
     def _report(self) -> None:
@@ -98,6 +99,9 @@ class Run:
             self.reporter.say(f"stopped: {progress}; everything measured is kept")
         elif self.budget.patience is not None and task.unimproved >= self.budget.patience:
             self.reporter.say(f"no improvement in the last {task.unimproved} trials")
+        if progress.default_is_best:
+            self.reporter.update(progress)
+            self.reporter.say("the default schedule is the best found")
         for trouble in (self.journal.left_out, self.journal.finish()):
             if trouble is not None:
                 self.reporter.warn(trouble)

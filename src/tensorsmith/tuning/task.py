@@ -19,14 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
+from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.measure.workshop import Workshop
+from tensorsmith.ops.formulations import Formulation
 from tensorsmith.records.keys import Timing
-from tensorsmith.records.record import FINALISTS, Record
+from tensorsmith.records.record import Record
 from tensorsmith.search.ansor import SETTINGS, AnsorPolicy, Settings
 from tensorsmith.search.trial import Cache, Trial
+from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population import Space
 from tensorsmith.space.sketch import Candidate
 from tensorsmith.target import Target
@@ -53,8 +58,9 @@ class TaskTuning:
         seed: int = 0,
         settings: Settings = SETTINGS,
         on_trials: Callable[[], None] = lambda: None,
+        formulation: Formulation | None = None,
     ) -> None:
-        """`on_trials` is called whenever some trials were kept."""
+        """`on_trials` is called whenever some trials were kept. `formulation`: what the workload is of another one."""
         self.workload, self.target = workload, target
         self.timing = Timing(cache, target.cores)
         self.trials = 0  # of this run
@@ -62,11 +68,14 @@ class TaskTuning:
         self.failures = Failures()
         self.search_seconds = 0.0  # the last search took
         self._journal, self._on_trials = journal, on_trials
+        self.outcome: finals.Outcome | None = None  # of the final
         self._spent: Counter[str] = Counter()
         self._best: float | None
         self._yardstick: float | None  # the best at the last improvement
         with self._clock("measure"):
-            self.measurer = Measurer(workload, target, threads=self.timing.threads, cache=cache, workshop=workshop)
+            self.measurer = Measurer(
+                workload, target, threads=self.timing.threads, cache=cache, workshop=workshop, formulation=formulation
+            )
             self.measurer.prepare()  # the workers set up while the policy is made
         records = journal.history(workload, target, self.timing)
         history = [r.trial for r in records]
@@ -133,22 +142,37 @@ class TaskTuning:
         if not self._unchecked:
             return
         self._unchecked = False
-        finals.hold([self], stop, self.default())
+        finals.check(self, self.default(), stop)
         self._begin_anew()
         self._on_trials()
         held, self._held = self._held, []
         if not stop():
             self._submit(held)
 
-    def settle(self, stop: Callable[[], bool] = never) -> None:
-        """The best few once more, in turns with the default schedule, so that neither a lucky timing wins nor what is slower than
-        no search at all."""
-        finals.hold([self], stop, self.default())
+    def settle(
+        self, stop: Callable[[], bool] = never, seconds_left: Callable[[], float | None] = lambda: None, as_step: bool = False
+    ) -> None:
+        """The best few once more, in turns with the default schedule: what is used must not be slower than no search at all.
 
-    def default(self) -> list[Record]:
-        """The record of the default schedule, if it was measured."""
+        `as_step` of a network: then it is always called back to back.
+        """
+        default = self.default()
+        if default is not None:
+            self.outcome = finals.hold([self], (self, default), self.conditions(as_step), stop, seconds_left)
+
+    def conditions(self, as_step: bool) -> tuple[Condition, ...]:
+        """Those of a final. Where the runs do not find all in the caches, the cache says what they find instead."""
+        return (Condition.BACK_TO_BACK,) if as_step or self.timing.cache != "warm" else tuple(Condition)
+
+    def default(self) -> Candidate | None:
+        """The default schedule, as it was measured if it was; None if there is none."""
         found = default_record(self._journal.history(self.workload, self.target, self.timing), self.workload, self.target)
-        return [] if found is None or found.seconds is None else [found]
+        if found is not None:
+            return found.candidate
+        try:
+            return default_candidate(self.workload, self.target)
+        except Refusal:
+            return None
 
     # -- finals, and the end -----------------------------------------------------------------------------------------
 
@@ -156,14 +180,14 @@ class TaskTuning:
         """The records of the k fastest candidates."""
         return self._journal.top(self.workload, self.target, self.timing, k)
 
-    def time_again(self, candidates: Sequence[Candidate], rounds: int, stop: Callable[[], bool]) -> list[Trial]:
-        """A trial for each candidate, timed in turns; none at all if `stop()` came true."""
+    def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
+        """What comes out for candidates, timed in turns; none at all if `stop()` came true."""
         with self._clock("measure"):
-            return self.measurer.remeasure(candidates, rounds, stop)
+            return self.measurer.compare(places, turns, stop)
 
-    def keep_final(self, trials: Sequence[Trial]) -> None:
+    def keep_final(self, trials: Sequence[Trial], run: str) -> None:
         """What came out when known candidates were timed again; it counts instead of what was known of them."""
-        self._journal.add(self.workload, self.target, self.timing, trials, run=FINALISTS)
+        self._journal.add(self.workload, self.target, self.timing, trials, run=run)
         for trial in trials:
             self.failures.add(trial)
         with self._clock("model"):

@@ -1,0 +1,49 @@
+"""What a timed run finds when it begins. Programs are called in more than one way, and the fastest in one is not so in another.
+
+A pause of some milliseconds is enough for the threads to sleep, and for others to use the caches meanwhile: calls after it took
+three to five times as long as calls back to back, and programs that were equal back to back differed by up to 15 %.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import time
+
+import numpy as np
+
+from tensorsmith.compile import build_default
+from tensorsmith.lang.define import compute, placeholder, workload
+from tensorsmith.measure.timing import Plan, Rounds, time_rounds
+from tensorsmith.runtime.executable import Prepared
+from tensorsmith.target import Target
+
+_PAUSE = 0.02  # seconds
+
+
+class Condition(enum.Enum):
+    """How a program is called."""
+
+    BACK_TO_BACK = "back to back"  # again and again: the threads are awake, the caches as its last run left them
+    PAUSED = "after a pause"  # the threads sleep
+    COLD = "caches cold"  # the threads are awake, the caches full of other things
+
+
+def one_call(prepared: Prepared, condition: Condition, target: Target, plan: Plan) -> Rounds:
+    """A round of a program under a condition: one call, or as many as the plan says where they come back to back."""
+    if condition is Condition.BACK_TO_BACK:
+        return time_rounds(prepared.seconds, plan)
+    if condition is Condition.PAUSED:
+        time.sleep(_PAUSE)
+    else:
+        _sweep(target, prepared.threads).repeat(1)
+    return Rounds((prepared.seconds(1),), False)
+
+
+@functools.lru_cache(maxsize=1)
+def _sweep(target: Target, threads: int) -> Prepared:
+    """A program that leaves nothing else in the caches of all threads."""
+    size = max(target.l3_bytes, threads * target.l2_bytes) // 4  # of f32, to be read; as many are written
+    x = placeholder((size,), name="X")
+    built, _ = build_default(workload([x, compute((size,), lambda i: x[i] + 1.0, name="Y")]), target)
+    return built.executable().prepare(np.zeros(size, np.float32), threads=threads)
