@@ -11,6 +11,7 @@ from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or"}
+_BITS = {"bitand": "and", "bitor": "or", "bitxor": "xor", "shl": "shl"}
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt", "abs": "fabs"}
 
 
@@ -93,6 +94,10 @@ class Arithmetic:
             return self.float_floordiv(a, b) if op == "floordiv" else self.float_mod(a, b)
         if op in _INT:
             return self.f.op(f"{_INT[op]} {a}, {b.text}", a.dtype, lanes)
+        if op in _BITS:
+            return self.f.op(f"{_BITS[op]} {a}, {b.text}", a.dtype, lanes)
+        if op == "shr":
+            return self.f.op(f"{'lshr' if kind == 'u' else 'ashr'} {a}, {b.text}", a.dtype, lanes)
         return self.int_division(op, a, b)
 
     def float_floordiv(self, a: Value, b: Value) -> Value:

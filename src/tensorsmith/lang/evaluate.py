@@ -230,4 +230,5 @@ BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "floordiv": np.floor_divide,
     "mod": np.remainder, "max": np.maximum, "min": np.minimum, "pow": np.power, "lt": np.less, "le": np.less_equal,
     "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
+    "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor, "shl": np.left_shift, "shr": np.right_shift,
 }  # fmt: skip

@@ -28,6 +28,8 @@ from tensorsmith.lang.dtypes import canonical, dtype, is_float
 
 Scalar = int | float | bool
 
+#: of integers; shifts are by 0 up to the number of bits less one, to the right with the sign
+BITS = ("bitand", "bitor", "bitxor", "shl", "shr")
 ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "max", "min", "pow")
 COMPARISONS = ("lt", "le", "eq", "ne")
 LOGIC = ("and", "or")
@@ -286,6 +288,8 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     kind = dtype(left.dtype).kind
     if op in LOGIC and kind != "b":
         raise UserError(f"`{show_call(op, left, right)}` needs bool operands, not {left.dtype}")
+    if op in BITS and kind not in "iu":
+        raise UserError(f"`{show_call(op, left, right)}` needs integers, not {left.dtype}")
     if op in ARITHMETIC and kind == "b":
         raise UserError(f"`{show_call(op, left, right)}` needs numbers, not bool; use & | ~ or cast")
     if op in ("div", "pow") and kind != "f":

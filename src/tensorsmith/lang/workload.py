@@ -262,7 +262,7 @@ def expr_from_json(data: Any) -> Expr:
         return Select(cond, a, b)
     if kind in x.UNARY and len(parts) == 1:
         return x.unary(kind, parts[0])
-    if kind in (*x.ARITHMETIC, *x.COMPARISONS, *x.LOGIC) and len(parts) == 2:
+    if kind in (*x.ARITHMETIC, *x.COMPARISONS, *x.LOGIC, *x.BITS) and len(parts) == 2:
         return x.binary(kind, *parts)
     raise UserError(f"unknown expression {kind!r}")
 

@@ -15,6 +15,7 @@ KINDS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
 _BINARY = {
     "add": "addsub", "sub": "addsub", "mul": "mul", "div": "divmod", "floordiv": "divmod", "mod": "divmod",
     "max": "cmp", "min": "cmp", "pow": "mathfunc",
+    "bitand": "addsub", "bitor": "addsub", "bitxor": "addsub", "shl": "addsub", "shr": "addsub",
 }  # fmt: skip
 _REDUCTIONS = {"sum": "addsub", "prod": "mul", "max": "cmp", "min": "cmp"}
 _CHEAP = ("neg", "abs", "floor", "ceil", "round", "sqrt", "rsqrt")

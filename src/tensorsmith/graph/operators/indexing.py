@@ -223,6 +223,26 @@ def overlay(x: Tensor, updates: Tensor, position: Tensor, *, name: str) -> Tenso
     return compute_named(x.shape, numbered(len(x.shape)), body, name)
 
 
+@operator("written", Kind.INJECTIVE)
+def written(x: Tensor, updates: Tensor, starts: Tensor, *, axis: int, circular: bool = False, name: str) -> Tensor:
+    """x with `updates` written along `axis`, in batch entry b from starts[b] on; past the end it is lost, or goes on at 0."""
+    axis = normal_axis(axis, len(x.shape), name)
+    same = all(m == n for d, (m, n) in enumerate(zip(x.shape, updates.shape)) if d != axis)
+    if axis == 0 or len(updates.shape) != len(x.shape) or not same or starts.shape != x.shape[:1]:
+        raise UserError(
+            f"{name}: updates {list(updates.shape)} from {list(starts.shape)} on do not fit dimension {axis} of {list(x.shape)}"
+        )
+    extent, count = x.shape[axis], updates.shape[axis]
+
+    def body(i: tuple[Expr, ...]) -> Expr:
+        place = i[axis] - cast("i64", at(starts, i[0]))
+        place = place % extent if circular else place
+        inside = define.minimum(define.maximum(place, 0), count - 1)
+        return select((place >= 0) & (place < count), at(updates, *i[:axis], inside, *i[axis + 1 :]), at(x, *i))
+
+    return compute_named(x.shape, numbered(len(x.shape)), body, name)
+
+
 @operator("top_k", Kind.REDUCTION)
 def top_k(x: Tensor, *, k: int, axis: int = -1, largest: bool = True, name: str) -> tuple[Tensor, Tensor]:
     """The k largest (smallest) elements along `axis`, sorted, and their positions (i64); of equal ones the first comes first.

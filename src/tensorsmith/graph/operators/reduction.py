@@ -118,18 +118,25 @@ _position("argmax", ops.argmax, define.max)
 _position("argmin", ops.argmin, define.min)
 
 
-@operator("cumulative_sum", Kind.REDUCTION)
-def cumulative_sum(x: Tensor, *, axis: int, exclusive: bool = False, reverse: bool = False, name: str) -> Tensor:
-    """The sum of the elements up to each one along `axis`: without itself if `exclusive`, from the end if `reverse`."""
-    axis = normal_axis(axis, len(x.shape), name)
-    k = reduce_axis(x.shape[axis], "k")
+def _cumulative(name: str, op: Reduction, neutral: int) -> None:
+    """Registers `op` of the elements up to each one along `axis`: without itself if `exclusive`, from the end if `reverse`."""
 
-    def body(i: tuple[Expr, ...]) -> Expr:
-        here = i[axis]
-        counts = (here < k if exclusive else here <= k) if reverse else (k < here if exclusive else k <= here)
-        return define.sum(select(counts, at(x, *i[:axis], k, *i[axis + 1 :]), 0), k)
+    def define_it(x: Tensor, *, axis: int, exclusive: bool = False, reverse: bool = False, name: str) -> Tensor:
+        axis = normal_axis(axis, len(x.shape), name)
+        k = reduce_axis(x.shape[axis], "k")
 
-    return compute_named(x.shape, numbered(len(x.shape)), body, name)
+        def body(i: tuple[Expr, ...]) -> Expr:
+            here = i[axis]
+            counts = (here < k if exclusive else here <= k) if reverse else (k < here if exclusive else k <= here)
+            return op(select(counts, at(x, *i[:axis], k, *i[axis + 1 :]), neutral), k)
+
+        return compute_named(x.shape, numbered(len(x.shape)), body, name)
+
+    operator(name, Kind.REDUCTION)(define_it)
+
+
+_cumulative("cumulative_sum", define.sum, 0)
+_cumulative("cumulative_product", define.prod, 1)
 
 
 @operator("einsum", Kind.COMPLEX)

@@ -21,7 +21,9 @@ from tensorsmith.graph.graph import Attribute, Graph, Node, Value
 from tensorsmith.graph.operators import Kind
 from tensorsmith.graph.passes.movement import Order, inverse, is_reshape, reshaped, runs, transpose_of, turned
 
-_ALONG = ("softmax", "log_softmax", "masked_softmax", "hardmax", "lp_normalize", "cumulative_sum", "resample")  # an `axis`
+_ALONG = (  # an `axis`
+    "softmax", "log_softmax", "masked_softmax", "hardmax", "lp_normalize", "cumulative_sum", "cumulative_product", "resample",
+)  # fmt: skip
 _PER_DIMENSION = {  # attributes with an entry for each dimension
     "pad": ("pairs",),
     "slice": ("starts", "sizes", "steps"),
