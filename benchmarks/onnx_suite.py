@@ -1,11 +1,16 @@
 """ONNX's own backend tests, as it ships them.
 
     python benchmarks/onnx_suite.py [--only Conv,Gather] [--kinds node,pytorch-converted,pytorch-operator,light] [--all]
-                                    [--reference] [--json FILE]
+                                    [--reference] [--json FILE] [--page docs/operators.md]
 
 Runs the tests of the operators that Tensorsmith is meant to support (`--all`: every test) and prints, per operator, how many
-passed, failed and were skipped, then each test that failed and why. A test that the backend says is not its business counts as
-skipped, never as passed. "Plain" tests are those whose inputs and outputs are all float32, integers or bool.
+passed, were refused with a reason, gave wrong numbers or ended in an error of our own ("internal": a crash or a hang too), then
+each test that did not pass and why, and the refusals by reason. "Plain" tests are those whose inputs and outputs are all float32,
+integers or bool.
+
+Results are compared as ONNX's own runner does, with the tolerances of each test. One thing is added: numbers closer than the
+rounding error of the largest number of a result are equal. Where a sum cancels, as in a Fourier transform, ONNX's own numbers are
+not better than that.
 
 Tests run in a process of their own: one that crashes or hangs is a failure, and the rest goes on in a new one.
 """
@@ -17,6 +22,7 @@ import glob
 import json
 import multiprocessing
 import os
+import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -29,6 +35,8 @@ import onnx
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import DATA_DIR, load_model_tests
 from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt, Runner
+
+import operators_page
 
 _NAMES = """
     Abs Add And ArgMax Attention AveragePool BatchNormalization Cast Ceil Clip Concat Constant ConstantOfShape Conv
@@ -43,6 +51,8 @@ _NAMES = """
 OPERATORS = frozenset(_NAMES.split())
 PLAIN = {"FLOAT", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"}
 SECONDS = 120.0  # after which a test counts as hanging
+
+OUTCOMES = ("passed", "refused", "wrong", "internal")
 
 Arrays = list[Any]
 
@@ -79,7 +89,7 @@ class Result:
     name: str
     operator: str
     plain: bool
-    outcome: str  # passed, failed, skipped
+    outcome: str  # one of OUTCOMES
     reason: str = ""
 
 
@@ -127,6 +137,7 @@ def _light() -> Iterator[Test]:
 
 def run(test: Test, reference: bool) -> Result:
     """One test, in this process."""
+    from tensorsmith.errors import UserError
     from tensorsmith.frontends.onnx import backend
 
     def result(outcome: str, reason: str = "") -> Result:
@@ -138,14 +149,20 @@ def run(test: Test, reference: bool) -> Result:
             prepared = backend.prepare(test.model, "CPU", reference=reference)
             for inputs, right in test.data:
                 outputs = prepared.run([np.asarray(a) if isinstance(a, np.generic) else a for a in inputs])
-                Runner.assert_similar_outputs(right, outputs, test.rtol, test.atol)
-    except BackendIsNotSupposedToImplementIt as e:
-        return result("skipped", str(e))
+                Runner.assert_similar_outputs(right, outputs, test.rtol, max(test.atol, _rounding(right)))
+    except (BackendIsNotSupposedToImplementIt, UserError) as e:
+        return result("refused", str(e))
     except AssertionError as e:
-        return result("failed", "wrong: " + " ".join(str(e).split())[:160])
+        return result("wrong", " ".join(str(e).split())[:160])
     except Exception as e:
-        return result("failed", f"{type(e).__name__}: {' '.join(str(e).split())[:200]}")
+        return result("internal", f"{type(e).__name__}: {' '.join(str(e).split())[:200]}")
     return result("passed")
+
+
+def _rounding(right: Arrays) -> float:
+    """The rounding error of the largest float among the right results."""
+    floats = [a for a in right if isinstance(a, np.ndarray) and a.dtype in (np.float32, np.float64) and np.isfinite(a).any()]
+    return max((float(np.finfo(a.dtype).eps * np.abs(a[np.isfinite(a)]).max()) for a in floats), default=0.0)
 
 
 def _worker(chosen: Sequence[Test], reference: bool, pipe: Connection) -> None:
@@ -176,7 +193,7 @@ def run_all(chosen: Sequence[Test], reference: bool) -> Iterator[Result]:
                 reason = f"the process died with {process.exitcode}"
         if reason:
             test = chosen[done]
-            yield Result(test.name, test.operator, test.plain, "failed", reason)
+            yield Result(test.name, test.operator, test.plain, "internal", reason)
             done += 1
         process.kill()
         process.join()
@@ -184,26 +201,45 @@ def run_all(chosen: Sequence[Test], reference: bool) -> Iterator[Result]:
 
 
 def report(results: Sequence[Result]) -> dict[str, Any]:
-    """Prints the table and the failures; gives the figures."""
-    by_operator: dict[str, Counter[str]] = defaultdict(Counter)
-    for r in results:
-        by_operator[r.operator][r.outcome] += 1
-    print(f"{'operator':28}{'passed':>8}{'failed':>8}{'skipped':>8}")
-    for operator, counts in sorted(by_operator.items()):
-        print(f"{operator:28}{counts['passed']:8}{counts['failed']:8}{counts['skipped']:8}")
-    for outcome in ("failed", "skipped"):
+    """Prints the table, what did not pass and the reasons of the refusals; gives the figures."""
+    print(f"{'operator':28}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES))
+    for operator, counts in sorted(by_operator(results).items()):
+        print(f"{operator:28}" + "".join(f"{counts[outcome]:10}" for outcome in OUTCOMES))
+    for outcome in OUTCOMES[1:]:
         print(f"\n{outcome}:")
         for r in results:
             if r.outcome == outcome:
                 print(f"  {r.name}{'' if r.plain else ' (other types)'}: {r.reason.split('; ')[0]}")
+    print("\nrefusals by reason:")
+    for reason, count in reasons(results).most_common():
+        print(f"{count:6}  {reason}")
     figures: dict[str, Any] = {}
     for name, part in (("all", list(results)), ("plain", [r for r in results if r.plain])):
         counts = Counter(r.outcome for r in part)
         share = counts["passed"] / len(part) if part else 0.0
         figures[name] = {**counts, "tests": len(part), "share_passed": share}
-        rest = f"{counts['failed']} failed, {counts['skipped']} skipped"
+        rest = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES[1:])
         print(f"\n{name}: {counts['passed']} of {len(part)} passed ({share:.1%}), {rest}")
     return figures
+
+
+def by_operator(results: Sequence[Result]) -> dict[str, Counter[str]]:
+    """How often each outcome was that of a test of an operator."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for r in results:
+        counts[r.operator][r.outcome] += 1
+    return counts
+
+
+def reasons(results: Sequence[Result]) -> Counter[str]:
+    """The refusals by their reasons, without the names of the test's model, node and values."""
+    return Counter(_anonymous(r.reason, r.name) for r in results if r.outcome == "refused")
+
+
+def _anonymous(reason: str, model: str) -> str:
+    reason = reason.split("; ")[0].replace(model, "the model").replace("the model uses operators that are", "an operator is")
+    reason = re.sub(r"^input \S+", "an input", reason)
+    return re.sub(r"^(\w+) \w+(?=:? )", r"\1", reason) if reason[:1].isupper() else reason
 
 
 def main() -> None:
@@ -213,6 +249,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="tests of operators that are not meant to be supported, too")
     parser.add_argument("--reference", action="store_true", help="by the reference evaluator, without generated code")
     parser.add_argument("--json")
+    parser.add_argument("--page", help="write the page of supported operators; with --all")
     arguments = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -222,6 +259,11 @@ def main() -> None:
         chosen = [t for t in chosen if t.operators & set(wanted) or any(w in t.name for w in wanted)]
     results = list(run_all(chosen, arguments.reference))
     figures = report(results)
+    if arguments.page:
+        operators = {r.operator for r in results}
+        refused = {operator: reasons([r for r in results if r.operator == operator]) for operator in operators}
+        with open(arguments.page, "w") as file:
+            file.write(operators_page.page(by_operator(results), refused))
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump({"figures": figures, "tests": [asdict(r) for r in results]}, file, indent=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import TensorProto, parser
 from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
@@ -255,16 +255,31 @@ def test_range_shape_size_and_nonzero() -> None:
         load_onnx(model_of("NonZero", [X], opset=13)[0])
 
 
-def test_random_numbers_are_the_same_every_time() -> None:
-    node = helper.make_node("RandomNormalLike", ["x"], ["y"], mean=2.0, scale=0.5, seed=3.0)
-    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [50, 40]) for n in "xy"]
-    model = helper.make_model(helper.make_graph([node], "g", value[:1], value[1:]), opset_imports=[helper.make_opsetid("", 17)])
-    x = np.zeros((50, 40), "f4")
-    first, second = (evaluate(load_onnx(model), {"x": x})["y"] for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    assert first.dtype == np.float32
-    assert abs(first.mean() - 2) < 0.05
-    assert abs(first.std() - 0.5) < 0.05
+@pytest.mark.parametrize(
+    ("kind", "arrays", "attributes"),
+    [
+        ("RandomNormalLike", [X], {}),
+        ("RandomUniformLike", [X], {"seed": 3.0}),
+        ("RandomNormal", [], {"shape": [2]}),
+        ("RandomUniform", [], {"shape": [2]}),
+        ("Bernoulli", [X], {}),
+        ("Multinomial", [random(2, 3)], {}),
+    ],
+)
+def test_random_numbers_are_refused(kind: str, arrays: list, attributes: dict) -> None:
+    with pytest.raises(UserError, match=f"{kind} node draws at random in every call.*an input of the model"):
+        load_onnx(model_of(kind, arrays, **attributes)[0])
+
+
+def test_more_parts_than_elements_are_refused() -> None:
+    with pytest.raises(UserError, match="Split node is to give"):
+        load_onnx(model_of("Split", [X], outputs=2, opset=18, axis=2, num_outputs=1 << 40)[0])
+
+
+def test_dropout_that_drops_is_refused() -> None:
+    with pytest.raises(UserError, match="drops elements at random"):
+        load_onnx(model_of("Dropout", [X, np.array(0.5, "f4"), np.array(True)], constants=(1, 2))[0])
+    check("Dropout", [X, np.array(0.5, "f4"), np.array(False)], constants=(1, 2))
 
 
 # what does not fit
@@ -287,7 +302,6 @@ def test_random_numbers_are_the_same_every_time() -> None:
         ("TopK", [X, ints(9)], {"outputs": 2}, "9 elements"),
         ("Einsum", [X], {"equation": "ij->i"}, "does not fit"),
         ("DepthToSpace", [random(1, 3, 2, 2)], {"blocksize": 2}, "do not make blocks"),
-        ("Split", [X], {"axis": 2, "outputs": 2, "num_outputs": 1 << 40}, "is to give"),
         ("ConstantOfShape", [ints(1 << 20, 1 << 20)], {}, "no shape that a constant"),
         ("ConstantOfShape", [ints(-1)], {}, "no shape that a constant"),
         ("Transpose", [X], {"perm": [0, 0, 1]}, "no order"),

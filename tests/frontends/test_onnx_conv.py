@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.frontends.onnx_nodes import check, kinds, model_of, random
+from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
@@ -149,3 +149,17 @@ def test_dilation_with_same_padding_keeps_the_extents():  # which ONNX Runtime r
     (node,) = [n for n in load_onnx(model).nodes if n.operator == "conv"]
     assert node.output.shape == (1, 9, 11, 4)
     assert node.attributes["padding"] == ((2, 2), (3, 3))
+
+
+@pytest.mark.parametrize(
+    ("columns", "image", "block", "attributes"),
+    [
+        ((2, 12, 20), (5, 6), (2, 2), {}),
+        ((1, 8, 4), (5, 7), (2, 2), {"strides": [2, 3]}),  # the last rows and columns are in no block
+        ((1, 4, 12), (4, 4), (2, 2), {"dilations": [2, 2], "pads": [1, 0, 1, 1]}),
+        ((1, 16, 12), (3, 4, 5), (2, 2, 2), {"strides": [1, 1, 2], "pads": [0, 0, 0, 0, 0, 0]}),
+    ],
+)
+def test_columns_to_image(columns, image, block, attributes) -> None:
+    arrays = [random(*columns), np.array(image), np.array(block)]
+    check("Col2Im", arrays, by_reference, opset=18, constants=(1, 2), **attributes)

@@ -202,11 +202,11 @@ def test_ai_onnx_is_the_standard_set() -> None:
 
 
 def test_unsupported_operators_are_all_named_at_once() -> None:
-    text = "g (float[2] x) => (float[2] y) { a = Unique(x) b = Relu(a) c = Unique(b) d = other.Blur(c) y = Multinomial(d) }"
+    text = "g (float[2] x) => (float[2] y) { a = Det(x) b = Relu(a) c = Det(b) d = other.Blur(c) y = MaxUnpool(d, d) }"
     with pytest.raises(UnsupportedOperators) as error:
         load_onnx(model(text, imports=', "other" : 2'))
-    assert error.value.counts == {"Unique (opset 17)": 2, "other.Blur (opset 2)": 1, "Multinomial (opset 17)": 1}
-    assert "Unique (opset 17) x2, Multinomial (opset 17) x1, other.Blur (opset 2) x1" in str(error.value)
+    assert error.value.counts == {"Det (opset 17)": 2, "other.Blur (opset 2)": 1, "MaxUnpool (opset 17)": 1}
+    assert "Det (opset 17) x2, MaxUnpool (opset 17) x1, other.Blur (opset 2) x1" in str(error.value)
 
 
 def test_a_value_that_nobody_gives() -> None:
@@ -417,3 +417,54 @@ def test_errors_name_the_node() -> None:
     text = "g (float[2, 3] x, float[4] z) => (float[2, 3] y) { y = Add(x, z) }"
     with pytest.raises(UserError, match=r"Add y.*\[2, 3\], \[4\]"):
         load_onnx(model(text))
+
+
+# names that are defined twice
+
+
+def test_a_name_that_is_defined_twice_is_refused() -> None:
+    two_nodes = model("g (float[2] x) => (float[2] y) { y = Relu(x) y = Neg(x) }")
+    with pytest.raises(UserError, match="'y' is defined twice, by an output of Relu and by an output of Neg"):
+        load_onnx(two_nodes)
+    with pytest.raises(UserError, match="'x' is defined twice, by an input and by an output of Relu"):
+        load_onnx(model("g (float[2] x) => (float[2] x) { x = Relu(x) }"))
+    doubled = model("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }")
+    doubled.graph.initializer.append(doubled.graph.initializer[0])
+    with pytest.raises(UserError, match="'w' is defined twice, by an initializer and by an initializer"):
+        load_onnx(doubled)
+    inputs = model("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    inputs.graph.input.append(inputs.graph.input[0])
+    with pytest.raises(UserError, match="'x' is defined twice, by an input and by an input"):
+        load_onnx(inputs)
+
+
+def test_functions_operator_sets_and_attributes_that_are_there_twice_are_refused() -> None:
+    source = model("g (float[2] x) => (float[2] y) { y = Elu<alpha = 2.0>(x) }")
+    source.graph.node[0].attribute.append(source.graph.node[0].attribute[0])
+    with pytest.raises(UserError, match="the attribute 'alpha' is given twice"):
+        load_onnx(source)
+    source = model("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    source.opset_import.add(domain="ai.onnx", version=9)
+    with pytest.raises(UserError, match=r"ai\.onnx is imported in the versions 17 and 9"):
+        load_onnx(source)
+    source = model("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    for _ in range(2):
+        source.functions.append(onnx.helper.make_function("own", "f", ["a"], ["b"], [], [onnx.helper.make_opsetid("", 17)]))
+    with pytest.raises(UserError, match=r"two functions called own\.f"):
+        load_onnx(source)
+
+
+def test_attributes_that_a_function_does_not_have_are_refused() -> None:
+    source = model('g (float[2, 3] x, int64[2] t) => (float y) { y = SoftmaxCrossEntropyLoss<reductoin = "sum">(x, t) }')
+    with pytest.raises(UserError, match="SoftmaxCrossEntropyLoss has no attribute 'reductoin'"):
+        load_onnx(source)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_attributes_reach_the_operators_of_a_body(reduction: str) -> None:
+    """The loss is defined by another loss, which takes the attributes of the first and is itself defined by a body."""
+    text = f'y = SoftmaxCrossEntropyLoss<reduction = "{reduction}", ignore_index = 1>(x, t, w)'
+    source = model(f"g (float[3, 2] x, int64[3] t, float[2] w) => (float y) {{ {text} }}")
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    x, t, w = np.array([[1, 2], [3, 0], [0, 1]], "f4"), np.array([0, 1, 0]), np.array([2, 3], "f4")
+    agree(source, x=x, t=t, w=w)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.spatial import (
@@ -18,6 +22,7 @@ from tensorsmith.frontends.onnx.spatial import (
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
+from tensorsmith.lang.dtypes import dtype
 
 
 @onnx_operator("Conv")
@@ -69,19 +74,39 @@ def conv_transpose(node: OnnxNode, b: Builder) -> Value:
     x, weight = node.required(0), node.required(1)
     w = conv_window(node, x, weight)
     padding, extra = _transposed_padding(node, x, w)
-    spatial = range(2, len(weight.shape))
-    kernel = b.add("transpose", [weight], order=(*spatial, 0, 1))
+    result = transposed(b, x, weight, replace(w, padding=padding), extra, node.attribute("group", 1))
+    return channels_first(b, with_bias(b, result, node.optional(2)))
+
+
+def transposed(b: Builder, x: Value, weight: Value, w: Window, extra: tuple[int, ...], groups: int) -> Value:
+    """The transposed convolution of x (N, C, spatial..) with a weight (CI, CO / groups, K..), channels-last."""
+    kernel = b.add("transpose", [weight], order=(*range(2, len(weight.shape)), 0, 1))
     if any(d > 1 and k > 1 for k, d in zip(w.kernel, w.dilation)):  # zeros between the taps, once
         kernel = b.add("spread", [kernel], steps=(*w.dilation, 1, 1))
-    result = b.add(
-        "transposed_conv",
-        [channels_last(b, x), kernel],
-        stride=w.stride,
-        padding=padding,
-        output_padding=extra,
-        groups=node.attribute("group", 1),
+    options: dict[str, Any] = {"stride": w.stride, "padding": w.padding, "output_padding": extra, "groups": groups}
+    return b.add("transposed_conv", [channels_last(b, x), kernel], **options)
+
+
+@onnx_operator("Col2Im", since=18)
+def columns_to_image(node: OnnxNode, b: Builder) -> Value:
+    """Blocks added up where they lie in the image: a transposed convolution whose kernels are single ones, a group per channel."""
+    x = node.required(0)
+    image, block = (
+        tuple(int(n) for n in node.constant(k, what)) for k, what in ((1, "the image's shape"), (2, "the block's shape"))
     )
-    return channels_first(b, with_bias(b, result, node.optional(2)))
+    places = math.prod(block)
+    if len(x.shape) != 3 or len(image) != len(block) or not places or x.shape[1] % places:
+        raise UserError(f"{node}: {x} does not hold blocks of {list(block)} of an image of {list(image)}")
+    w = window(node, image, block)
+    counts = [(n + sum(p) - span) // s + 1 for n, p, span, s in zip(image, w.padding, w.spans, w.stride)]
+    if math.prod(counts) != x.shape[2]:
+        raise UserError(f"{node}: {x.shape[2]} blocks are given; {list(image)} has {counts} places for blocks of {list(block)}")
+    channels = x.shape[1] // places
+    ones = np.eye(places, dtype=dtype(x.dtype).numpy).reshape(1, places, 1, *block)
+    weight = b.constant(np.broadcast_to(ones, (channels, places, 1, *block)).reshape(channels * places, 1, *block))
+    full = [s * (n - 1) + span - sum(p) for n, s, span, p in zip(counts, w.stride, w.spans, w.padding)]
+    blocks = b.add("reshape", [x], shape=(*x.shape[:2], *counts))
+    return channels_first(b, transposed(b, blocks, weight, w, tuple(n - f for n, f in zip(image, full)), channels))
 
 
 def _transposed_padding(node: OnnxNode, x: Value, w: Window) -> tuple[Pairs, tuple[int, ...]]:

@@ -48,8 +48,15 @@ def _many(kind: str, operator: str) -> None:
 def old_broadcast(node: OnnxNode, b: Builder) -> list[Value]:
     """The two inputs. Before version 7, `axis` said where the dimensions of the second stand in the first."""
     left, right = node.required(0), node.required(1)
+    if node.version >= 7:
+        return [left, right]
     axis = node.attribute("axis")
-    if node.version < 7 and node.attribute("broadcast", 0) and axis is not None:
+    if not node.attribute("broadcast", 0):
+        if axis is not None or left.shape != right.shape:
+            raise UserError(
+                f"{node}: {left} and {right} with axis {axis}: without broadcast, shapes are equal and there is no axis"
+            )
+    elif axis is not None:
         axis = axis % max(len(left.shape), 1)
         behind = len(left.shape) - axis - len(right.shape)
         if behind < 0:
@@ -60,9 +67,9 @@ def old_broadcast(node: OnnxNode, b: Builder) -> list[Value]:
 
 def combined(node: OnnxNode, b: Builder, operator: str) -> Value:
     """A binary operator over all inputs, from the first to the last."""
-    result = node.required(0)
-    for n in range(1, len(node.inputs)):
-        result = b.add(operator, [result, node.required(n)])
+    result, *others = [node.required(0), *node.every()[1:]]
+    for other in others:
+        result = b.add(operator, [result, other])
     return result
 
 
@@ -82,7 +89,7 @@ def scalar(b: Builder, number: float, like: Value) -> Value:
 @onnx_operator("Mean")
 def mean(node: OnnxNode, b: Builder) -> Value:
     total = combined(node, b, "add")
-    return b.add("divide", [total, scalar(b, len(node.inputs), total)])
+    return b.add("divide", [total, scalar(b, node.input_count, total)])
 
 
 @onnx_operator("PRelu")
@@ -119,7 +126,7 @@ _with_attributes(
 
 @onnx_operator("Gelu")
 def gelu(node: OnnxNode, b: Builder) -> Value:
-    return b.add("gelu", [node.required(0)], approximate=node.attribute("approximate", "none") == "tanh")
+    return b.add("gelu", [node.required(0)], approximate=node.choice("approximate", "none", ("none", "tanh")) == "tanh")
 
 
 @onnx_operator("Swish")
@@ -239,10 +246,11 @@ def identity(node: OnnxNode, b: Builder) -> Value:
 def dropout(node: OnnxNode, b: Builder) -> list[Value]:
     """In inference, nothing is dropped; the mask is all true."""
     x = node.required(0)
-    if node.optional(2) is not None and np.any(node.constant(2, "whether it is training")):
-        ratio = 0.5 if node.optional(1) is None else float(node.constant(1, "the ratio"))
-        if ratio != 0:
-            raise UserError(f"{node} drops elements at random, for training; only inference is supported")
+    ratio, training = (
+        (node.optional(1), node.optional_constant(2, "whether it is training")) if node.version >= 12 else (None, None)
+    )
+    if training is not None and training.any() and (ratio is None or node.known(ratio, "the ratio").any()):
+        raise UserError(f"{node} drops elements at random, for training; only inference is supported")
     if node.output_count == 1:
         return [x]
     mask = b.constant(np.ones((), bool))

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.schema import find_schema
+from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS
 
 _ONNX_TYPES = {
     "f32": "FLOAT", "f64": "DOUBLE", "f16": "FLOAT16", "i8": "INT8", "u8": "UINT8", "i32": "INT32", "i64": "INT64", "bool": "BOOL",
 }  # fmt: skip
 
 
-@functools.cache
-def _schema(domain: str, kind: str, version: int) -> Any:
-    """What ONNX says of an operator, an `OpSchema`; None where it does not know it."""
-    try:
-        return onnx.defs.get_schema(kind, version, domain)
-    except onnx.defs.SchemaError:
-        return None
-
-
 def has_body(node: NodeProto, version: int) -> bool:
     """Whether ONNX defines the operator by others."""
-    schema = _schema(node.domain, node.op_type, version)
+    schema = find_schema(_domain(node), node.op_type, version)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def body(node: NodeProto, version: int, inputs: Sequence[tuple[str, tuple[int, ...]] | None]) -> FunctionProto:
     """ONNX's definition of an operator; it may depend on the types of the inputs."""
-    schema = _schema(node.domain, node.op_type, version)
+    schema = find_schema(_domain(node), node.op_type, version)
     assert schema is not None
+    check_attributes(node, schema.attributes)
     if schema.has_function:
         function = FunctionProto()
         function.CopyFrom(schema.function_body)
@@ -50,6 +42,17 @@ def body(node: NodeProto, version: int, inputs: Sequence[tuple[str, tuple[int, .
         if attribute.default_value.type != AttributeProto.UNDEFINED and all(a.name != name for a in function.attribute_proto):
             function.attribute_proto.add().CopyFrom(attribute.default_value)
     return function
+
+
+def check_attributes(node: NodeProto, known: Collection[str]) -> None:
+    """Raises a `UserError` where a call of a function gives an attribute that the function does not have."""
+    for attribute in node.attribute:
+        if attribute.name not in known:
+            raise UserError(f"{node.op_type} {node.name}: {node.op_type} has no attribute {attribute.name!r}")
+
+
+def _domain(node: NodeProto) -> str:
+    return "" if node.domain in STANDARD_DOMAINS else node.domain
 
 
 def _type(value: tuple[str, tuple[int, ...]] | None) -> TypeProto:

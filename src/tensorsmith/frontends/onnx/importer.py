@@ -17,10 +17,11 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx import functions
+from tensorsmith.frontends.onnx import functions, names
 from tensorsmith.frontends.onnx.inputs import Bindings, bind
 from tensorsmith.frontends.onnx.read import UnsupportedType, held, malformed, read_attribute, read_model, read_tensor
 from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS, OnnxNode, Subgraph, find_handler
+from tensorsmith.frontends.onnx.unread import refuse_unread
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Graph, Value
 
@@ -70,15 +71,25 @@ class _Scope:
         raise UserError(f"{what} reads {name!r}, which neither an input nor a node before it gives")
 
 
+_Key = tuple[str, str, str]  # of a function: domain, name, overload
+
+
 class _Importer:
     def __init__(self, model: ModelProto, folder: Path | None) -> None:
         self.model, self.folder = model, folder
         self.name = model.graph.name or "model"
         self.builder = Builder(self.name)
-        self.functions: dict[tuple[str, str], FunctionProto] = {(f.domain, f.name): f for f in model.functions}
+        self.functions: dict[_Key, FunctionProto] = {}
+        for f in model.functions:
+            key = (f.domain, f.name, f.overload)
+            if key in self.functions:
+                raise UserError(f"{self.name} has two functions called {'.'.join(filter(None, key))}")
+            names.check_function(f)
+            self.functions[key] = f
 
     def run(self, shapes: Bindings, constants: Mapping[str, Array]) -> Graph:
         graph = self.model.graph
+        names.check_graph(graph, self.name)
         given = {t.name for t in graph.initializer}
         inputs = [v for v in graph.input if v.name not in given]  # older files repeat the initializers there
         unknown = [name for name in constants if name not in {v.name for v in inputs}]
@@ -88,8 +99,6 @@ class _Importer:
         types = bind(inputs, shapes, {name: array.shape for name, array in arrays.items()})
         scope = _Scope(_versions(self.model.opset_import))
         for v in inputs:
-            if v.name in scope.values or not v.name:
-                raise UserError(f"the model has two inputs called {v.name!r}" if v.name else "an input of the model has no name")
             if v.name not in arrays:
                 scope.values[v.name] = self.builder.input(v.name, *types[v.name])
         for name, array in arrays.items():
@@ -108,12 +117,15 @@ class _Importer:
 
     def graph(self, graph: GraphProto, scope: _Scope) -> list[Value]:
         """Adds a graph; its inputs are in the scope already. The values of its outputs."""
+        self.initializers(graph, scope)
+        self.nodes(graph.node, scope)
+        return _results(graph, scope)
+
+    def initializers(self, graph: GraphProto, scope: _Scope) -> None:
         if graph.sparse_initializer:
             raise UserError(f"{graph.name or self.name} has sparse initializers, which are not supported")
         for tensor in graph.initializer:
             scope.values[tensor.name] = self.builder.constant(read_tensor(tensor, self.folder, "initializer"), tensor.name)
-        self.nodes(graph.node, scope)
-        return [scope.find(v.name, f"output {v.name!r}") for v in graph.output]
 
     def nodes(self, nodes: Sequence[NodeProto], scope: _Scope) -> None:
         if scope.depth > _DEEPEST:
@@ -134,11 +146,11 @@ class _Importer:
             raise UnsupportedOperators(self.name, missing)
 
     def is_function(self, node: NodeProto, version: int) -> bool:
-        return (node.domain, node.op_type) in self.functions or functions.has_body(node, version)
+        return _key(node) in self.functions or functions.has_body(node, version)
 
     def version(self, node: NodeProto, scope: _Scope) -> int:
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain
-        if domain not in scope.versions and (node.domain, node.op_type) not in self.functions:
+        if domain not in scope.versions and _key(node) not in self.functions:
             raise UserError(
                 f"the model uses {node.op_type} of the operator set {domain or 'ai.onnx'}, but does not import that set"
             )
@@ -149,18 +161,28 @@ class _Importer:
         self.builder.origin = node.name or (node.output[0] if node.output else "")
         what = f"{node.op_type} {self.builder.origin}".rstrip()
         inputs = [scope.find(name, what) if name else None for name in node.input]
+        node = functions.bound(node, scope.attributes)
         handler = find_handler(node.op_type, version, node.domain)
-        if (node.domain, node.op_type) in self.functions:
-            results = self.call(self.functions[node.domain, node.op_type], node, inputs, scope)
+        function = self.functions.get(_key(node))
+        if function is not None:
+            functions.check_attributes(node, (*function.attribute, *(a.name for a in function.attribute_proto)))
+            results = self.call(
+                function, node, inputs, _Scope(_versions(function.opset_import) or scope.versions, depth=scope.depth)
+            )
         elif handler is not None:
             attributes = self.attributes(node, scope, what)
             made = OnnxNode(node.op_type, self.builder.origin, version, inputs, len(node.output), attributes, self.builder)
             with _named(what):
                 given = handler(made, self.builder)
+                refuse_unread(made, "" if node.domain in STANDARD_DOMAINS else node.domain)
             results = [given] if isinstance(given, Value) else list(given)
         else:
             body = functions.body(node, version, [None if v is None else (v.dtype, v.shape) for v in inputs])
-            results = self.call(body, node, inputs, scope)
+            versions = {
+                **scope.versions,
+                **_versions(body.opset_import),
+            }  # some bodies leave out the standard set: it is the model's
+            results = self.call(body, node, inputs, _Scope(versions, depth=scope.depth))
         if len(results) < len([name for name in node.output if name]):
             raise UserError(f"{what} has {len(node.output)} outputs; only {len(results)} are supported")
         for name, value in zip(node.output, results):
@@ -169,29 +191,51 @@ class _Importer:
 
     def attributes(self, node: NodeProto, scope: _Scope, what: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for attribute in functions.bound(node, scope.attributes).attribute:
+        for attribute in node.attribute:
+            if attribute.name in found:
+                raise UserError(f"{what}: the attribute {attribute.name!r} is given twice")
             value = read_attribute(attribute, self.folder, what)
             found[attribute.name] = self.subgraph(value, scope) if isinstance(value, GraphProto) else value
         return found
 
     def subgraph(self, graph: GraphProto, scope: _Scope) -> Subgraph:
-        """A branch, added only when it is taken."""
-        inner = _Scope(scope.versions, {}, scope, scope.attributes, scope.depth + 1)
-        return Subgraph(graph.name, lambda: self.graph(graph, inner))
+        """A graph inside a node, added whenever it is built; its constants are there once, however often that is."""
+        fixed = _Scope(scope.versions, {}, scope, scope.attributes, scope.depth + 1)
+
+        def build(inputs: Sequence[Value]) -> list[Value]:
+            if len(inputs) != len(graph.input):
+                raise UserError(f"the graph {graph.name} inside a node takes {len(graph.input)} inputs; it is given {len(inputs)}")
+            if not fixed.values:
+                names.check_graph(graph, f"the graph {graph.name}")
+                self.initializers(graph, fixed)
+                self.nodes([n for n in graph.node if n.op_type == "Constant"], fixed)
+            given = {v.name: value for v, value in zip(graph.input, inputs)}
+            inner = _Scope(scope.versions, given, fixed, scope.attributes, scope.depth + 1)
+            self.nodes([n for n in graph.node if n.op_type != "Constant"], inner)
+            return _results(graph, inner)
+
+        return Subgraph(graph.name, build)
 
     def call(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None], scope: _Scope) -> list[Value]:
-        """Adds a function's nodes in place of its call."""
+        """Adds a function's nodes in place of its call; the scope says the versions of the operator sets they are of."""
         if len(inputs) > len(function.input):
             raise UserError(f"{node.op_type} takes {len(function.input)} inputs; {self.builder.origin} gives {len(inputs)}")
-        given = {a.name: a for a in functions.bound(node, scope.attributes).attribute}
+        given = {a.name: a for a in node.attribute}
         defaults = {a.name: a for a in function.attribute_proto}
-        versions = _versions(function.opset_import) or scope.versions
-        inner = _Scope(versions, attributes={**defaults, **given}, depth=scope.depth + 1)
+        inner = _Scope(scope.versions, attributes={**defaults, **given}, depth=scope.depth + 1)
         inner.values = {name: value for name, value in zip(function.input, inputs) if value is not None}
         left_out = set(function.input) - set(inner.values)
         nodes = [functions.without_inputs(n, left_out) for n in function.node]
         self.nodes(nodes, inner)
         return [inner.find(name, f"function {function.name}") for name in function.output[: len(node.output)]]
+
+
+def _key(node: NodeProto) -> _Key:
+    return node.domain, node.op_type, node.overload
+
+
+def _results(graph: GraphProto, scope: _Scope) -> list[Value]:
+    return [scope.find(v.name, f"output {v.name!r}") for v in graph.output]
 
 
 @contextmanager
@@ -208,7 +252,12 @@ def _named(what: str) -> Iterator[None]:
 
 def _versions(imports: Iterable[Any]) -> dict[str, int]:
     """The version of each operator set; sets that no node uses do no harm."""
-    return {"" if o.domain in STANDARD_DOMAINS else o.domain: o.version for o in imports}
+    found: dict[str, int] = {}
+    for o in imports:
+        domain = "" if o.domain in STANDARD_DOMAINS else o.domain
+        if found.setdefault(domain, o.version) != o.version:
+            raise UserError(f"the operator set {domain or 'ai.onnx'} is imported in the versions {found[domain]} and {o.version}")
+    return found
 
 
 __all__ = ["UnsupportedOperators", "UnsupportedType", "load_onnx"]

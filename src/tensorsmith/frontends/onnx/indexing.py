@@ -97,6 +97,16 @@ def scatter_nd(node: OnnxNode, b: Builder) -> Value:
     return b.add("overlay", [x, rows, b.constant(position)])
 
 
+@onnx_operator("TensorScatter", since=24)
+def tensor_scatter(node: OnnxNode, b: Builder) -> Value:
+    """Updates of a cache, in each batch entry from its own index on; 0 where none are given."""
+    x, updates, starts = node.required(0), node.required(1), node.optional(2)
+    if starts is None:
+        starts = b.constant(np.zeros(x.shape[:1], np.int64))
+    circular = node.choice("mode", "linear", ("linear", "circular")) == "circular"
+    return b.add("written", [x, updates, starts], axis=node.attribute("axis", -2), circular=circular)
+
+
 @onnx_operator("OneHot")
 def one_hot(node: OnnxNode, b: Builder) -> Value:
     indices, values = node.required(0), node.required(2)

@@ -53,7 +53,12 @@ def gemm(node: OnnxNode, b: Builder) -> Value:
     if alpha != 1 and b.known(right) is not None:
         right, alpha = _times(node, b, right, alpha), 1.0
     result = _times(node, b, b.add("matmul", [left, right], transpose_a=flip_left, transpose_b=flip_right), alpha)
-    return result if added is None or beta == 0 else b.add("add", [result, _times(node, b, added, beta)])
+    whole = node.version < 7 and not node.attribute("broadcast", 0)  # C must have all elements itself
+    if added is None or beta == 0:
+        return result
+    if whole and added.shape != result.shape:
+        raise UserError(f"{node}: C is {added}, the result {list(result.shape)}, and broadcast is 0")
+    return b.add("add", [result, _times(node, b, added, beta)])
 
 
 def _times(node: OnnxNode, b: Builder, x: Value, factor: float) -> Value:

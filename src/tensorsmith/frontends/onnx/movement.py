@@ -39,7 +39,7 @@ def numbers(array: np.ndarray) -> list[int]:
 
 def axes_of(node: OnnxNode, n: int, since: int) -> list[int] | None:
     """The axes: an attribute before version `since`, input n from then on; None where they are left out."""
-    if node.version < since or "axes" in node.attributes:
+    if node.version < since or node.has("axes"):
         given = node.attribute("axes")
         return None if given is None else list(given)
     array = node.optional_constant(n, "the axes")
@@ -54,19 +54,19 @@ def transpose(node: OnnxNode, b: Builder) -> Value:
 
 @onnx_operator("Reshape")
 def reshape_by_attribute(node: OnnxNode, b: Builder) -> Value:
-    return _reshape(node, b, node.needed("shape"))
+    return _reshape(node, b, node.needed("shape"), allow_zero=False)
 
 
 @onnx_operator("Reshape", since=5)
 def reshape(node: OnnxNode, b: Builder) -> Value:
-    return _reshape(node, b, numbers(node.constant(1, "the shape")))
+    return _reshape(node, b, numbers(node.constant(1, "the shape")), bool(node.version >= 14 and node.attribute("allowzero", 0)))
 
 
-def _reshape(node: OnnxNode, b: Builder, wanted: Sequence[int]) -> Value:
-    """0 copies a dimension (unless allowzero), -1 is what is left."""
+def _reshape(node: OnnxNode, b: Builder, wanted: Sequence[int], allow_zero: bool) -> Value:
+    """0 copies a dimension (or is a 0), -1 is what is left."""
     x = node.required(0)
     shape = list(wanted)
-    if not node.attribute("allowzero", 0):
+    if not allow_zero:
         if any(n == 0 and d >= len(x.shape) for d, n in enumerate(shape)):
             raise UserError(f"{node}: {x} has no dimension to copy for a 0 in {list(wanted)}")
         shape = [x.shape[d] if n == 0 else n for d, n in enumerate(shape)]
@@ -136,7 +136,7 @@ def tile(node: OnnxNode, b: Builder) -> Value:
 
 @onnx_operator("Concat")
 def concat(node: OnnxNode, b: Builder) -> Value:
-    parts = [node.required(n) for n in range(len(node.inputs))]
+    parts = node.every()
     if not parts:
         raise UserError(f"{node} has no inputs")
     axis = node.attribute("axis", 1) if node.version < 4 else node.needed("axis")
@@ -162,7 +162,7 @@ def _split(node: OnnxNode, b: Builder, sizes: Sequence[int] | None) -> list[Valu
     axis = normal_axis(node.attribute("axis", 0), len(x.shape), str(node))
     extent = x.shape[axis]
     if sizes is None:
-        count = node.attribute("num_outputs", node.output_count)
+        count = node.attribute("num_outputs", node.output_count) if node.version >= 18 else node.output_count
         if not 1 <= count <= max(extent, node.output_count):
             raise UserError(f"{node} is to give {count} parts of dimension {axis} of {x}")
         each = -(-extent // count)
@@ -209,9 +209,7 @@ def _slice(
 
 @onnx_operator("Pad")
 def pad_by_attributes(node: OnnxNode, b: Builder) -> Value:
-    pads = node.attribute("pads", node.attribute("paddings"))
-    if pads is None:
-        raise UserError(f"{node}: the attribute 'pads' is missing")
+    pads = node.needed("paddings" if node.version < 2 else "pads")
     return _pad(node, b, pads, None, node.attribute("value", 0.0))
 
 
@@ -238,6 +236,10 @@ def _pad(node: OnnxNode, b: Builder, pads: Sequence[int], axes: Sequence[int] | 
     return b.add("pad", [x], pairs=tuple(pairs), value=value, mode=node.attribute("mode", "constant"))
 
 
+#: whether the place in a block, or the channel, is the outer part of the depth
+_MODES = ("DCR", "CRD")
+
+
 @onnx_operator("DepthToSpace")
 def depth_to_space(node: OnnxNode, b: Builder) -> Value:
     x, size = node.required(0), node.needed("blocksize")
@@ -245,7 +247,7 @@ def depth_to_space(node: OnnxNode, b: Builder) -> Value:
     if size < 1 or c % (size * size):
         raise UserError(f"{node}: {c} channels do not make blocks of {size} x {size}")
     depth = c // (size * size)
-    if node.attribute("mode", "DCR") == "DCR":
+    if node.choice("mode", "DCR", _MODES) == "DCR":
         parts, order = (n, size, size, depth, h, w), (0, 3, 4, 1, 5, 2)
     else:
         parts, order = (n, depth, size, size, h, w), (0, 1, 4, 2, 5, 3)
@@ -259,7 +261,8 @@ def space_to_depth(node: OnnxNode, b: Builder) -> Value:
     if size < 1 or h % size or w % size:
         raise UserError(f"{node}: {x} does not divide into blocks of {size} x {size}")
     parts = reshaped(b, x, (n, c, h // size, size, w // size, size))
-    return reshaped(b, transposed(b, parts, (0, 3, 5, 1, 2, 4)), (n, c * size * size, h // size, w // size))
+    order = (0, 3, 5, 1, 2, 4) if node.choice("mode", "DCR", _MODES) == "DCR" else (0, 1, 3, 5, 2, 4)
+    return reshaped(b, transposed(b, parts, order), (n, c * size * size, h // size, w // size))
 
 
 def _image(node: OnnxNode, x: Value) -> tuple[int, int, int, int]:

@@ -32,9 +32,9 @@ def _options(node: OnnxNode, x: Value) -> dict[str, Any]:
 def max_pool(node: OnnxNode, b: Builder) -> Value | Sequence[Value]:
     x = node.required(0)
     options = _options(node, x)
+    order = bool(node.version >= 8 and node.attribute("storage_order", 0))  # of the positions, the second output
     if node.output_count == 1:
         return channels_first(b, b.add("max_pool", [channels_last(b, x)], **options))
-    order = bool(node.attribute("storage_order", 0))
     return [channels_first(b, v) for v in b.add_all("max_pool_positions", [channels_last(b, x)], column_major=order, **options)]
 
 

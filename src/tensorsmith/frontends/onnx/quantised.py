@@ -53,6 +53,8 @@ def quantize_linear(node: OnnxNode, b: Builder) -> Value:
     x, zero = node.required(0), node.optional(2)
     kind = node.attribute("output_dtype", 0)
     dtype = zero.dtype if zero is not None else type_of(kind, f"{node}: output_dtype") if kind else "u8"
+    if dtype not in ("i8", "u8"):
+        raise UserError(f"{node}: results are supported in INT8 and UINT8, not in 16 bits or more")
     x = b.add("cast", [x], to="f32") if x.dtype == "i32" else x
     return b.add("quantize", [x, *_parameters(node, b, x)], dtype=dtype)
 

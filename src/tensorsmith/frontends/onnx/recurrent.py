@@ -157,6 +157,8 @@ def _activations(node: OnnxNode, names: Sequence[str]) -> tuple[Activation, ...]
         alpha = float(alphas.pop(0)) if name in with_alpha and alphas else alpha
         beta = float(betas.pop(0)) if name in with_beta and betas else beta
         found.append((name, alpha, beta))
+    if alphas or betas:
+        raise UserError(f"{node}: activation_alpha and activation_beta have more numbers than the activations {list(names)} take")
     return tuple(found)
 
 

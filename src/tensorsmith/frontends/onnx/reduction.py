@@ -54,11 +54,16 @@ _position("ArgMax", "argmax")
 _position("ArgMin", "argmin")
 
 
-@onnx_operator("CumSum")
-def cumulative_sum(node: OnnxNode, b: Builder) -> Value:
-    axis = int(node.constant(1, "the axis").reshape(()))
-    exclusive, reverse = bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0))
-    return b.add("cumulative_sum", [node.required(0)], axis=axis, exclusive=exclusive, reverse=reverse)
+def _cumulative(kind: str, operator: str) -> None:
+    @onnx_operator(kind)
+    def handler(node: OnnxNode, b: Builder) -> Value:
+        axis = int(node.constant(1, "the axis").reshape(()))
+        exclusive, reverse = bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0))
+        return b.add(operator, [node.required(0)], axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+_cumulative("CumSum", "cumulative_sum")
+_cumulative("CumProd", "cumulative_product")
 
 
 @onnx_operator("Hardmax")
@@ -76,7 +81,7 @@ def hardmax(node: OnnxNode, b: Builder) -> Value:
 @onnx_operator("Einsum")
 def einsum(node: OnnxNode, b: Builder) -> Value:
     """Terms are contracted from the first to the last, two at a time."""
-    operands = [node.required(n) for n in range(len(node.inputs))]
+    operands = node.every()
     terms, output = _letters(node, operands)
     value, term = operands[0], terms[0]
     for n in range(1, len(operands)):

@@ -203,7 +203,8 @@ def resize(node: OnnxNode, b: Builder) -> Value:
         float(node.attribute("extrapolation_value", 0.0)),
     )
     axes = [int(a) % rank for a in node.attribute("axes", range(rank))]
-    roi = node.optional_constant(1, "roi") if coordinates == "tf_crop_and_resize" else None
+    region = node.optional(1)  # given in many files, and of no meaning but for tf_crop_and_resize
+    roi = node.known(region, "roi") if region is not None and coordinates == "tf_crop_and_resize" else None
     scales, sizes = node.optional_constant(2, "scales"), node.optional_constant(3, "sizes")
     if sizes is not None and sizes.size:
         dimensions = _by_sizes(node, axes, [int(n) for n in sizes], node.attribute("keep_aspect_ratio_policy", "stretch"))

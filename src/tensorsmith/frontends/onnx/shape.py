@@ -11,7 +11,7 @@ from tensorsmith.frontends.onnx.movement import numbers
 from tensorsmith.frontends.onnx.read import LARGEST_CONSTANT, LARGEST_MADE, type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
-from tensorsmith.graph.graph import Array, Value
+from tensorsmith.graph.graph import Value
 from tensorsmith.lang.dtypes import dtype
 
 
@@ -23,11 +23,11 @@ def constant(node: OnnxNode, b: Builder) -> Value:
         ("value_int", np.int64),
         ("value_ints", np.int64),
     ):
-        if name in node.attributes:
-            return b.constant(np.array(node.attributes[name], kind), node.name)
-    if "value" in node.attributes:
-        return b.constant(node.attributes["value"], node.name)
-    given = ", ".join(node.attributes) or "nothing"
+        if node.has(name):
+            return b.constant(np.array(node.needed(name), kind), node.name)
+    if node.has("value"):
+        return b.constant(node.needed("value"), node.name)
+    given = ", ".join(node.unread()[0]) or "nothing"
     raise UserError(f"{node}: a constant must be given as a tensor, floats or ints; it has {given}")
 
 
@@ -70,47 +70,20 @@ def range_(node: OnnxNode, b: Builder) -> Value:
     return b.constant((first + np.arange(count) * step).astype(first.dtype))
 
 
-@onnx_operator("NonZero")
-def non_zero(node: OnnxNode, b: Builder) -> Value:
-    """The size of the result depends on the data, so only what is known has one."""
-    return b.constant(np.array(np.nonzero(np.atleast_1d(node.constant(0, "the data"))), np.int64))
-
-
 @onnx_operator("EyeLike")
 def eye_like(node: OnnxNode, b: Builder) -> Value:
-    x = node.required(0)
-    kind = _kind(node, x.dtype)
+    x, number = node.required(0), node.attribute("dtype")
+    kind = dtype(x.dtype if number is None else type_of(number, f"{node}: the result")).numpy
     rows, columns = checked_size(node, list(x.shape))
     return b.constant(np.eye(rows, columns, node.attribute("k", 0), dtype=kind))
 
 
-def _kind(node: OnnxNode, default: str) -> np.dtype:
-    number = node.attribute("dtype")
-    return dtype(default if number is None else type_of(number, f"{node}: the result")).numpy
-
-
-def _random(node: OnnxNode, shape: list[int], default: str) -> Array:
-    """Drawn once, when the model is compiled; the same numbers for the same seed, and for none given."""
-    kind = _kind(node, default)
-    if kind.kind != "f":
-        raise UserError(f"{node}: random numbers are floats, not {kind}")
-    seed = np.array([node.attribute("seed", 0.0)], np.float32).view(np.uint32)
-    generator = np.random.default_rng(seed)
-    if "Normal" in node.kind:
-        return np.asarray(
-            generator.normal(node.attribute("mean", 0.0), node.attribute("scale", 1.0), checked_size(node, shape)), kind
-        )
-    return np.asarray(generator.uniform(node.attribute("low", 0.0), node.attribute("high", 1.0), checked_size(node, shape)), kind)
-
-
-@onnx_operator("RandomNormalLike")
-@onnx_operator("RandomUniformLike")
-def random_like(node: OnnxNode, b: Builder) -> Value:
-    x = node.required(0)
-    return b.constant(_random(node, list(x.shape), x.dtype))
-
-
+@onnx_operator("Bernoulli")
+@onnx_operator("Multinomial")
 @onnx_operator("RandomNormal")
+@onnx_operator("RandomNormalLike")
 @onnx_operator("RandomUniform")
+@onnx_operator("RandomUniformLike")
 def random(node: OnnxNode, b: Builder) -> Value:
-    return b.constant(_random(node, list(node.needed("shape")), "f32"))
+    """Drawn once when the model is compiled, the numbers would be the same in every call: no model means that."""
+    raise UserError(f"{node} draws at random in every call, which is not supported: make its result an input of the model")

@@ -18,8 +18,7 @@ _LARGEST = 1 << 12  # above this length the matrix would take more time and room
 
 def _matrix(node: OnnxNode, taken: int, length: int, bins: int, parts: int, inverse: bool) -> Array:
     """(taken * parts, bins * 2): from the first elements, real or complex, to the first bins of a transform of a length."""
-    if max(taken, length) > _LARGEST:
-        raise UserError(f"{node}: transforms of {length} elements are not supported; the longest are of {_LARGEST}")
+    _check_length(node, max(taken, length))
     angle = 2 * np.pi * np.outer(np.arange(taken), np.arange(bins)) / length * (1 if inverse else -1)
     turn = np.exp(1j * angle) / (length if inverse else 1)
     full = np.empty((taken, parts, bins, 2))
@@ -27,6 +26,25 @@ def _matrix(node: OnnxNode, taken: int, length: int, bins: int, parts: int, inve
     if parts == 2:
         full[:, 1, :, 0], full[:, 1, :, 1] = -turn.imag, turn.real
     return full.reshape(taken * parts, bins * 2)
+
+
+def _matrix_to_real(node: OnnxNode, taken: int, length: int, parts: int) -> Array:
+    """(taken * parts, length): from the first bins of a one-sided spectrum back to real elements.
+
+    The bins that are left out are conjugates of those that are there, so these count twice; the first one, and the middle one of
+    an even length, have no partner.
+    """
+    _check_length(node, max(taken, length))
+    places = np.arange(taken)
+    angle = 2 * np.pi * np.outer(places, np.arange(length)) / length
+    weight = np.where((places == 0) | (2 * places == length), 1, 2)[:, None] / length
+    full = np.stack([np.cos(angle), -np.sin(angle)][:parts], axis=1) * weight[:, None]
+    return np.asarray(full.reshape(taken * parts, length))
+
+
+def _check_length(node: OnnxNode, length: int) -> None:
+    if length > _LARGEST:
+        raise UserError(f"{node}: transforms of {length} elements are not supported; the longest are of {_LARGEST}")
 
 
 @onnx_operator("DFT", since=17)
@@ -47,20 +65,24 @@ def _dft(node: OnnxNode, b: Builder, axis: int) -> Value:
     inverse, one_sided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
     if parts not in (1, 2) or axis == len(x.shape) - 1:
         raise UserError(f"{node}: {x} must end in a dimension of 1 (real) or 2 (complex), which is not the one transformed")
-    if inverse and one_sided:
-        raise UserError(f"{node}: one-sided inverse transforms are not supported")
+    to_real = inverse and one_sided
     given = node.optional_constant(1, "the length")
-    length = x.shape[axis] if given is None else int(given.reshape(()))
+    length = int(given.reshape(())) if given is not None else 2 * (x.shape[axis] - 1) if to_real else x.shape[axis]
     if length < 1:
         raise UserError(f"{node}: the length is {length}")
-    taken, bins = min(length, x.shape[axis]), length // 2 + 1 if one_sided else length
+    taken = min(length // 2 + 1 if to_real else length, x.shape[axis])
     if taken < x.shape[axis]:
         sizes = tuple(taken if d == axis else n for d, n in enumerate(x.shape))
         x = b.add("slice", [x], starts=(0,) * len(sizes), sizes=sizes)
     others = [d for d in range(len(x.shape) - 1) if d != axis]
     rows = reshaped(b, transposed(b, x, [*others, axis, len(x.shape) - 1]), (*(x.shape[d] for d in others), taken * parts))
-    matrix = b.constant(_matrix(node, taken, length, bins, parts, inverse).astype(dtype(x.dtype).numpy))
-    result = reshaped(b, b.add("matmul", [rows, matrix]), (*(x.shape[d] for d in others), bins, 2))
+    if to_real:
+        made, results = _matrix_to_real(node, taken, length, parts), (length, 1)
+    else:
+        bins = length // 2 + 1 if one_sided else length
+        made, results = _matrix(node, taken, length, bins, parts, inverse), (bins, 2)
+    matrix = b.constant(made.astype(dtype(x.dtype).numpy))
+    result = reshaped(b, b.add("matmul", [rows, matrix]), (*(x.shape[d] for d in others), *results))
     order = [*others, axis]
     return transposed(b, result, [*(order.index(d) for d in range(len(order))), len(order)])
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from tensorsmith.graph.graph import Array, Value
 
 #: each registers its handlers when it is imported
 _MODULES = (
-    "elementwise", "logic", "movement", "indexing", "shape", "reduction", "control", "signal",
+    "elementwise", "logic", "bits", "movement", "indexing", "shape", "data_sized", "reduction", "control", "signal",
     "convolution", "pooling", "normalisation", "resize", "recurrent", "attention", "quantised", "matrix",
 )  # fmt: skip
 
@@ -46,33 +46,44 @@ class NeedsConstant(UserError):
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A graph inside a node (a branch of an If); `build()` adds it to the graph being built and gives its outputs."""
+    """A graph inside a node (a branch of an If, the body of a Loop).
+
+    `build(inputs)` adds it to the graph being built, with those values for its inputs, and gives its outputs.
+    """
 
     name: str
-    build: Callable[[], Sequence[Value]]
+    build: Callable[[Sequence[Value]], Sequence[Value]]
 
 
 @dataclass(frozen=True)
 class OnnxNode:
     """A node of an ONNX file, its inputs already values of the graph being built.
 
-    Attributes are ints, floats, strings, tuples of those, NumPy arrays for tensors, and `Subgraph`s.
+    Attributes are ints, floats, strings, tuples of those, NumPy arrays for tensors, and `Subgraph`s. The node remembers which
+    attributes and inputs its handler read: what a file gives and nobody reads would be ignored, so the importer refuses it.
     """
 
     kind: str
     name: str
     version: int  # of the operator set
-    inputs: list[Value | None]  # None: left out
+    _inputs: Sequence[Value | None]  # None: left out
     output_count: int
-    attributes: dict[str, Any] = field(default_factory=dict)
+    _attributes: Mapping[str, Any] = field(default_factory=dict)
     builder: Builder = field(default_factory=Builder, repr=False)
+    _read: set[str | int] = field(default_factory=set, repr=False)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.name else self.kind
 
+    @property
+    def input_count(self) -> int:
+        """How many inputs the file lists, with those left out in between."""
+        return len(self._inputs)
+
     def optional(self, n: int) -> Value | None:
         """Input n, or None where it is left out."""
-        return self.inputs[n] if n < len(self.inputs) else None
+        self._read.add(n)
+        return self._inputs[n] if n < len(self._inputs) else None
 
     def required(self, n: int) -> Value:
         """Input n."""
@@ -80,6 +91,10 @@ class OnnxNode:
         if value is None:
             raise UserError(f"{self}: input {n} is missing")
         return value
+
+    def every(self) -> list[Value]:
+        """All inputs; none may be left out."""
+        return [self.required(n) for n in range(self.input_count)]
 
     def constant(self, n: int, what: str) -> Array:
         """The value of input n, which must be known when the model is compiled; `what` it is, for the error."""
@@ -97,15 +112,32 @@ class OnnxNode:
             raise NeedsConstant(value.name, str(self), what, self.builder.sources(value))
         return array
 
+    def has(self, name: str) -> bool:
+        """Whether the file gives an attribute; it counts as read only when its value is taken."""
+        return name in self._attributes
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or its default."""
-        return self.attributes.get(name, default)
+        self._read.add(name)
+        return self._attributes.get(name, default)
+
+    def choice(self, name: str, default: str, known: Sequence[str]) -> str:
+        """An attribute that is one of a few words."""
+        word = self.attribute(name, default)
+        if word not in known:
+            raise UserError(f"{self}: {name} is {word!r}; known are {', '.join(known)}")
+        return str(word)
 
     def needed(self, name: str) -> Any:
         """An attribute that must be there."""
-        if name not in self.attributes:
+        if name not in self._attributes:
             raise UserError(f"{self}: the attribute {name!r} is missing")
-        return self.attributes[name]
+        return self.attribute(name)
+
+    def unread(self) -> tuple[dict[str, Any], list[int]]:
+        """The attributes, with their values, and the inputs that the file gives and nobody read so far."""
+        attributes = {name: value for name, value in self._attributes.items() if name not in self._read}
+        return attributes, [n for n, value in enumerate(self._inputs) if value is not None and n not in self._read]
 
 
 Handler = Callable[[OnnxNode, Builder], Value | Sequence[Value]]
@@ -131,6 +163,11 @@ def _loaded() -> dict[tuple[str, str], dict[int, Handler]]:
     for module in _MODULES:
         importlib.import_module(f"{__package__}.{module}")
     return _TABLE
+
+
+def table() -> Mapping[tuple[str, str], Mapping[int, Handler]]:
+    """The handlers by domain and operator, then by the version each is for from on."""
+    return _loaded()
 
 
 def find_handler(kind: str, version: int, domain: str = "") -> Handler | None:

@@ -1,0 +1,144 @@
+"""Nothing that a file says is ignored: every attribute and input of every operator and version counts or is refused."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper  # noqa: E402
+from tests.frontends.onnx_nodes import model_of  # noqa: E402
+from tests.frontends.onnx_samples import IMAGE, Sample, samples  # noqa: E402
+
+from tensorsmith.errors import UserError  # noqa: E402
+from tensorsmith.frontends.onnx.importer import load_onnx  # noqa: E402
+from tensorsmith.frontends.onnx.table import find_handler, table  # noqa: E402
+from tensorsmith.frontends.onnx.unread import MEANINGLESS  # noqa: E402
+
+Types = onnx.defs.OpSchema.AttrType
+
+#: operators that are refused whatever they are given
+RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
+
+@functools.cache
+def history() -> dict[str, list[Any]]:
+    """The schemas of every standard operator, from the oldest on."""
+    found: dict[str, list[Any]] = {}
+    for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda s: s.since_version):
+        if schema.domain == "":
+            found.setdefault(schema.name, []).append(schema)
+    return found
+
+
+def cases() -> list[tuple[str, int]]:
+    """Each operator of the table at each version in which ONNX changed it and the table has it."""
+    kinds = [kind for _, kind in sorted(table()) if kind not in RANDOM]
+    versions = {kind: [schema.since_version for schema in history()[kind]] for kind in kinds}
+    return [(kind, version) for kind in kinds for version in versions[kind] if find_handler(kind, version) is not None]
+
+
+def imported(kind: str, version: int, s: Sample) -> Any:
+    model, _ = model_of(kind, s.arrays, s.outputs, version, s.constants, **s.attributes)
+    return load_onnx(model)
+
+
+def meaning(graph: Any) -> Any:
+    """All that a graph says, in a form that can be compared."""
+    nodes = [(n.operator, n.inputs, n.outputs, sorted(n.attributes.items())) for n in graph.nodes]
+    constants = {name: (a.dtype, a.shape, a.tobytes()) for name, a in graph.constants.items()}
+    return nodes, constants, graph.outputs
+
+
+def other_values(attribute: Any, given: Any) -> list[Any]:
+    """Values of an attribute other than the one given, or its default, one of which at least ought to count."""
+    pair = [[2, 1], [1], [0, 1, 3, 2], [1, 1, 1, 1], [2, 1, 1, 1], [4, 24], [0, 1], [13, 13]]
+    values: dict[Any, list[Any]] = {
+        Types.INT: [0, 1, 2, 3, 10, 11],
+        Types.FLOAT: [0.25, 0.75],
+        Types.STRING: ["no such word"],
+        Types.INTS: pair,
+        Types.FLOATS: [[0.25, 0.25], [0.25]],
+        Types.STRINGS: [["no such word"], ["Relu"], ["Relu", "Relu"], ["Relu", "Relu", "Relu"]],
+        Types.TENSOR: [helper.make_tensor("t", TensorProto.FLOAT, [1], [7.0])],
+        Types.GRAPH: [helper.make_graph([], "empty", [], [])],
+        Types.SPARSE_TENSOR: [
+            helper.make_sparse_tensor(helper.make_tensor("v", 1, [1], [7.0]), helper.make_tensor("i", 7, [1], [0]), [2])
+        ],
+    }
+    default = attribute.default_value
+    usual = helper.get_attribute_value(default) if given is None and default.type else given
+    return [v for v in values[attribute.type] if v != usual]
+
+
+def test_every_operator_of_the_table_is_covered() -> None:
+    assert {kind for kind, _ in cases()} | set(RANDOM) == {kind for _, kind in table()}
+
+
+@pytest.mark.parametrize(("kind", "version"), cases())
+def test_every_attribute_counts_or_is_refused(kind: str, version: int) -> None:
+    attributes = {name: a for schema in history()[kind] for name, a in schema.attributes.items()}
+    for name, attribute in attributes.items():
+        if (kind, name) not in MEANINGLESS and ("*", name) not in MEANINGLESS:
+            assert any(heeds(kind, version, plain, name, attribute) for plain in samples(kind, version)), f"{name} is ignored"
+
+
+def heeds(kind: str, version: int, plain: Sample, name: str, attribute: Any) -> bool:
+    """Whether some other value of an attribute gives another graph, or is refused by name, or all are refused."""
+    before = meaning(imported(kind, version, plain))
+    same = False
+    for value in other_values(attribute, plain.attributes.get(name)):
+        try:
+            after = meaning(imported(kind, version, replace(plain, attributes={**plain.attributes, name: value})))
+        except UserError as refusal:
+            if name in str(refusal):
+                return True
+            continue
+        if after != before:
+            return True
+        same = True
+    return not same
+
+
+@pytest.mark.parametrize(("kind", "version"), cases())
+def test_what_an_operator_does_not_have_is_refused(kind: str, version: int) -> None:
+    plain = samples(kind, version)[0]
+    with pytest.raises(UserError, match="no_such_attribute"):
+        imported(kind, version, replace(plain, attributes={**plain.attributes, "no_such_attribute": 1}))
+
+
+@pytest.mark.parametrize(("kind", "version"), cases())
+def test_every_input_counts_or_is_refused(kind: str, version: int) -> None:
+    """The optional inputs that the sample leaves out, one at a time, and one more than the operator has."""
+    plain = samples(kind, version)[0]
+    last = max(schema.max_input for schema in history()[kind])
+    count = len(plain.arrays)
+    for n in [count] if last > 1000 else range(count, max(last, count) + 1):
+        more = replace(plain, arrays=[*plain.arrays, *[None] * (n - count), IMAGE])
+        try:
+            graph = imported(kind, version, more)
+        except UserError:
+            continue
+        assert f"x{n}" in {name for node in graph.nodes for name in node.inputs}, f"input {n} is ignored"
+
+
+def test_the_reasons_are_of_operators_of_the_table() -> None:
+    kinds = {kind for _, kind in table()}
+    for (kind, name), reason in MEANINGLESS.items():
+        schemas = [s for k in ([kind] if kind != "*" else kinds) for s in history()[k]]
+        assert any(name in s.attributes for s in schemas), f"{kind} has no {name}"
+        assert reason
+    assert np.all([kind in kinds for kind, _ in MEANINGLESS if kind != "*"])
+
+
+@pytest.mark.parametrize("schema", onnx.defs.get_all_schemas(), ids=lambda s: s.name)
+def test_bodies_read_the_attributes_of_their_operators(schema: Any) -> None:
+    """An operator that ONNX defines by a fixed body: the importer relies on it that no attribute is left out there."""
+    read = {a.ref_attr_name for node in schema.function_body.node for a in node.attribute}
+    if schema.has_function and ("", schema.name) not in table():
+        assert read >= set(schema.attributes)
