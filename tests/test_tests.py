@@ -26,7 +26,9 @@ def problems(text: str) -> list[str]:
     for node in ast.walk(tree):
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name == "importorskip":
-            found.append("skips where a package is missing: import it, and mark what needs torch or OpenVINO with `peers`")
+            found.append(
+                "skips where a package is missing: import it, and mark what needs more than the tests' own packages with `peers`"
+            )
         if name == "perf_counter":
             found.append("reads the clock: a busy machine would decide; count something, or make it a benchmark")
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):

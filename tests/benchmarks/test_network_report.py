@@ -181,8 +181,8 @@ def test_memory_table():
     assert b[1:] == [""] * 5
 
 
+@pytest.mark.peers
 def test_plot(tmp_path):
-    pytest.importorskip("matplotlib")
     file = tmp_path / "curves.svg"
     network_report.plot(file, ROWS, ("torch", "openvino"))
     assert file.read_text().startswith("<?xml")

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("onnx")
-
 import operators_page
 from tensorsmith.frontends.onnx.table import table
 

@@ -7,18 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
+from tests.frontends.onnx_nodes import model_of
+from tests.frontends.onnx_samples import IMAGE, Sample, samples
 
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper  # noqa: E402
-from tests.frontends.onnx_nodes import model_of  # noqa: E402
-from tests.frontends.onnx_samples import IMAGE, Sample, samples  # noqa: E402
-
-from tensorsmith.errors import UserError  # noqa: E402
-from tensorsmith.frontends.onnx.importer import load_onnx  # noqa: E402
-from tensorsmith.frontends.onnx.table import find_handler, table  # noqa: E402
-from tensorsmith.frontends.onnx.unread import MEANINGLESS  # noqa: E402
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.importer import load_onnx
+from tensorsmith.frontends.onnx.table import find_handler, table
+from tensorsmith.frontends.onnx.unread import MEANINGLESS
 
 Types = onnx.defs.OpSchema.AttrType
 

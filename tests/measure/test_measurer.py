@@ -254,9 +254,7 @@ def killed_while_starting(folder: Path, times: int) -> str:
     """A Python that the system kills so many times, as for want of memory, before it starts; each start leaves a line in a file."""
     python = folder / "python"
     starts = folder / "starts"
-    python.write_text(
-        f'#!/bin/sh\necho >>{starts}\n[ $(wc -l <{starts}) -le {times} ] && kill -9 $$\nexec {sys.executable} "$@"\n'
-    )
+    python.write_text(f'#!/bin/sh\necho >>{starts}\n[ $(wc -l <{starts}) -le {times} ] && kill -9 $$\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     return str(python)
 
