@@ -430,7 +430,7 @@ _SEARCH = (
 _MEASURING = (
     Mutant(
         "every-answer-is-right",
-        "found = difference(self.workload, name, got, self.outputs[name])",
+        "found = difference(self.workload, name, got, self.outputs[name], self.slack)",
         "found = None",
         (BENCH + "test_the_quick_check_agrees_with_the_thorough_one",),
     ),
@@ -442,9 +442,15 @@ _MEASURING = (
     ),
     Mutant(
         "old-answers-are-left-in-place",
-        "output.reshape(-1).view(np.uint8).fill(0xFF)",
-        "pass",
+        "output.reshape(-1).view(np.uint8).fill(POISON)\n        self._keep[0].poison()",
+        "pass\n        self._keep[0].poison()",
         (BENCH + "test_what_was_there_before_is_no_answer",),
+    ),
+    Mutant(
+        "scratch-memory-is-fresh",
+        "self._memory.fill(POISON)",
+        "pass",
+        (BENCH + "test_scratch_memory_is_poisoned_before_the_check",),
     ),
     Mutant(
         "a-changed-answer-is-not-seen",
@@ -481,8 +487,8 @@ _RECORDS = (
     ),
     Mutant(
         "wrong-answers-are-forgiven",
-        "WHERE status IN ('wrong answer', 'crashed'))",
-        "WHERE status IN ('crashed'))",
+        "r.status IN ('wrong answer', 'crashed')",
+        "r.status IN ('crashed')",
         (RECORDS + "test_a_candidate_that_was_ever_wrong_is_not_used",),
     ),
     Mutant(
@@ -514,9 +520,21 @@ _TUNING = (
     ),
     Mutant(
         "one-final-is-enough",
-        "timed |= {_name(x) for x in chosen}",
-        "return",
+        "_MOST_FINALS = 2",
+        "_MOST_FINALS = 1",
         ("tests/tuning/test_finals.py::test_a_time_that_is_too_good_to_be_true_does_not_stay",),
+    ),
+    Mutant(
+        "one-condition-is-enough-to-win",
+        "if found and all(m.won for m in found) and lead < best:",
+        "if found and any(m.won for m in found) and lead < best:",
+        ("tests/tuning/test_finals.py::test_who_loses_after_a_pause_stands_behind_the_default_whatever_its_seconds",),
+    ),
+    Mutant(
+        "turns-in-the-same-order",
+        "self._random.shuffle(left)",
+        "pass",
+        ("tests/measure/test_contest.py::test_all_have_their_turn_in_every_round_in_changing_order",),
     ),
 )
 
