@@ -10,8 +10,12 @@ import pytest
 from tests.test_tune_network import MODEL, check
 
 import tensorsmith as ts
+from tensorsmith import in_network
 from tensorsmith.compile import best_alike, compile_model
-from tensorsmith.in_network import in_turns, settle
+from tensorsmith.in_network import settle, unlike
+from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.networks import Failure, Ran
+from tensorsmith.program.lower import lower
 from tensorsmith.records.keys import IN_NETWORK, Timing, candidate_key
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.trial import Status, Trial
@@ -34,18 +38,39 @@ def journal(tmp_path: Path):
         yield journal
 
 
+INPUTS = ts.compile(MODEL).random_inputs()
+RIGHT = list(MODEL.evaluate(INPUTS).values())
+
+
 class Clock:
-    """Gives the seconds that a test wants, lap by lap: for the network of default schedules, then for the others."""
+    """Gives the seconds that a test wants, lap by lap: for the network of default schedules, then for the others.
 
-    def __init__(self, *laps: Sequence[Sequence[float]]) -> None:
-        self.laps = list(laps)
-        self.networks: list[int] = []
+    Networks in which a program is among the `bad` ones, by their texts, have wrong answers, or fail with `status`.
+    """
 
-    def __call__(self, networks: Sequence[NetworkExecutable]) -> list[np.ndarray]:
+    def __init__(self, *laps: Sequence[Sequence[float]], bad: Sequence[str] = (), status: Status = Status.WRONG_ANSWER) -> None:
+        self.laps, self.bad, self.status = list(laps), set(bad), status
+        self.networks: list[int] = []  # how many were timed, by lap
+        self.checked = 0  # networks that were run and not timed
+
+    def __call__(self, networks: Sequence[NetworkExecutable], timed: bool = True) -> Ran:
+        wrong = [any(k.program() in self.bad for k in network.network.kernels) for network in networks]
+        if any(wrong) and self.status is not Status.WRONG_ANSWER:
+            return Ran(failure=Failure(wrong.index(True), self.status, "SIGSEGV while running in a network"))
+        answers = [[[r + 1 if w else r for r in RIGHT]] for w in wrong]
+        if not timed:
+            self.checked += len(networks)
+            return Ran(answers)
+        if any(wrong):
+            return Ran(answers, [np.ones(len(n.network.steps)) for n in networks])
         self.networks.append(len(networks))
         times = self.laps.pop(0)
         assert len(times) == len(networks)
-        return [np.resize(np.array(one, float), len(TASKS)) for one in times]
+        seconds = []
+        for one, network in zip(times, networks):
+            by_task = np.resize(np.array(one, float), len(TASKS))
+            seconds.append(np.array([by_task[step.kernel] for step in network.network.steps]))
+        return Ran(answers, seconds)
 
 
 def chosen(journal: Journal) -> list[str]:
@@ -99,8 +124,75 @@ def test_what_was_decided_is_in_the_file(journal: Journal, tmp_path: Path) -> No
     check(executable)
 
 
-def test_times_of_each_kernel() -> None:
-    networks = [ts.compile(MODEL), ts.compile(MODEL)]
-    for network, times in zip(networks, in_turns(networks)):
-        assert times.shape == (len(network.network.kernels),)
-        assert (times > 0).all()
+def test_the_margin_is_for_choosing_and_the_seconds_are_true(journal: Journal) -> None:
+    settle(MODEL, journal, TARGET, ALONE, Clock([[1.0], [0.99]]))
+    for workload in TASKS:
+        found = {candidate_key(r.candidate): r.seconds for r in journal.top(workload, TARGET, TOGETHER, 2)}
+        assert found[candidate_key(plain_candidate(workload))] == pytest.approx(0.99, abs=1e-9)
+        assert found[candidate_key(default_candidate(workload, TARGET))] == 1.0
+    assert {s.schedule for s in compile_model(MODEL, journal, TARGET, ALONE).profile(rounds=1).steps} == {"record"}
+    assert compile_model(MODEL, journal, TARGET, ALONE).program == ts.compile(MODEL).program  # that of the default schedules
+
+
+@pytest.mark.parametrize("status", [s for s in Status if s is not Status.OK])
+@pytest.mark.parametrize("timing", [Timing("cold", TARGET.cores), ALONE, TOGETHER])
+def test_what_ever_failed_takes_no_part(journal: Journal, status: Status, timing: Timing) -> None:
+    """However it was timed then, and though it is said to be fast since."""
+    for workload in TASKS:
+        journal.add(workload, TARGET, timing, [Trial(plain_candidate(workload), status)])
+        journal.add(workload, TARGET, ALONE, [Trial(plain_candidate(workload), Status.OK, 1e-9)])
+        journal.add(workload, TARGET, TOGETHER, [Trial(plain_candidate(workload), Status.OK, 1e-9)])
+    settle(MODEL, journal, TARGET, ALONE, clock := Clock())
+    assert clock.networks == []
+
+
+@pytest.mark.parametrize("status", [Status.WRONG_ANSWER, Status.CRASHED, Status.TIMED_OUT])
+def test_programs_that_make_the_network_wrong_are_found(journal: Journal, status: Status) -> None:
+    """The others are used, since they are faster; the one to blame never again."""
+    culprit = TASKS[1]
+    text = str(lower(plain_candidate(culprit)))
+    clock = Clock([[2.0], [1.0]], [[2.0], [1.0]], bad=[text], status=status)
+    settle(MODEL, journal, TARGET, ALONE, clock)
+    assert clock.networks[0] == 2
+    assert [s.status for s in _trials(journal, culprit)] == [status]
+    assert [best_alike(w, journal, TARGET, TOGETHER) == [] for w in TASKS] == [w is culprit for w in TASKS]
+    if status is not Status.TIMED_OUT:  # that may have been the machine's fault
+        assert not best_alike(culprit, journal, TARGET, ALONE)
+    others = [w for w in TASKS if w is not culprit]
+    assert all(s.status is Status.OK for w in others for s in _trials(journal, w))
+    settle(MODEL, journal, TARGET, ALONE, again := Clock([[2.0], [1.0]], bad=[text], status=status))
+    assert again.networks == [2] and not again.checked
+    check(compile_model(MODEL, journal, TARGET, ALONE))
+
+
+def _trials(journal: Journal, workload: Workload) -> list[Trial]:
+    return [r.trial for r in journal.history(workload, TARGET, TOGETHER)]
+
+
+def test_default_schedules_that_are_wrong_decide_nothing(journal: Journal) -> None:
+    bad = [str(lower(default_candidate(TASKS[0], TARGET)))]
+    with pytest.warns(UserWarning, match="default schedules only: y: [0-9]+ of 32 elements are wrong"):
+        settle(MODEL, journal, TARGET, ALONE, Clock(bad=bad))
+    assert not any(_trials(journal, w) for w in TASKS)
+
+
+def test_large_networks_are_compared_with_the_default_schedules(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_network, "_AFFORDABLE", 0)
+    monkeypatch.setattr(type(MODEL), "evaluate", lambda *_: pytest.fail("it would take hours"))
+    text = str(lower(plain_candidate(TASKS[1])))
+    settle(MODEL, journal, TARGET, ALONE, Clock([[2.0], [1.0]], bad=[text]))
+    assert [t.status for t in _trials(journal, TASKS[1])] == [Status.WRONG_ANSWER]
+
+
+def test_outputs_of_networks_are_compared() -> None:
+    want = np.linspace(-1, 1, 200, dtype=np.float32)
+    assert unlike("y", want + np.float32(1e-4), want) is None
+    assert unlike("y", np.where(want == want[7], np.float32(np.nan), want), want) == "y: 1 of 200 elements are wrong"
+    assert unlike("y", np.where(want == want[7], want + 1, want), want) == "y: 1 of 200 elements are wrong"
+    assert unlike("y", np.zeros_like(want), want) is not None and unlike("y", want[:2], want) is not None
+    ones = np.ones(200, np.int64)
+    changed = ones.copy()
+    changed[:2] = 5
+    assert unlike("y", changed, ones) is None
+    changed[:9] = 5
+    assert "4% of the elements are wrong" in unlike("y", changed, ones)

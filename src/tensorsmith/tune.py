@@ -241,8 +241,11 @@ def _tune_models(
                 )
                 run.go(verbose)
                 if not run.ctrl_c.came:
-                    for model in models:
-                        settle(model, journal, target, Timing(cache, target.cores))
+                    try:
+                        for model in models:
+                            settle(model, journal, target, Timing(cache, target.cores))
+                    except UserError as problem:  # of the machine: no room for files, no process
+                        reporter.warn(f"the best programs were not compared in their network: {problem}")
                     if (lost := journal.finish()) is not None:
                         reporter.warn(lost)
             return [compile_model(m, journal, target, Timing(cache, target.cores)) for m in models]

@@ -39,7 +39,7 @@ class WorkerProcess:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     bufsize=0,
-                    env=_environment(),
+                    env=environment(),
                     start_new_session=True,  # Ctrl-C in the terminal is for the tuner
                 )
         except OSError as problem:
@@ -107,7 +107,7 @@ class WorkerProcess:
             with contextlib.suppress(OSError):
                 pipe.close()
         code = self._process.returncode
-        return _signal_name(-code) if code < 0 else f"exit status {code}"
+        return died_of(code)
 
     def last_words(self) -> str:
         """The end of its standard error."""
@@ -117,7 +117,7 @@ class WorkerProcess:
             return ""
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The parent's, with this very package first on the path, and without threads in NumPy that nobody uses."""
     root = str(Path(tensorsmith.__file__).parent.parent)
     path = os.environ.get("PYTHONPATH")
@@ -131,8 +131,11 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _signal_name(number: int) -> str:
+def died_of(code: int) -> str:
+    """A return code in words: "SIGSEGV" or "exit status 1"."""
+    if code >= 0:
+        return f"exit status {code}"
     try:
-        return signal.Signals(number).name
+        return signal.Signals(-code).name
     except ValueError:
-        return f"signal {number}"
+        return f"signal {-code}"

@@ -22,6 +22,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ import numpy as np
 from tensorsmith.errors import InternalError, Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure import wire
-from tensorsmith.measure.bench import Bench, Hook
+from tensorsmith.measure.bench import Bench
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.timing import Plan
 from tensorsmith.ops.formulations import formulation_named
@@ -44,7 +45,7 @@ def main() -> None:
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever prints must not garble the replies
     folder = Path(sys.argv[1])
-    threading.Thread(target=_die_with_parent, args=(os.getppid(), folder), daemon=True).start()
+    threading.Thread(target=die_with_parent, args=(os.getppid(), folder), daemon=True).start()
     worker = Worker(replies)
     while (message := wire.read(0)) is not None:
         worker.obey(message)
@@ -91,7 +92,7 @@ class Worker:
             threads=m["threads"],
             reference=reference if m["check"] else None,
             cache=m["cache"],
-            hook=_load_hook(m["hook"]) if m["hook"] else None,
+            hook=load_hook(m["hook"]) if m["hook"] else None,
             formulation=formulation,
         )
         limit_memory(m["memory"])
@@ -163,7 +164,7 @@ def resident_bytes() -> int:
         return 0
 
 
-def _die_with_parent(parent: int, folder: Path) -> None:
+def die_with_parent(parent: int, folder: Path) -> None:
     """Wait until standard input has no writer left, or the parent is another one (a fork of it may hold the pipe open)."""
     closed = select.poll()
     closed.register(0, 0)  # hang-up and errors are always reported
@@ -177,7 +178,7 @@ def _die_with_parent(parent: int, folder: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _load_hook(place: str) -> Hook:
+def load_hook(place: str) -> Callable[..., None]:
     """The function at "path/to/file.py:name": tests use it to inject faults."""
     path, _, name = place.rpartition(":")
     spec = importlib.util.spec_from_file_location("tensorsmith_measure_hook", path)
@@ -185,7 +186,7 @@ def _load_hook(place: str) -> Hook:
         raise InternalError(f"no Python file at {path}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    hook: Hook = getattr(module, name)
+    hook: Callable[..., None] = getattr(module, name)
     return hook
 
 

@@ -23,7 +23,7 @@ from tensorsmith.errors import InternalError
 from tensorsmith.runtime import driver as driver_code
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer, round_up
-from tensorsmith.runtime.executable import Argument, Executable, Frame, scratch_size
+from tensorsmith.runtime.executable import Argument, Executable, Frame, Prepared, scratch_size
 from tensorsmith.runtime.pool import Pool, shared
 from tensorsmith.runtime.profile import Profile, StepTime
 from tensorsmith.target import Target, native
@@ -194,7 +194,14 @@ class NetworkExecutable(Executable):
     def stepwise(self, *args: Any, threads: int | None = None, **named: Any) -> Callable[[], np.ndarray]:
         """A function that runs the network once and gives the seconds of every step. Inputs as for `profile`."""
         given = args if args or named or not self.inputs else self._random()
-        prepared = self.prepare(*given, threads=threads, **named)
+        return self.stepwise_of(self.prepare(*given, threads=threads, **named))
+
+    def random_inputs(self) -> list[np.ndarray]:
+        """The same ones every time: floats in -1..1, integers all ones."""
+        return self._random()
+
+    def stepwise_of(self, prepared: Prepared) -> Callable[[], np.ndarray]:
+        """As `stepwise`, of what was prepared."""
         stamps = np.zeros((len(self.network.steps) + 1, 2), np.int64)  # of struct timespec: seconds, nanoseconds
 
         def run() -> np.ndarray:
