@@ -13,8 +13,9 @@ from tensorsmith.codegen.arith import Arithmetic
 from tensorsmith.codegen.irtext import Function, Value, const, i64, storage_type, type_text
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary
+from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
 from tensorsmith.lang.flat import flat_offset
+from tensorsmith.lang.in_bounds import out_of_bounds
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
 
@@ -22,6 +23,7 @@ FormKey = tuple[object, ...]
 
 _MAX_FILLED = 4096  # elements of constant memory that stand in for what lies beyond an edge
 _ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
+_ANYWHERE = Value("anywhere", "bool")  # a mask: the value is wanted at all points, so each load has to see to its own bounds
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ class BodyEmitter:
         self._forms: dict[tuple[int, int], Linear | None] = {}
         self._offsets: dict[tuple[int, int], tuple[Linear | None, bool]] = {}
         self._facts: dict[tuple[int, int], list[tuple[Linear, FormKey]] | None] = {}
+        self._used_again: dict[int, frozenset[Expr]] = {}
+        self._unguarded: dict[tuple[int, int], bool] = {}
+        # The values of nodes that are used again, and the masks they were computed under, at one point.
+        self._point: tuple[Block, Mapping[str, Bound], Lanes | None, str] | None = None
+        self._known_values: dict[Expr, tuple[Value | None, Value]] = {}
 
     def forget(self) -> None:
         """Drops values remembered for reuse; call where memory may have changed."""
@@ -152,8 +159,19 @@ class BodyEmitter:
 
     # -- expressions -----------------------------------------------------------------------------------------------
 
-    def value(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None = None) -> Value:
-        """`e` at a point. Under a `mask` the loads that would fail where it is false do not touch memory there."""
+    def value(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+        """`e`, the body of a block or a part of it, at a point."""
+        now = self._point
+        if now is None or now[0] is not block or now[1] is not env or now[2:] != (lanes, self.f.block):
+            self._point, self._known_values = (block, env, lanes, self.f.block), {}
+        return self._value(e, block, env, lanes, None)
+
+    def _value(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+        """Under a `mask` the loads that would fail where it is false do not touch memory there.
+
+        What is used again is computed once, or at most twice: under the first mask that it is wanted under, and, if it is wanted
+        under another one, at all points.
+        """
         if isinstance(e, Const):
             return const(e.value, e.dtype)
         if e.dtype == "i64":
@@ -162,36 +180,68 @@ class BodyEmitter:
                 return self.integer(form, env, lanes)
         if isinstance(e, Load):
             return self.load(e, block, env, lanes, mask)
+        if e not in self.used_again(block):
+            return self._operation(e, block, env, lanes, mask)
+        if mask is not None and self.unguarded(e, block):
+            mask = None
+        if e in self._known_values:
+            under, value = self._known_values[e]
+            if under in (None, _ANYWHERE, mask):
+                return value
+            mask = _ANYWHERE
+        value = self._operation(e, block, env, lanes, mask)
+        self._known_values[e] = mask, value
+        return value
+
+    def _operation(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
         if isinstance(e, Cast):
-            return self.arith.cast(e.dtype, self.value(e.a, block, env, lanes, mask))
+            return self.arith.cast(e.dtype, self._value(e.a, block, env, lanes, mask))
         if isinstance(e, Select):
             return self.select(e, block, env, lanes, mask)
         if isinstance(e, Unary):
-            return self.arith.unary(e.op, self.value(e.a, block, env, lanes, mask))
+            return self.arith.unary(e.op, self._value(e.a, block, env, lanes, mask))
         assert isinstance(e, Binary)
-        a = self.value(e.a, block, env, lanes, mask)
-        b = self.value(e.b, block, env, lanes, mask)
+        a = self._value(e.a, block, env, lanes, mask)
+        b = self._value(e.b, block, env, lanes, mask)
         return self.arith.binary(e.op, a, b)
+
+    def used_again(self, block: Block) -> frozenset[Expr]:
+        """The nodes of a block's body that are used more than once."""
+        if id(block) not in self._used_again:
+            self._used_again[id(block)] = frozenset(shared(block.stage.body))
+        return self._used_again[id(block)]
+
+    def unguarded(self, e: Expr, block: Block) -> bool:
+        """Whether `e` can be computed anywhere: conditions outside of it protect none of its loads."""
+        key = (id(block), id(e))
+        if key not in self._unguarded:
+            shapes = {name: b.shape for name, b in self.program.workload.buffers.items()}
+            regions = any(self.offset(x, block)[0] is None and self._is_region(x.tensor) for x in loads(e))
+            self._unguarded[key] = not regions and out_of_bounds(e, block.stage.bounds(), shapes) is None
+        return self._unguarded[key]
 
     def select(self, e: Select, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
         cond = self.condition(e.cond, block, env, lanes, mask)
         if cond is True:
-            return self.value(e.a, block, env, lanes, mask)
+            return self._value(e.a, block, env, lanes, mask)
         if cond is False:
-            return self.value(e.b, block, env, lanes, mask)
+            return self._value(e.b, block, env, lanes, mask)
         assert isinstance(cond, Value)
+        if mask is _ANYWHERE:
+            a, b = (self._value(branch, block, env, lanes, mask) for branch in (e.a, e.b))
+            return self.arith.select(cond, a, b)
         inside = cond if mask is None else self.arith.binary("and", mask, cond)
         if inside.lanes and lanes is not None and lanes.active < lanes.width:
             inside = self.arith.binary("and", inside, active_mask(lanes))
         either = self._load_or(e, block, env, lanes, inside) if mask is None else None
         if either is not None:
             return either
-        a = self.value(e.a, block, env, lanes, inside)
+        a = self._value(e.a, block, env, lanes, inside)
         outside = None
         if not isinstance(e.b, Const):
             opposite = self.arith.unary("not", cond)
             outside = opposite if mask is None else self.arith.binary("and", mask, opposite)
-        b = self.value(e.b, block, env, lanes, outside)
+        b = self._value(e.b, block, env, lanes, outside)
         return self.arith.select(cond, a, b)
 
     def condition(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value | bool:
@@ -217,7 +267,7 @@ class BodyEmitter:
                 if isinstance(one, Value):
                     result = one if result is True else self.arith.binary("and", result, one)  # type: ignore[arg-type]
             return result
-        return self.value(e, block, env, lanes, mask)
+        return self._value(e, block, env, lanes, mask)
 
     def fact(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> Value | bool:
         """Whether a linear form is at least 0."""
@@ -245,6 +295,11 @@ class BodyEmitter:
         if form is None:
             return self._gather(e, block, env, lanes, mask)
         needs = None if safe else mask
+        if needs is _ANYWHERE:
+            inside = self._in_bounds(e, block, env, lanes)
+            if inside is False:
+                return const(0, e.dtype)
+            needs = None if inside is True else inside
         running, constant, step = self.linear(form, env, lanes)
         key = (
             "load",
@@ -256,6 +311,20 @@ class BodyEmitter:
             needs and needs.text,
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
+
+    def _in_bounds(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None) -> Value | bool:
+        """Whether a load at affine indices reads an element that is there."""
+        result: Value | bool = True
+        for index, extent in zip(e.indices, self.program.workload.buffers[e.tensor].shape):
+            form = self.form(index, block)
+            assert form is not None
+            for fact in (form, Linear({}, extent - 1) - form):
+                one = self.fact(fact, env, lanes)
+                if one is False:
+                    return False
+                if isinstance(one, Value):
+                    result = one if result is True else self.arith.binary("and", result, one)  # type: ignore[arg-type]
+        return result
 
     def _load_or(self, e: Select, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, cond: Value) -> Value | None:
         """A load where the condition holds, else a constant, as one load: of the tensor, or of memory that holds the constant.
@@ -432,18 +501,20 @@ class BodyEmitter:
         buffer, place = self.program.buffers[e.tensor], self.storage[e.tensor]
         bounds: Bounds = block.stage.bounds()
         total: Value = i64(0)
-        for index, extent, stride, origin in zip(
-            e.indices, self.program.workload.buffers[e.tensor].shape, place.strides, buffer.origin
+        for index, extent, stride, origin, length in zip(
+            e.indices, self.program.workload.buffers[e.tensor].shape, place.strides, buffer.origin, buffer.shape
         ):
-            value = self.value(index, block, env, lanes, mask)
+            value = self._value(index, block, env, lanes, mask)
             found = bounds.range(index)
             if found is None or found[0] < 0 or found[1] >= extent:
-                value = self.arith.extremum("max", value, const(0, "i64", value.lanes))
-                value = self.arith.extremum("min", value, const(extent - 1, "i64", value.lanes))
+                value = self._clamped(value, extent)
             if origin.terms or origin.offset:
                 value = self.arith.binary("sub", value, self.integer(origin, env, None))
+            if mask is _ANYWHERE and self._is_region(e.tensor):
+                value = self._clamped(value, int(length))
             total = self.arith.binary("add", total, self.arith.binary("mul", value, i64(stride)))
-        if mask is not None and any(o.terms or o.offset for o in buffer.origin):
+        if mask not in (None, _ANYWHERE) and any(o.terms or o.offset for o in buffer.origin):
+            assert mask is not None
             # of a region, only what is asked for is there: where the mask is off, read its first element
             total = self.arith.select(mask if total.lanes else _any(self, mask), total, const(0, "i64", total.lanes))
         if not total.lanes:
@@ -454,6 +525,16 @@ class BodyEmitter:
             item = self._at(place, self.arith.piece(total, n, 1), e.dtype, raw=True)
             result = self.f.op(f"insertelement {result}, {item}, i32 {n}", _stored(e.dtype), total.lanes)
         return self.from_storage(result, e.dtype)
+
+    def _clamped(self, value: Value, extent: int) -> Value:
+        value = self.arith.extremum("max", value, const(0, "i64", value.lanes))
+        return self.arith.extremum("min", value, const(extent - 1, "i64", value.lanes))
+
+    def _is_region(self, tensor: str) -> bool:
+        """Whether only a part of a tensor is kept, where it is asked for."""
+        buffer = self.program.buffers[tensor]
+        moved = any(o.terms or o.offset for o in buffer.origin)
+        return moved or tuple(map(int, buffer.shape)) != self.program.workload.buffers[tensor].shape
 
     def _at(self, place: Storage, offset: Value, name: str, raw: bool = False) -> Value:
         pointer = self.f.op(f"getelementptr {storage_type(name)}, {place.pointer}, i64 {offset.text}", "ptr")
@@ -490,20 +571,19 @@ def axis_form(form: Affine, block: Block) -> Linear:
 
 def affine_facts(e: Expr) -> list[Affine] | None:
     """The condition as affine forms that must all be >= 0, or None."""
-    if not isinstance(e, Binary):
-        return None
-    if e.op == "and":
-        a, b = affine_facts(e.a), affine_facts(e.b)
-        return None if a is None or b is None else a + b
-    if e.op not in ("lt", "le", "eq") or e.a.dtype != "i64":
-        return None
-    a_form, b_form = affine(e.a), affine(e.b)
-    if a_form is None or b_form is None:
-        return None
-    difference = b_form + a_form.scaled(-1)
-    if e.op == "lt":
-        return [difference + Affine({}, -1)]
-    return [difference] if e.op == "le" else [difference, difference.scaled(-1)]
+    facts: list[Affine] = []
+    for part in joined(e, "and"):
+        if not isinstance(part, Binary) or part.op not in ("lt", "le", "eq") or part.a.dtype != "i64":
+            return None
+        a, b = affine(part.a), affine(part.b)
+        if a is None or b is None:
+            return None
+        difference = b + a.scaled(-1)
+        if part.op == "lt":
+            facts.append(difference + Affine({}, -1))
+        else:
+            facts += [difference] if part.op == "le" else [difference, difference.scaled(-1)]
+    return facts
 
 
 def form_key(form: Linear) -> FormKey:

@@ -20,7 +20,7 @@ from tensorsmith.codegen.shape import MAX_LAID_OUT, Key, Shape
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Const, Expr, Load, Select, same, walk
+from tensorsmith.lang.expr import Binary, Expr, Load, Select, joined, same, walk
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
@@ -455,16 +455,10 @@ def skippable(stage: Stage) -> list[Affine]:
     """
     if stage.reduction is None:
         return []
+    product = stage.reduction == "sum" and dtype(stage.dtype).kind == "f"
+    neutral = identity(stage.reduction, stage.dtype)
     found: list[Affine] = []
-
-    def visit(e: Expr, neutral: Const) -> None:
+    for e in joined(stage.body, "mul") if product else [stage.body]:
         if isinstance(e, Select) and same(e.b, neutral):
-            facts = affine_facts(e.cond)
-            if facts is not None:
-                found.extend(facts)
-        elif isinstance(e, Binary) and e.op == "mul" and stage.reduction == "sum" and dtype(e.dtype).kind == "f":
-            visit(e.a, neutral)
-            visit(e.b, neutral)
-
-    visit(stage.body, identity(stage.reduction, stage.dtype))
+            found.extend(affine_facts(e.cond) or [])
     return found

@@ -25,14 +25,13 @@ from tensorsmith.lang.expr import (
     Select,
     Unary,
     Var,
-    children,
-    rebuild,
     same,
     substitute,
     transform,
     walk,
+    written_out,
 )
-from tensorsmith.lang.inline import inline
+from tensorsmith.lang.inline import fits, inline
 from tensorsmith.lang.workload import Stage, Workload, topological
 
 _LARGEST_BODY = 1000  # nodes of an expression: a value read twice at every step of a long chain would double each time
@@ -49,7 +48,8 @@ def simplified(workload: Workload) -> Workload:
 
 def _inlined_where(workload: Workload, wanted: Callable[[Workload, Stage], bool]) -> Workload:
     for name in [s.name for s in workload.stages]:
-        if name not in workload.outputs and not workload.stage(name).reduction and wanted(workload, workload.stage(name)):
+        stage = workload.stage(name)
+        if name not in workload.outputs and not stage.reduction and wanted(workload, stage) and fits(workload, name):
             readers = workload.consumers[name]
             workload = inline(workload, name)
             stages = tuple(tidied(s) if s.name in readers else s for s in workload.stages)
@@ -68,16 +68,20 @@ def tidied(stage: Stage) -> Stage:
 
 
 def _tidied(e: Expr, bounds: Bounds) -> Expr:
-    if isinstance(e, Select):
-        if any(bounds.affine_range(fact)[1] < 0 for fact in conjuncts(e.cond)):
-            return _tidied(e.b, bounds)
-        if any(bounds.affine_range(fact)[1] < 0 for fact in refuted(e.cond)):
-            return _tidied(e.a, bounds)
-        return Select(_tidied(e.cond, bounds), _tidied(e.a, bounds.given(e.cond)), _tidied(e.b, bounds.otherwise(e.cond)))
-    e = rebuild(e, tuple(_tidied(c, bounds) for c in children(e)))
-    if isinstance(e, Binary) and e.op in ("floordiv", "mod") and e.dtype == "i64" and isinstance(e.b, Const):
-        return _divided(e, int(e.b.value), bounds)
-    return e
+    def tidy(x: Expr) -> Expr | None:
+        if isinstance(x, Select):
+            if any(bounds.affine_range(fact)[1] < 0 for fact in conjuncts(x.cond)):
+                return transform(x.b, tidy)
+            if any(bounds.affine_range(fact)[1] < 0 for fact in refuted(x.cond)):
+                return transform(x.a, tidy)
+            inside, outside = bounds.given(x.cond), bounds.otherwise(x.cond)
+            if inside is not bounds or outside is not bounds:
+                return Select(transform(x.cond, tidy), _tidied(x.a, inside), _tidied(x.b, outside))
+        if isinstance(x, Binary) and x.op in ("floordiv", "mod") and x.dtype == "i64" and isinstance(x.b, Const):
+            return _divided(Binary(x.op, transform(x.a, tidy), x.b), int(x.b.value), bounds)
+        return None
+
+    return transform(e, tidy)
 
 
 def _divided(e: Binary, divisor: int, bounds: Bounds) -> Expr:
@@ -122,15 +126,14 @@ def _is_movement(stage: Stage) -> bool:
 def _maps_for_maps(workload: Workload, stage: Stage) -> bool:
     """A stage that is cheap, or read once for each of its elements, by stages that reduce nothing."""
     readers = _readers(workload, stage)
-    size = sum(1 for _ in walk(stage.body))
+    size = written_out(stage.body)
     expensive = any(isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE for e in walk(stage.body))
     for reader in readers:
         if reader.reduction or not all(affine(i) is not None for x in reader.reads if x.tensor == stage.name for i in x.indices):
             return False
         if expensive and (len(readers) > 1 or _extent(reader) > _extent(stage) or len(_places(reader, stage)) > 1):
             return False
-        times = sum(isinstance(e, Load) and e.tensor == stage.name for e in walk(reader.body))
-        if sum(1 for _ in walk(reader.body)) + times * size > _LARGEST_BODY:
+        if written_out(reader.body, lambda e: 1 + size * (isinstance(e, Load) and e.tensor == stage.name)) > _LARGEST_BODY:
             return False
     return bool(readers)
 

@@ -8,12 +8,15 @@ it proves loads in bounds, and tells the lowering which region of a producer is 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
+from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var, joined, written_out
+
+_LARGEST_INDEX = 1000  # nodes written out: of a larger index nothing is known, as if it came from data
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Affine:
         return Affine({n: c * factor for n, c in self.terms.items()}, self.offset * factor)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def affine(e: Expr) -> Affine | None:
     """The affine form of an integer expression, or None."""
     if isinstance(e, Var):
@@ -77,11 +81,14 @@ class Bounds:
 
     def given(self, cond: Expr) -> Bounds:
         """These bounds inside a branch where `cond` holds."""
-        return Bounds(self.ranges, self.known + tuple(conjuncts(cond)))
+        return self._with(conjuncts(cond))
 
     def otherwise(self, cond: Expr) -> Bounds:
         """These bounds inside a branch where `cond` does not hold."""
-        return Bounds(self.ranges, self.known + tuple(refuted(cond)))
+        return self._with(refuted(cond))
+
+    def _with(self, facts: list[Affine]) -> Bounds:
+        return Bounds(self.ranges, (*self.known, *facts)) if facts else self
 
     def affine_range(self, form: Affine) -> Range:
         low = high = form.offset
@@ -102,16 +109,21 @@ class Bounds:
 
     def range(self, e: Expr) -> Range | None:
         """The inclusive range of an integer expression, or None where it depends on data."""
+        if affine(e) is None and written_out(e) > _LARGEST_INDEX:
+            return None
+        return self._range(e)
+
+    def _range(self, e: Expr) -> Range | None:
         form = affine(e)
         if form is not None:
             if any(name not in self.ranges for name in form.terms):
                 return None
             return self.affine_range(form)
         if isinstance(e, Select):
-            a, b = self.given(e.cond).range(e.a), self.otherwise(e.cond).range(e.b)
+            a, b = self.given(e.cond)._range(e.a), self.otherwise(e.cond)._range(e.b)
             return (min(a[0], b[0]), max(a[1], b[1])) if a and b else None
         if isinstance(e, Binary) and e.dtype == "i64":
-            a, b = self.range(e.a), self.range(e.b)
+            a, b = self._range(e.a), self._range(e.b)
             if e.op == "mod" and b and b[0] == b[1] and b[0] > 0:
                 return a if a and a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
             if a is None or b is None:
@@ -150,12 +162,14 @@ def _combine(op: str, a: Range, b: Range) -> Range | None:
 
 def conjuncts(cond: Expr) -> list[Affine]:
     """The affine facts (each form >= 0) that hold where `cond` does; what is not affine is left out."""
+    return [fact for part in joined(cond, "and") for fact in _holding(part)]
+
+
+def _holding(cond: Expr) -> list[Affine]:
     if isinstance(cond, Unary) and cond.op == "not":
         return refuted(cond.a)
     if not isinstance(cond, Binary):
         return []
-    if cond.op == "and":
-        return conjuncts(cond.a) + conjuncts(cond.b)
     difference = _difference(cond)  # b - a
     if difference is None:
         return []
@@ -170,12 +184,14 @@ def conjuncts(cond: Expr) -> list[Affine]:
 
 def refuted(cond: Expr) -> list[Affine]:
     """The affine facts (each form >= 0) that hold where `cond` does not."""
+    return [fact for part in joined(cond, "or") for fact in _failing(part)]
+
+
+def _failing(cond: Expr) -> list[Affine]:
     if isinstance(cond, Unary) and cond.op == "not":
         return conjuncts(cond.a)
     if not isinstance(cond, Binary):
         return []
-    if cond.op == "or":
-        return refuted(cond.a) + refuted(cond.b)
     difference = _difference(cond)  # b - a
     if difference is None:
         return []

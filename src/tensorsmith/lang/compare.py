@@ -50,7 +50,9 @@ def _index_limits(workload: Workload) -> dict[str, int]:
     limits: dict[str, int] = {}
 
     def mark(name: str, extent: int) -> None:
-        limits[name] = min(extent, limits.get(name, extent))
+        if limits.get(name, extent + 1) <= extent:
+            return  # and so it was for whatever this tensor is computed from
+        limits[name] = extent
         if workload.is_stage(name):
             for read in workload.stage(name).reads:
                 if dtype(read.dtype).kind in "iu":

@@ -28,7 +28,7 @@ from tensorsmith.lang.expr import (
     walk,
     wrap,
 )
-from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
+from tensorsmith.lang.workload import Buffer, Stage, Workload, check_depth, topological
 
 _MOST_ELEMENTS = 1 << 59  # of a tensor: 8 bytes each, and offsets still fit 64 bits
 
@@ -112,6 +112,7 @@ def compute(shape: Sequence[int] | int, body: Callable[..., ExprLike], name: str
     reduce_axes: tuple[Axis, ...] = ()
     if isinstance(result, Reduce):
         reduction, reduce_axes, result = result.op, result.axes, result.source
+    check_depth(name, result)
     for node in walk(result):
         if isinstance(node, Reduce):
             raise UserError(f"stage {name}: a reduction must be the whole body; put `{node}` in a stage of its own")
@@ -147,20 +148,17 @@ def workload(tensors: Sequence[Tensor]) -> Workload:
         raise UserError("no output: give the inputs and the computed tensors, as in [A, B, C]")
     reached: dict[str, Tensor] = {}
 
-    def visit(t: Tensor) -> None:
+    todo = [*reversed(outputs), *reversed(inputs)]
+    while todo:
+        t = todo.pop()
         known = reached.get(t.name)
         if known is t:
-            return
+            continue
         if known is not None:
             raise UserError(f"two different tensors are called {t.name!r}; give each a name of its own")
         reached[t.name] = t
         if t.stage is not None:
-            for load in loads(t.stage.body):
-                assert isinstance(load.source, Tensor)
-                visit(load.source)
-
-    for t in (*inputs, *outputs):
-        visit(t)
+            todo.extend(load.source for load in reversed(loads(t.stage.body)) if isinstance(load.source, Tensor))
     missing = [t.name for t in reached.values() if t.stage is None and t not in inputs]
     if missing:
         raise UserError(f"{', '.join(missing)} is read but not in the list; give every input, as in [A, B, C]")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from numpy.lib.stride_tricks import as_strided
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var, variables
+from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var, uses, variables
 from tensorsmith.lang.workload import Stage, Workload
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -66,8 +65,7 @@ def identity(reduction: str, name: str) -> float | int:
 
 
 def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
-    scope = _Scope(stage, arrays, precise)
-    kind = scope.numpy(stage.dtype)
+    kind = _computed_in(stage.dtype, precise)
     result = np.empty(stage.shape, kind if stage.reduction else dtype(stage.dtype).numpy)
     if stage.reduction:
         result[...] = identity(stage.reduction, stage.dtype)
@@ -78,11 +76,12 @@ def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
         for block in _blocks(stage, _product_size(stage, body), _PRODUCT_LIMIT):
             part = _part(result, block)
-            part += _sum_of_product(scope.value(body.a, block), scope.value(body.b, block), block, rank)
+            scope = _Scope(stage, arrays, precise, block)
+            part += _sum_of_product(scope.value(body.a), scope.value(body.b), block, rank)
     else:
         for block in _blocks(stage, math.prod, _LIMIT):
             part = _part(result, block)
-            value = scope.value(body, block)
+            value = _Scope(stage, arrays, precise, block).value(body)
             if stage.reduction is None:
                 part[...] = value
             else:
@@ -140,22 +139,35 @@ def _sum_of_product(a: Array, b: Array, block: Block, rank: int) -> Array:
     return np.broadcast_to(product.transpose([order.index(d) for d in range(rank)]), extents[:rank])
 
 
-@dataclass(frozen=True)
-class _Scope:
-    """Evaluates expressions of one stage over blocks of its axes."""
+def _computed_in(name: str, precise: bool) -> np.dtype[Any]:
+    """The type that values of type `name` are computed in."""
+    facts = dtype(name)
+    return np.dtype("float64") if precise and facts.kind == "f" else facts.numpy
 
-    stage: Stage
-    arrays: Mapping[str, Array]
-    precise: bool
+
+class _Scope:
+    """Evaluates the body of a stage over a block of its axes; a value that is used again is kept until its last use."""
+
+    def __init__(self, stage: Stage, arrays: Mapping[str, Array], precise: bool, block: Block) -> None:
+        self.stage, self.arrays, self.precise, self.block = stage, arrays, precise, block
+        self.left = uses(stage.body)
+        self.kept: dict[Expr, Array] = {}
 
     def numpy(self, name: str) -> np.dtype[Any]:
-        """The type that values of type `name` are computed in."""
-        facts = dtype(name)
-        return np.dtype("float64") if self.precise and facts.kind == "f" else facts.numpy
+        return _computed_in(name, self.precise)
 
-    def value(self, e: Expr, block: Block) -> Array:
-        """`e` over a block, with one dimension per axis, 1 where unused."""
-        rank = len(block)
+    def value(self, e: Expr) -> Array:
+        """`e` over the block, with one dimension per axis, 1 where unused."""
+        value = self.kept.pop(e, None)
+        if value is None:
+            value = self._value(e)
+        self.left[e] -= 1
+        if self.left[e] > 0:
+            self.kept[e] = value
+        return value
+
+    def _value(self, e: Expr) -> Array:
+        block, rank = self.block, len(self.block)
         if isinstance(e, Const):
             rounded = np.array(e.value).astype(dtype(e.dtype).numpy)
             return rounded.astype(self.numpy(e.dtype)).reshape((1,) * rank)
@@ -164,34 +176,34 @@ class _Scope:
             shape = [-1 if d == position else 1 for d in range(rank)]
             return np.arange(*block[position], dtype=np.int64).reshape(shape)
         if isinstance(e, Load):
-            return self.load(e, block).astype(self.numpy(e.dtype), copy=False)
+            return self.load(e).astype(self.numpy(e.dtype), copy=False)
         if isinstance(e, Cast):
-            rounded = self.value(e.a, block).astype(dtype(e.dtype).numpy)
+            rounded = self.value(e.a).astype(dtype(e.dtype).numpy)
             return rounded.astype(self.numpy(e.dtype), copy=False)
         if isinstance(e, Select):
-            return np.where(self.value(e.cond, block), self.value(e.a, block), self.value(e.b, block))
+            return np.where(self.value(e.cond), self.value(e.a), self.value(e.b))
         if isinstance(e, Unary):
-            a = self.value(e.a, block)
+            a = self.value(e.a)
             return np.asarray(UNARY_FUNCTIONS[e.op](a)).astype(a.dtype, copy=False)
         if isinstance(e, Binary):
-            return np.asarray(BINARY_FUNCTIONS[e.op](self.value(e.a, block), self.value(e.b, block)))
+            return np.asarray(BINARY_FUNCTIONS[e.op](self.value(e.a), self.value(e.b)))
         raise InternalError(f"stage {self.stage.name}: cannot evaluate {type(e).__name__}")
 
-    def load(self, e: Load, block: Block) -> Array:
-        array = self.arrays[e.tensor]
+    def load(self, e: Load) -> Array:
+        array, block = self.arrays[e.tensor], self.block
         if array.size == 0:  # no element to read: only a branch that is never taken can ask for one
             return np.zeros((1,) * len(block), array.dtype)
-        view = self.view(e, array, block)
+        view = self.view(e, array)
         if view is not None:
             return view
         if not e.indices:
             return array.reshape((1,) * len(block))
-        indices = [np.clip(self.value(i, block), 0, n - 1) for i, n in zip(e.indices, array.shape)]
+        indices = [np.clip(self.value(i), 0, n - 1) for i, n in zip(e.indices, array.shape)]
         return np.asarray(array[tuple(indices)])
 
-    def view(self, e: Load, array: Array, block: Block) -> Array | None:
+    def view(self, e: Load, array: Array) -> Array | None:
         """The load as a view without a copy, where all indices are affine and stay in bounds."""
-        bounds = self.stage.bounds()
+        block, bounds = self.block, self.stage.bounds()
         shape, strides = [1] * len(block), [0] * len(block)
         starts = []
         positions = {a.name: d for d, a in enumerate(self.stage.all_axes)}

@@ -5,9 +5,12 @@
             | Load(tensor, indices)
             | Reduce(op, source, axes)          only at the top of a stage's body
 
-A `Var` names an axis of the stage (always i64). Nodes are immutable. `==` and `!=` make expressions, like every other
-operator, and a node's hash is that of its identity: whether two expressions are the same program is asked of their
-`key`. Python numbers take the type of the other operand.
+A `Var` names an axis of the stage (always i64). Python numbers take the type of the other operand. `==` and `!=` make
+expressions, like every other operator, and a node's hash is that of its identity: whether two expressions are the same
+program is asked of their `key`.
+
+Nodes are immutable, and equal ones are one object: a value that is used again is one node. Whatever goes through an
+expression has to visit each node once (`walk`, `transform`): twenty `v = v + v` in a row are a million nodes if written out.
 
 Integer division rounds down and the remainder takes the divisor's sign, as in Python. A load whose index cannot be
 proved to be in bounds (it is computed from data) is clamped to the tensor's edge, in every evaluator.
@@ -18,13 +21,14 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
 import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import canonical, dtype, is_float
+from tensorsmith.lang.interned import Interned
 
 Scalar = int | float | bool
 
@@ -44,7 +48,7 @@ REDUCTIONS = ("sum", "prod", "max", "min")
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%"}
 
 
-class Expr:
+class Expr(metaclass=Interned):
     """Base of all nodes; carries the operators."""
 
     __slots__ = ()
@@ -181,10 +185,10 @@ class Axis(Var):
 class Unary(Expr):
     op: str
     a: Expr
+    dtype: str = field(init=False)
 
-    @property
-    def dtype(self) -> str:  # type: ignore[override]
-        return self.a.dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.a.dtype)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -192,10 +196,10 @@ class Binary(Expr):
     op: str
     a: Expr
     b: Expr
+    dtype: str = field(init=False)
 
-    @property
-    def dtype(self) -> str:  # type: ignore[override]
-        return "bool" if self.op in COMPARISONS or self.op in LOGIC else self.a.dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", "bool" if self.op in COMPARISONS or self.op in LOGIC else self.a.dtype)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -203,10 +207,10 @@ class Select(Expr):
     cond: Expr
     a: Expr
     b: Expr
+    dtype: str = field(init=False)
 
-    @property
-    def dtype(self) -> str:  # type: ignore[override]
-        return self.a.dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.a.dtype)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -230,10 +234,10 @@ class Reduce(Expr):
     op: str
     source: Expr
     axes: tuple[Axis, ...]
+    dtype: str = field(init=False)
 
-    @property
-    def dtype(self) -> str:  # type: ignore[override]
-        return self.source.dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.source.dtype)
 
 
 def wrap(value: ExprLike, like: str | None = None) -> Expr:
@@ -380,12 +384,24 @@ def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
 
 def transform(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
     """Rewrites top down: what `f` gives replaces the node; where it gives None the operands are visited."""
-    new = f(e)
-    if new is not None:
-        return new
-    old = children(e)
-    parts = tuple(transform(c, f) for c in old)
-    return e if all(p is q for p, q in zip(parts, old)) else rebuild(e, parts)
+    new: dict[Expr, Expr] = {}
+    todo = [(e, False)]
+    while todo:
+        x, visited = todo.pop()  # visited: its operands are in `new`
+        if x in new:
+            continue
+        old = children(x)
+        if visited:
+            parts = tuple(new[c] for c in old)
+            new[x] = x if all(p is q for p, q in zip(parts, old)) else rebuild(x, parts)
+            continue
+        replaced = f(x)
+        if replaced is not None:
+            new[x] = replaced
+        else:
+            todo.append((x, True))
+            todo.extend((c, False) for c in reversed(old))
+    return new[e]
 
 
 def substitute(e: Expr, values: dict[str, Expr]) -> Expr:
@@ -394,10 +410,83 @@ def substitute(e: Expr, values: dict[str, Expr]) -> Expr:
 
 
 def walk(e: Expr) -> Iterator[Expr]:
-    """Every node of `e`, parents first."""
-    yield e
-    for c in children(e):
-        yield from walk(c)
+    """Every node of `e` once, parents first."""
+    seen: set[Expr] = set()
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        if x not in seen:
+            seen.add(x)
+            yield x
+            todo.extend(reversed(children(x)))
+
+
+def joined(e: Expr, op: str) -> list[Expr]:
+    """What `op` joins: a, b and c of (a & b) & c, each once."""
+    found: dict[Expr, None] = {}
+    seen: set[Expr] = set()
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        if not isinstance(x, Binary) or x.op != op:
+            found[x] = None
+        elif x not in seen:
+            seen.add(x)
+            todo.extend((x.b, x.a))
+    return list(found)
+
+
+def operands_first(e: Expr) -> list[Expr]:
+    """Every node of `e` once, each after its operands."""
+    found: dict[Expr, None] = {}
+    todo = [(e, False)]
+    while todo:
+        x, visited = todo.pop()
+        if visited:
+            found[x] = None
+        elif x not in found:
+            todo.append((x, True))
+            todo.extend((c, False) for c in reversed(children(x)))
+    return list(found)
+
+
+def written_out(e: Expr, own: Callable[[Expr], int] = lambda x: 1) -> int:
+    """How many nodes `e` has where each is written again for each of its uses; `own` may let some count for more."""
+    size: dict[Expr, int] = {}
+    for x in operands_first(e):
+        size[x] = own(x) + sum(size[c] for c in children(x))
+    return size[e]
+
+
+def depth(e: Expr) -> int:
+    """The most nodes that stand inside each other."""
+    found: dict[Expr, int] = {}
+    for x in operands_first(e):
+        found[x] = 1 + max((found[c] for c in children(x)), default=0)
+    return found[e]
+
+
+def uses(e: Expr) -> dict[Expr, int]:
+    """How often each node of `e` is an operand, each after its own operands; `e` itself is used once, by whoever asks."""
+    found = dict.fromkeys(operands_first(e), 0)
+    for x in found:
+        for c in children(x):
+            found[c] += 1
+    found[e] += 1
+    return found
+
+
+def shared(e: Expr) -> list[Expr]:
+    """The nodes with operands that `e` uses more than once, each after its operands."""
+    return [x for x, times in uses(e).items() if times > 1 and children(x)]
+
+
+_LARGEST_TEXT = 4096  # nodes of an expression that is still written out
+
+
+def parts(e: Expr) -> list[Expr]:
+    """What has to be written once, under a name, so that the text of an expression does not explode: nothing, of most of them."""
+    return shared(e) if written_out(e) > _LARGEST_TEXT else []
 
 
 def loads(e: Expr) -> list[Load]:

@@ -2,7 +2,7 @@
 
 Each arithmetic operation outside of indices counts once per element, and so does each function call; comparisons,
 selects, loads and casts count nothing. A fused multiply-add is two. So a matmul is 2*N*M*K, a ReLU adds N*M,
-padding adds 0.
+padding adds 0. A value that is used again is computed once.
 `ansor_flops` counts as the Ansor paper's system does: calls are free, comparisons of elements are not.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from tensorsmith.lang.cost import Inside, cost
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import ARITHMETIC, COMPARISONS, Binary, Expr, Load, Select, Unary, children
 from tensorsmith.lang.workload import Stage, Workload
@@ -34,13 +35,18 @@ def stage_flops(stage: Stage, *, ansor: bool = False) -> int:
 
 def _operations(e: Expr, kinds: str, ansor: bool) -> int:
     """Operations of one element; only those on operands of one of the `kinds`, so that index arithmetic is free."""
-    if isinstance(e, Load):
+
+    def own(x: Expr) -> int:
+        if isinstance(x, Binary) and dtype(x.a.dtype).kind in kinds:
+            return int(x.op != "pow" and (x.op in ARITHMETIC or x.op in COMPARISONS) if ansor else x.op in ARITHMETIC)
+        if isinstance(x, Unary) and dtype(x.dtype).kind in kinds:
+            return int(x.op in ("neg", "not") if ansor else x.op != "not")
         return 0
+
+    return cost(e, own, _computed)
+
+
+def _computed(e: Expr) -> Inside:
     if isinstance(e, Select):
-        return _operations(e.cond, kinds, ansor) + max(_operations(c, kinds, ansor) for c in (e.a, e.b))
-    own = 0
-    if isinstance(e, Binary) and dtype(e.a.dtype).kind in kinds:
-        own = int(e.op != "pow" and (e.op in ARITHMETIC or e.op in COMPARISONS) if ansor else e.op in ARITHMETIC)
-    elif isinstance(e, Unary) and dtype(e.dtype).kind in kinds:
-        own = int(e.op in ("neg", "not") if ansor else e.op != "not")
-    return own + sum(_operations(c, kinds, ansor) for c in children(e))
+        return (e.cond,), (e.a, e.b)
+    return () if isinstance(e, Load) else children(e), ()

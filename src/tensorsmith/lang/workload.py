@@ -10,8 +10,9 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tensorsmith.errors import UserError
@@ -30,13 +31,18 @@ from tensorsmith.lang.expr import (
     Unary,
     Var,
     children,
+    depth,
     distinct,
     loads,
+    parts,
+    walk,
     wrap,
 )
+from tensorsmith.lang.in_bounds import out_of_bounds
 from tensorsmith.lang.text import axes_text, show
 
 FORMAT = 1  # version of the JSON form
+DEEPEST = 256  # nodes of a body that stand inside each other: what goes through it calls itself for each
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ class Workload:
                     "name": s.name,
                     "axes": [[a.name, a.extent] for a in s.axes],
                     **({"reduce": [s.reduction, [[a.name, a.extent] for a in s.reduce_axes]]} if s.reduction else {}),
-                    "body": expr_to_json(s.body),
+                    **_body_to_json(s.body),
                 }
                 for s in self.stages
             ],
@@ -201,7 +207,7 @@ class Workload:
                     Stage(
                         str(s["name"]),
                         tuple(Axis(str(n), _whole(e)) for n, e in s["axes"]),
-                        expr_from_json(s["body"]),
+                        _body_from_json(s),
                         reduction,
                         tuple(Axis(str(n), _whole(e)) for n, e in reduce_axes),
                     )
@@ -213,21 +219,40 @@ class Workload:
             raise UserError(f"malformed workload: {type(problem).__name__}: {problem}") from problem
 
 
-def expr_to_json(e: Expr) -> Any:
-    """Nested lists, the node kind first."""
+def _body_to_json(body: Expr) -> dict[str, Any]:
+    """Nested lists; parts that are used again, and would make them too long, are in a list before."""
+    places: dict[Expr, int] = {}
+    written = []
+    for part in parts(body):
+        written.append(expr_to_json(part, places))
+        places[part] = len(places)
+    return {**({"parts": written} if written else {}), "body": expr_to_json(body, places)}
+
+
+def _body_from_json(data: Mapping[str, Any]) -> Expr:
+    known: list[Expr] = []
+    for part in data.get("parts", []):
+        known.append(expr_from_json(part, known))
+    return expr_from_json(data["body"], known)
+
+
+def expr_to_json(e: Expr, places: Mapping[Expr, int] = MappingProxyType({})) -> Any:
+    """Nested lists, the node kind first; for a part of an expression its place in the list of them."""
+    if e in places:
+        return ["part", places[e]]
     if isinstance(e, Const):
         value = e.value if not isinstance(e.value, float) or math.isfinite(e.value) else repr(e.value)
         return ["const", value, e.dtype]
     if isinstance(e, Var):
         return ["var", e.name]
     if isinstance(e, Load):
-        return ["load", e.tensor, e.dtype, *(expr_to_json(i) for i in e.indices)]
+        return ["load", e.tensor, e.dtype, *(expr_to_json(i, places) for i in e.indices)]
     if isinstance(e, Cast):
-        return ["cast", e.dtype, expr_to_json(e.a)]
+        return ["cast", e.dtype, expr_to_json(e.a, places)]
     if isinstance(e, Select):
-        return ["select", *(expr_to_json(c) for c in children(e))]
+        return ["select", *(expr_to_json(c, places) for c in children(e))]
     if isinstance(e, (Unary, Binary)):
-        return [e.op, *(expr_to_json(c) for c in children(e))]
+        return [e.op, *(expr_to_json(c, places) for c in children(e))]
     raise UserError(f"a {type(e).__name__} cannot stand inside a stage's body")
 
 
@@ -237,11 +262,16 @@ def _whole(value: Any) -> int:
     return value
 
 
-def expr_from_json(data: Any) -> Expr:
-    """The inverse of `expr_to_json`, re-checking types."""
+def expr_from_json(data: Any, known: Sequence[Expr] = ()) -> Expr:
+    """The inverse of `expr_to_json`, re-checking types; `known` are the parts so far."""
     from tensorsmith.lang import expr as x
 
     kind, *rest = data
+    if kind == "part":
+        place = _whole(rest[0])
+        if not 0 <= place < len(known):
+            raise UserError(f"malformed workload: part {place} of {len(known)}")
+        return known[place]
     if kind == "const":
         value, name = rest
         name = canonical(name)
@@ -251,19 +281,19 @@ def expr_from_json(data: Any) -> Expr:
     if kind == "var":
         return Var(str(rest[0]))
     if kind == "load":
-        return Load(str(rest[0]), tuple(expr_from_json(i) for i in rest[2:]), canonical(rest[1]))
+        return Load(str(rest[0]), tuple(expr_from_json(i, known) for i in rest[2:]), canonical(rest[1]))
     if kind == "cast":
-        return Cast(canonical(rest[0]), expr_from_json(rest[1]))
-    parts = [expr_from_json(r) for r in rest]
+        return Cast(canonical(rest[0]), expr_from_json(rest[1], known))
+    operands = [expr_from_json(r, known) for r in rest]
     if kind == "select":
-        cond, a, b = parts
+        cond, a, b = operands
         if cond.dtype != "bool" or a.dtype != b.dtype:
             raise UserError(f"select of {cond.dtype}, {a.dtype}, {b.dtype}")
         return Select(cond, a, b)
-    if kind in x.UNARY and len(parts) == 1:
-        return x.unary(kind, parts[0])
-    if kind in (*x.ARITHMETIC, *x.COMPARISONS, *x.LOGIC, *x.BITS) and len(parts) == 2:
-        return x.binary(kind, *parts)
+    if kind in x.UNARY and len(operands) == 1:
+        return x.unary(kind, operands[0])
+    if kind in (*x.ARITHMETIC, *x.COMPARISONS, *x.LOGIC, *x.BITS) and len(operands) == 2:
+        return x.binary(kind, *operands)
     raise UserError(f"unknown expression {kind!r}")
 
 
@@ -299,27 +329,30 @@ def _check_stage(workload: Workload, stage: Stage) -> None:
         raise UserError(f"stage {stage.name}: cannot reduce bool by {stage.reduction}; cast to i32 first")
     if any(a.extent == 0 for a in stage.all_axes):
         return  # nothing is ever read
-    _check_loads(workload, stage, stage.body, stage.bounds())
+    for e in walk(stage.body):
+        _check_node(workload, stage, e)
+    check_depth(stage.name, stage.body)
+    problem = out_of_bounds(stage.body, stage.bounds(), {name: b.shape for name, b in workload.buffers.items()})
+    if problem is not None:
+        e, position, low, high = problem
+        last = workload.buffers[e.tensor].shape[position] - 1
+        raise UserError(
+            f"stage {stage.name}: `{e}` reads dimension {position} of {e.tensor} at `{e.indices[position]}`, which takes values "
+            f"{low}..{high}; allowed are 0..{last}. Guard it with select(), or mend the shape"
+        )
 
 
-def _check_loads(workload: Workload, stage: Stage, e: Expr, bounds: Bounds) -> None:
+def _check_node(workload: Workload, stage: Stage, e: Expr) -> None:
     if isinstance(e, Reduce):
         raise UserError(f"stage {stage.name}: a reduction must be the whole body; put `{e}` in a stage of its own")
-    if isinstance(e, Var) and e.name not in bounds.ranges:
-        known = ", ".join(bounds.ranges)
-        raise UserError(f"stage {stage.name}: unknown axis {e.name!r}; this stage has {known or 'none'}")
+    axes = [a.name for a in stage.all_axes]
+    if isinstance(e, Var) and e.name not in axes:
+        raise UserError(f"stage {stage.name}: unknown axis {e.name!r}; this stage has {', '.join(axes) or 'none'}")
     if isinstance(e, Load):
-        _check_load(workload, stage, e, bounds)
-    if isinstance(e, Select):
-        _check_loads(workload, stage, e.cond, bounds)
-        _check_loads(workload, stage, e.a, bounds.given(e.cond))
-        _check_loads(workload, stage, e.b, bounds.otherwise(e.cond))
-        return
-    for c in children(e):
-        _check_loads(workload, stage, c, bounds)
+        _check_load(workload, stage, e)
 
 
-def _check_load(workload: Workload, stage: Stage, e: Load, bounds: Bounds) -> None:
+def _check_load(workload: Workload, stage: Stage, e: Load) -> None:
     buffer = workload.buffers.get(e.tensor)
     if buffer is None:
         raise UserError(f"stage {stage.name} reads {e.tensor!r}, which is neither an input nor a stage")
@@ -330,28 +363,27 @@ def _check_load(workload: Workload, stage: Stage, e: Load, bounds: Bounds) -> No
         )
     if e.dtype != buffer.dtype:
         raise UserError(f"stage {stage.name}: `{e}` is read as {e.dtype}, {e.tensor} is {buffer.dtype}")
-    for position, (index, extent) in enumerate(zip(e.indices, buffer.shape)):
-        found = bounds.range(index)
-        if found is not None and (found[0] < 0 or found[1] >= extent):
-            raise UserError(
-                f"stage {stage.name}: `{e}` reads dimension {position} of {e.tensor} at `{index}`, which takes values "
-                f"{found[0]}..{found[1]}; allowed are 0..{extent - 1}. Guard it with select(), or mend the shape"
-            )
+
+
+def check_depth(name: str, body: Expr) -> None:
+    """Raises `UserError` where a body is too deep to be worked with."""
+    if depth(body) > DEEPEST:
+        raise UserError(
+            f"stage {name}: {depth(body)} operations of its body stand inside each other, at most {DEEPEST} may; "
+            "put some of them in a stage of their own"
+        )
 
 
 def topological(stages: Iterable[Stage]) -> tuple[Stage, ...]:
     """Stages ordered so that each follows what it reads (a stable depth-first order)."""
     by_name = {s.name: s for s in stages}
     done: dict[str, Stage] = {}
-
-    def visit(stage: Stage) -> None:
-        if stage.name in done:
-            return
-        for read in stage.reads:
-            if read.tensor in by_name:
-                visit(by_name[read.tensor])
-        done[stage.name] = stage
-
-    for stage in by_name.values():
-        visit(stage)
+    todo = [(stage, False) for stage in reversed(by_name.values())]
+    while todo:
+        stage, visited = todo.pop()  # visited: what it reads is done
+        if visited:
+            done[stage.name] = stage
+        elif stage.name not in done:
+            todo.append((stage, True))
+            todo.extend((by_name[x.tensor], False) for x in reversed(stage.reads) if x.tensor in by_name)
     return tuple(done.values())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tensorsmith.lang.affine import Affine, affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, children, walk
+from tensorsmith.lang.expr import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, children, joined, walk
 from tensorsmith.lang.workload import Stage
 
 KINDS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
@@ -23,7 +23,7 @@ _CHEAP = ("neg", "abs", "floor", "ceil", "round", "sqrt", "rsqrt")
 
 @functools.lru_cache(maxsize=4096)
 def operations(stage: Stage) -> Mapping[str, float]:
-    """Operations per point by feature name (`float_mad`, ..., `bool_op`, `select_op`).
+    """Operations per point by feature name (`float_mad`, ..., `bool_op`, `select_op`); a value used again is computed once.
 
     Affine index arithmetic is free: the code generator keeps it in running pointers. So are selects on affine conditions
     (padding): most points never test them. Those that do are counted by `conditions`.
@@ -32,10 +32,11 @@ def operations(stage: Stage) -> Mapping[str, float]:
     body = stage.body
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
         counts[f"{_type(body)}_mad"] += 1
-        _count(body.a, counts)
-        _count(body.b, counts)
+        counted: set[Expr] = set()
+        _count(body.a, counts, counted)
+        _count(body.b, counts, counted)
         return counts
-    _count(body, counts)
+    _count(body, counts, set())
     if stage.reduction:
         counts[f"{_type(body)}_{_REDUCTIONS[stage.reduction]}"] += 1
     return counts
@@ -45,9 +46,10 @@ def _type(e: Expr) -> str:
     return "float" if dtype(e.dtype).kind == "f" else "int"
 
 
-def _count(e: Expr, counts: dict[str, float]) -> None:
-    if e.dtype == "i64" and affine(e) is not None:
+def _count(e: Expr, counts: dict[str, float], counted: set[Expr]) -> None:
+    if e in counted or (e.dtype == "i64" and affine(e) is not None):
         return
+    counted.add(e)
     if isinstance(e, Binary):
         if e.op in ("and", "or"):
             counts["bool_op"] += 1
@@ -64,22 +66,25 @@ def _count(e: Expr, counts: dict[str, float]) -> None:
         counts[f"{_type(e)}_otherfunc"] += 1
     elif isinstance(e, Select):
         if _is_affine(e.cond):
-            _count(e.a, counts)
-            _count(e.b, counts)
+            _count(e.a, counts, counted)
+            _count(e.b, counts, counted)
             return
         counts["select_op"] += 1
     for c in children(e):
         if not (isinstance(e, Load) and affine(c) is not None):
-            _count(c, counts)
+            _count(c, counts, counted)
 
 
 def _is_affine(cond: Expr) -> bool:
     """Whether a condition is a conjunction of affine inequalities."""
-    if not isinstance(cond, Binary):
-        return False
-    if cond.op == "and":
-        return _is_affine(cond.a) and _is_affine(cond.b)
-    return cond.op in ("lt", "le", "eq") and cond.a.dtype == "i64" and affine(cond.a) is not None and affine(cond.b) is not None
+    return all(
+        isinstance(e, Binary)
+        and e.op in ("lt", "le", "eq")
+        and e.a.dtype == "i64"
+        and affine(e.a) is not None
+        and affine(e.b) is not None
+        for e in joined(cond, "and")
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorsmith.lang.expr import Expr, Load, Var, same, substitute, transform, walk
+from tensorsmith.lang.expr import Expr, Load, Var, same, substitute, transform, written_out
 from tensorsmith.lang.workload import Stage, Workload, topological
 
 _MOST_NODES = 400  # of the expression that all readers make together
@@ -38,7 +38,7 @@ def joined(workload: Workload, placed: str, blocks: str, tile: int) -> Workload:
     bodies: dict[str, Expr] = {placed: here}
     for stage in readers:
         bodies[stage.name] = _moved(stage.body, {a.name: e for a, e in zip(stage.axes, place)}, bodies)
-        if sum(1 for _ in walk(bodies[stage.name])) > _MOST_NODES:
+        if written_out(bodies[stage.name]) > _MOST_NODES:
             return workload
     new = [Stage(last.name, last.axes, bodies[last.name])]
     if covered:

@@ -116,8 +116,14 @@ class _Body:
         self, program: Program, block: Block, axes: dict[str, Any], values: dict[str, Any], storage: dict[str, Array]
     ) -> None:
         self.program, self.block, self.axes, self.values, self.storage = program, block, axes, values, storage
+        self.known: dict[Expr, Any] = {}  # what was computed already: a value may be used again
 
     def value(self, e: Expr) -> Any:
+        if e not in self.known:
+            self.known[e] = self._value(e)
+        return self.known[e]
+
+    def _value(self, e: Expr) -> Any:
         if isinstance(e, Const):
             return np.array(e.value, dtype(e.dtype).numpy)
         if isinstance(e, Var):

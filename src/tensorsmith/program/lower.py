@@ -50,6 +50,7 @@ class _Lowering:
         self.workload: Workload = sketch.rewritten
         self.decisions = decisions
         self.bound: dict[str, _Bound] = {}
+        self.seen: dict[tuple[str, tuple[str, int], bool], Region] = {}
 
     def program(self) -> Program:
         for stage in reversed(self.workload.stages):  # consumers first: they tell what producers must give
@@ -140,7 +141,13 @@ class _Lowering:
         return {a.name: _within(found[a.name], a.extent, self._var_ranges()) for a in stage.axes}
 
     def _seen(self, reader: Stage, point: tuple[str, int], whole_tiles: bool) -> Region:
-        """What values the axes of a reader take inside an attach point."""
+        """What values the axes of a reader take inside an attach point; many ways may lead to it, so it is worked out once."""
+        key = (reader.name, point, whole_tiles)
+        if key not in self.seen:
+            self.seen[key] = self._seen_first(reader, point, whole_tiles)
+        return self.seen[key]
+
+    def _seen_first(self, reader: Stage, point: tuple[str, int], whole_tiles: bool) -> Region:
         if reader.name == point[0]:
             return self._tile_region(self.bound[reader.name], point[1], whole_tiles)
         region = self._needed(reader, point, whole_tiles=True)

@@ -109,20 +109,14 @@ def elementwise_match(workload: Workload, producer: str, consumer: str) -> bool:
 
 def common_outer_axes(workload: Workload, producer: str, consumer: str) -> int:
     """How many leading axes a producer and a reader of it (perhaps through others) run through in step."""
-    if producer == consumer:
-        return len(workload.buffers[producer].shape)
-    fewest: int | None = None
-    for reader in workload.consumers[producer]:
-        further = common_outer_axes(workload, reader, consumer)
-        if further == 0 and not _reaches(workload, reader, consumer):
-            continue
-        here = min(further, _common_with_reader(workload, producer, reader))
-        fewest = here if fewest is None else min(fewest, here)
-    return fewest or 0
-
-
-def _reaches(workload: Workload, start: str, goal: str) -> bool:
-    return start == goal or any(_reaches(workload, r, goal) for r in workload.consumers[start])
+    common = {consumer: len(workload.buffers[consumer].shape)}  # of each tensor on a way to the consumer
+    for name in reversed(workload.buffers):  # readers first
+        readers = [r for r in workload.consumers[name] if r in common]
+        if readers and name != consumer:
+            common[name] = min(min(common[r], _common_with_reader(workload, name, r)) for r in readers)
+        if name == producer:
+            break
+    return common.get(producer, 0)
 
 
 def _common_with_reader(workload: Workload, producer: str, reader: str) -> int:

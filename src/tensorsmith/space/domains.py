@@ -8,9 +8,11 @@ large: register tiles, code, loops laid out step by step, buffers of one thread.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
+from tensorsmith.lang.cost import Inside, cost
 from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Select, Unary, children, variables
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import is_padding
@@ -154,10 +156,23 @@ def _padded_axes(stage: Stage) -> set[str]:
 
 def _instructions(e: Expr) -> int:
     """Roughly, of a body at one point: those for indices are shared between points, and a choice by an index is made beforehand."""
-    if isinstance(e, Select) and isinstance(e.cond, Binary) and e.cond.op == "eq":
-        return max(_instructions(e.a), _instructions(e.b))
-    own = 25 if isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE else 2
-    return own + (0 if isinstance(e, Load) else sum(_instructions(c) for c in children(e)))
+
+    def own(x: Expr) -> int:
+        if _chooses(x):
+            return 0
+        return 25 if isinstance(x, (Unary, Binary)) and x.op in EXPENSIVE else 2
+
+    return cost(e, own, _computed)
+
+
+def _chooses(e: Expr) -> TypeGuard[Select]:
+    return isinstance(e, Select) and isinstance(e.cond, Binary) and e.cond.op == "eq"
+
+
+def _computed(e: Expr) -> Inside:
+    if _chooses(e):
+        return (), (e.a, e.b)
+    return () if isinstance(e, Load) else children(e), ()
 
 
 def _shrink_tiles(plan: Plan, rows: Matrix, limits: Limits) -> None:

@@ -177,19 +177,27 @@ class Geometry:
 
     def needed(self, stage: Stage, target: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
         """How much of a stage its readers need inside the first `depths` outer loops of a nest."""
-        region: dict[str, Array] = {a.name: np.ones(len(matrix), np.int64) for a in stage.axes}
-        for reader in self.workload.consumers[stage.name]:
-            if reader == target:
-                seen = self.inside(reader, depths, matrix, found)
-            else:
-                other = self.stages[reader]
-                seen = self.needed(other, target, depths, matrix, found)
-                seen |= {a.name: self.extent(reader, a.name, matrix) for a in other.reduce_axes}
-            for load in self.stages[reader].reads:
-                if load.tensor == stage.name:
-                    for axis, length in self._footprint(stage, load, seen, matrix).items():
-                        region[axis] = np.maximum(region[axis], length)
-        return region
+        known: dict[str, dict[str, Array]] = {}  # what readers compute there: many ways may lead from one of them to the nest
+
+        def seen(reader: str) -> dict[str, Array]:
+            if reader not in known:
+                if reader == target:
+                    known[reader] = self.inside(reader, depths, matrix, found)
+                else:
+                    other = self.stages[reader]
+                    known[reader] = region(other) | {a.name: self.extent(reader, a.name, matrix) for a in other.reduce_axes}
+            return known[reader]
+
+        def region(of: Stage) -> dict[str, Array]:
+            lengths: dict[str, Array] = {a.name: np.ones(len(matrix), np.int64) for a in of.axes}
+            for reader in self.workload.consumers[of.name]:
+                for load in self.stages[reader].reads:
+                    if load.tensor == of.name:
+                        for axis, length in self._footprint(of, load, seen(reader), matrix).items():
+                            lengths[axis] = np.maximum(lengths[axis], length)
+            return lengths
+
+        return region(stage)
 
     def _footprint(self, stage: Stage, load: Load, seen: Mapping[str, Array], matrix: Matrix) -> dict[str, Array]:
         region: dict[str, Array] = {}

@@ -32,6 +32,7 @@ from typing import Any
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.expr import Load, Var
+from tensorsmith.lang.inline import fits
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.rewrite import Rewrite, apply_rewrites, rewrite_from_json
 from tensorsmith.target import Target, native
@@ -118,14 +119,21 @@ class Sketch:
         return apply_rewrites(self.workload, self.rewrites)
 
     @functools.cached_property
-    def _rewritten(self) -> dict[tuple[Rewrite, ...], Workload]:
+    def _rewritten(self) -> dict[tuple[tuple[Rewrite, ...], tuple[str, ...]], tuple[tuple[Rewrite, ...], Workload]]:
         return {}
 
-    def _rewritten_by(self, rewrites: tuple[Rewrite, ...]) -> Workload:
-        """The workload after rewrites: few, and shared by many resolved structures."""
-        if rewrites not in self._rewritten:
-            self._rewritten[rewrites] = apply_rewrites(self.workload, rewrites)
-        return self._rewritten[rewrites]
+    def _rewritten_by(self, rewrites: tuple[Rewrite, ...], inlined: tuple[str, ...]) -> tuple[tuple[Rewrite, ...], Workload]:
+        """The workload after rewrites and the inlining of such of those stages as still fit, and what was done: few, and shared by
+        many resolved structures."""
+        known = self._rewritten.get((rewrites, inlined))
+        if known is None:
+            done, workload = list(rewrites), apply_rewrites(self.workload, rewrites)
+            for name in inlined:
+                if fits(workload, name):
+                    done.append(Rewrite("inline", name))
+                    workload = apply_rewrites(workload, done[-1:])
+            known = self._rewritten[rewrites, inlined] = tuple(done), workload
+        return known
 
     def nest(self, stage: str) -> Nest:
         return self._nests[stage]
@@ -152,6 +160,7 @@ class Sketch:
             return self  # also keeps the loops of copies that were written by hand
         nests = dict(self._nests)
         rewrites = list(self.rewrites)
+        inlined: list[str] = []
         for choice in self.choices:
             option = choice.options[int(options[choice.hole])]
             if choice.kind == "factor":
@@ -164,15 +173,15 @@ class Sketch:
                 for name in choice.members:
                     nests[name] = replace(nests[name], at=None if option == "0" else f"{choice.stage}:{option}")
             elif option == "inline":
-                rewrites.append(Rewrite("inline", choice.stage))
-                del nests[choice.stage]
+                inlined.append(choice.stage)
             else:
                 nests[choice.stage] = replace(nests[choice.stage], at=None if option == "root" else option)
-        workload = self._rewritten_by(tuple(rewrites))
+        done, workload = self._rewritten_by(tuple(rewrites), tuple(inlined))
+        nests = {name: nest for name, nest in nests.items() if workload.is_stage(name)}
         for nest in [n for n in nests.values() if n.follows]:
             nests[nest.stage] = follow(workload, nests, nest)
         while True:
-            sketch = Sketch(self.workload, tuple(nests.values()), tuple(rewrites))
+            sketch = Sketch(self.workload, tuple(nests.values()), done)
             sketch.__dict__["rewritten"] = workload  # as the property would find it
             try:
                 return sketch.check()

@@ -50,6 +50,7 @@ class _Text:
         self.sketch = sketch
         self.workload = sketch.rewritten
         self.lengths: dict[str, dict[str, Length]] = {}
+        self.needs: dict[tuple[str, tuple[str, int]], dict[str, Length]] = {}  # what attached readers compute inside a point
         for stage in reversed(self.workload.stages):  # readers first: they say how much of a stage is needed
             self.lengths[stage.name] = self._lengths(stage)
 
@@ -119,7 +120,9 @@ class _Text:
     def _seen(self, reader: Stage, point: tuple[str, int]) -> dict[str, Length]:
         """How many values the axes of a reader take inside an attach point."""
         if reader.name != point[0]:
-            return {a.name: a.extent for a in reader.reduce_axes} | self._needed(reader, point)
+            if (reader.name, point) not in self.needs:
+                self.needs[reader.name, point] = self._needed(reader, point)
+            return {a.name: a.extent for a in reader.reduce_axes} | self.needs[reader.name, point]
         nest = self.sketch.nest(reader.name)
         lengths = dict(self.lengths[reader.name])
         for axis, parts in nest.parts.items():

@@ -5,6 +5,7 @@ B[i] = A[i] + 1; C[i] = B[i] * 2        ->    C[i] = (A[i] + 1) * 2
 
 from __future__ import annotations
 
+from tensorsmith.lang.inline import fits
 from tensorsmith.space.analysis import is_strictly_inlinable
 from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict
@@ -18,7 +19,7 @@ class AlwaysInline:
 
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         stage = state.stage(index)
-        if stage.name in state.now.outputs or not is_strictly_inlinable(stage):
+        if stage.name in state.now.outputs or not is_strictly_inlinable(stage) or not fits(state.now, stage.name):
             return Verdict.SKIP
         return Verdict.APPLY_AND_SKIP_REST
 
