@@ -37,6 +37,7 @@ from tensorsmith.lang.workload import Workload
 
 _LARGEST = 48  # nodes of a group: beyond it code grows, and compiling it, but nothing is saved
 _SMALL = 1 << 14  # elements up to which starting another kernel costs more than what it does
+_MOST_OUTPUTS = 4  # of a group: each is a nest of its own, and groups of many are seldom equal, so that each has to be compiled
 _FEW_CHANNELS = 16  # of an image, say: so few may lie far apart in memory
 _FEW_READS = 4  # of one element by a reduction: up to here an expensive producer is worth its repetition
 
@@ -76,7 +77,7 @@ class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = graph.nodes
-        self.facts = [_facts(graph, node) for node in graph.nodes]
+        self.facts = _facts_of(graph)
         self.place = {v.name: n for n, node in enumerate(graph.nodes) for v in node.outputs}
         self.readers: list[list[int]] = [[] for _ in graph.nodes]
         for n, node in enumerate(graph.nodes):
@@ -88,6 +89,7 @@ class _Fuser:
         self.owner: dict[int, int] = {}
         self.members: dict[int, list[int]] = {}
         self.copies: dict[int, set[int]] = {}  # of each group, the movements copied into it
+        self.holders: dict[int, list[int]] = {}  # of each such movement, the groups; these are products and reductions, and final
 
     def _post_dominators(self) -> list[int | None]:
         """For each node the first one that all paths from it lead through; None where they only meet outside."""
@@ -114,7 +116,7 @@ class _Fuser:
             last, turned = n, False
             while (goal := self.post[last]) is not None:
                 path = self._path(last, goal)
-                if any(m in self.owner for m in path) or len(self.members[n]) + len(path) > _LARGEST:
+                if path is None or any(m in self.owner for m in path) or len(self.members[n]) + len(path) > _LARGEST:
                     break
                 if all(self._maps(m, self._value(last)) for m in path):
                     pass
@@ -158,6 +160,9 @@ class _Fuser:
                 self.copies[group].add(n)
         for group in self.members:
             self._release_views(group)
+        for group, copied in self.copies.items():
+            for n in copied:
+                self.holders.setdefault(n, []).append(group)
 
     def _release_views(self, group: int) -> None:
         """A reshape of what comes from outside stays outside."""
@@ -177,6 +182,8 @@ class _Fuser:
             if goal is None or not self._light(n):
                 continue
             path = self._path(n, goal)
+            if path is None:
+                continue
             groups = {self.owner[m] for m in path if m in self.owner} | {self.owner[n]}
             if not all(self._light(m) for m in path) or sum(len(self.members[g]) for g in groups) > _LARGEST:
                 continue
@@ -187,6 +194,7 @@ class _Fuser:
 
     def together(self) -> None:
         """Two small elementwise groups of one shape, one of which reads the other: one kernel with two outputs."""
+        farthest = self._farthest()
         for n in sorted(self.members, key=self._root):
             if n not in self.members or not self._all_light(n) or self._value(self._root(n)).elements > _SMALL:
                 continue
@@ -195,7 +203,9 @@ class _Fuser:
                     continue
                 if self._shape(self._root(n)) != self._shape(self._root(reader)) or not self._only_maps((n, reader)):
                     continue
-                if not self._around(n, reader):
+                if self._outputs(n, reader) <= _MOST_OUTPUTS and not self._around(n, reader, farthest):
+                    for m in range(min(self.members[n]), self._root(reader)):
+                        farthest[m] = max(farthest[m], self._root(reader))
                     self._unite({n, reader}, reader)
                     break
 
@@ -222,7 +232,7 @@ class _Fuser:
     def _needed_outside(self, n: int) -> bool:
         """Whether some reader of a movement does not have a copy of it (it reads a view that was released, say)."""
         for m in self.readers[n]:
-            groups = [self.owner[m]] if m in self.owner else [g for g, c in self.copies.items() if m in c]
+            groups = [self.owner[m]] if m in self.owner else self.holders.get(m, [])
             if not groups or any(n not in self.copies[g] for g in groups):
                 return True
         return self.leaves[n]
@@ -235,14 +245,16 @@ class _Fuser:
     def _shape(self, n: int) -> tuple[int, ...]:
         return self._value(n).shape
 
-    def _path(self, start: int, goal: int) -> list[int]:
-        """All nodes on the ways from `start` (not included) to `goal` (included)."""
+    def _path(self, start: int, goal: int) -> list[int] | None:
+        """All nodes on the ways from `start` (not included) to `goal` (included); None if they are more than a group may have."""
         found: set[int] = set()
         todo = list(self.readers[start])
         while todo:
             n = todo.pop()
             if n not in found:
                 found.add(n)
+                if len(found) > _LARGEST:
+                    return None
                 if n != goal:
                     todo += self.readers[n]
         return sorted(found)
@@ -291,18 +303,35 @@ class _Fuser:
             return self._value(n).elements >= self._value(reader).elements or not self.facts[n].expensive
         return _reads(self.graph, self.nodes[reader], name) <= _FEW_READS
 
-    def _around(self, first: int, second: int) -> bool:
+    def _outputs(self, *groups: int) -> int:
+        """How many values leave groups, if they become one."""
+        inside = {m for g in groups for m in self.members[g]}
+        return sum(self.leaves[m] or any(r not in inside for r in self.readers[m]) for m in inside)
+
+    def _farthest(self) -> list[int]:
+        """For each node the last one of all groups that begin no later."""
+        found, last = [], 0
+        for n in range(len(self.nodes)):
+            groups = [*self.holders.get(n, []), *([self.owner[n]] if n in self.owner else [])]
+            last = max([last, n, *map(self._root, groups)])
+            found.append(last)
+        return found
+
+    def _around(self, first: int, second: int, farthest: list[int]) -> bool:
         """Whether a path leads from one group to another through a third."""
+        end = self._root(second)  # from behind it, no path leads back, as no group lies on both sides
+        while farthest[end] > end:
+            end = farthest[end]
         todo = [m for n in self.members[first] for m in self.readers[n] if self.owner.get(m) not in (first, second)]
         seen: set[int] = set()
         while todo:
             n = todo.pop()
             if self.owner.get(n) == second:
                 return True
-            if n not in seen:
+            if n not in seen and n <= end:
                 seen.add(n)
                 whole = self.members[self.owner[n]] if n in self.owner else [n]
-                holders = [m for g, c in self.copies.items() if n in c for m in self.members[g]]
+                holders = [m for g in self.holders.get(n, []) for m in self.members[g]]
                 todo += [r for m in (*whole, *holders) for r in self.readers[m]] + holders
         return False
 
@@ -379,6 +408,19 @@ class _Facts:
     kind: Kind
     expensive: bool  # calls a function of many instructions
     moves: bool  # every element is an element of the input, found without a division
+
+
+def _facts_of(graph: Graph) -> list[_Facts]:
+    """The facts of each node; nodes of one operator on values of one type are alike."""
+    known: dict[tuple[object, ...], _Facts] = {}
+    found = []
+    for node in graph.nodes:
+        types = tuple((graph.values[x].shape, graph.values[x].dtype) for x in node.inputs)
+        key = (node.operator, len(node.outputs), types, tuple(sorted(node.attributes.items())))
+        if key not in known:
+            known[key] = _facts(graph, node)
+        found.append(known[key])
+    return found
 
 
 def _facts(graph: Graph, node: Node) -> _Facts:

@@ -9,7 +9,7 @@ where no value is that lives during the call, or none at all, whichever takes le
 
 from __future__ import annotations
 
-import bisect
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -124,18 +124,27 @@ def _place(first: Sequence[_Block], blocks: Sequence[_Block]) -> tuple[int, dict
 
     The `first` blocks, none of which live at the same time, are all at the beginning.
     """
-    placed: list[tuple[int, _Block]] = [(0, block) for block in first]  # by offset
+    places: dict[int, int] = {}
+    alive: defaultdict[int, list[_Block]] = defaultdict(list)  # during each call, those that have their place
+
+    def put(block: _Block, offset: int) -> None:
+        places[id(block)] = offset
+        for n in range(block.first, block.last + 1):
+            alive[n].append(block)
+
+    for block in first:
+        put(block, 0)
     total = max((block.size for block in first), default=0)
     for block in blocks:
+        others = {id(other): other for n in range(block.first, block.last + 1) for other in alive[n]}
         best, best_gap, end = None, None, 0
-        for offset, other in placed:
-            if other.last < block.first or block.last < other.first:
-                continue
+        for other in sorted(others.values(), key=lambda b: places[id(b)]):
+            offset = places[id(other)]
             gap = offset - end
             if gap >= block.size and (best_gap is None or gap < best_gap):
                 best, best_gap = end, gap
             end = max(end, offset + other.size)
         at = end if best is None else best
         total = max(total, at + block.size)
-        bisect.insort(placed, (at, block), key=lambda x: x[0])
-    return total, {id(block): at for at, block in placed}
+        put(block, at)
+    return total, places

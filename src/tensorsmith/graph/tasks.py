@@ -15,7 +15,7 @@ from tensorsmith.graph import operators
 from tensorsmith.graph.fuse import Group, fuse
 from tensorsmith.graph.graph import Array, Graph
 from tensorsmith.graph.operators import Kind
-from tensorsmith.graph.workloads import workload_of
+from tensorsmith.graph.workloads import Workloads
 from tensorsmith.lang import evaluate as reference
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
@@ -63,12 +63,12 @@ class Partition:
 
 def partition(graph: Graph) -> Partition:
     """The tasks and calls of a graph, as it is: `passes.optimise` comes before."""
-    fusion = fuse(graph)
+    fusion, workloads = fuse(graph), Workloads(graph)
     tasks: list[Task] = []
     known: dict[Workload, int] = {}
     calls: list[Call] = []
     for group in fusion.groups:
-        workload, inputs = workload_of(graph, group)
+        workload, inputs = workloads.of(group)
         origins = tuple(dict.fromkeys(graph.nodes[n].origin for n in group.nodes if graph.nodes[n].origin))
         if workload not in known:
             known[workload] = len(tasks)

@@ -6,9 +6,11 @@ network are one task. A constant with one element is a number in the definition.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tensorsmith.graph import operators
 from tensorsmith.graph.fuse import Group
-from tensorsmith.graph.graph import Array, Graph, Value
+from tensorsmith.graph.graph import Array, Graph, Node, Value
 from tensorsmith.graph.stages import simplified
 from tensorsmith.lang.define import Tensor, compute, placeholder, workload
 from tensorsmith.lang.dtypes import dtype
@@ -19,9 +21,59 @@ from tensorsmith.ops.common import compute_named
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
 
-def workload_of(graph: Graph, group: Group) -> tuple[Workload, tuple[str, ...]]:
-    """The workload of a group, and the values of the graph that are its inputs, in its order."""
-    return _Definer(graph, group).workload()
+class Workloads:
+    """The workloads of a graph's groups. Large networks repeat themselves: of groups that are alike, one is defined."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._known: dict[tuple[object, ...], tuple[Workload, tuple[int, ...]]] = {}
+
+    def of(self, group: Group) -> tuple[Workload, tuple[str, ...]]:
+        """The workload of a group, and the values of the graph that are its inputs, in its order."""
+        looks, outside = _looks(self.graph, group)
+        if looks not in self._known:
+            workload, inputs = _Definer(self.graph, group).workload()
+            self._known[looks] = workload, tuple(outside.index(name) for name in inputs)
+        workload, places = self._known[looks]
+        return workload, tuple(outside[n] for n in places)
+
+
+def _looks(graph: Graph, group: Group) -> tuple[tuple[object, ...], list[str]]:
+    """What the definition of a group depends on, and the values that it reads, both in the order in which it comes to them."""
+    inside = {v.name: graph.nodes[n] for n in group.nodes for v in graph.nodes[n].outputs}
+    numbers: dict[str, int] = {}
+    parts: list[object] = []
+    outside: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in numbers:
+            return
+        node = inside.get(name)
+        if node is None:
+            value, array = graph.values[name], graph.constants.get(name)
+            number = repr(array.item()) if array is not None and array.size == 1 else ""
+            outside.append(name)
+            parts.append((value.shape, value.dtype, array is not None, number))
+            numbers[name] = len(numbers)
+            return
+        operands = _operands(node, inside)
+        for x in operands:
+            visit(x)
+        parts.append((node.operator, tuple(numbers[x] for x in operands), tuple(sorted(node.attributes.items()))))
+        for v in node.outputs:
+            numbers[v.name] = len(numbers)
+
+    for name in group.outputs:
+        visit(name)
+    return (tuple(parts), tuple(numbers[name] for name in group.outputs)), outside
+
+
+def _operands(node: Node, inside: Collection[str]) -> list[str]:
+    """What a node reads; of two operands that may change places, one that is computed in the group comes first."""
+    operands = list(node.inputs)
+    if node.operator in _COMMUTATIVE and operands[0] not in inside and operands[1] in inside:
+        operands.reverse()
+    return operands
 
 
 class _Definer:
@@ -57,10 +109,7 @@ class _Definer:
 
     def _define(self, name: str) -> None:
         node = self.inside[name]
-        operands = list(node.inputs)
-        if node.operator in _COMMUTATIVE and operands[0] not in self.inside and operands[1] in self.inside:
-            operands.reverse()
-        tensors = [self._tensor(x) for x in operands]
+        tensors = [self._tensor(x) for x in _operands(node, self.inside)]
         made = operators.define(node.operator, tensors, node.attributes, self._name(node.operator))
         self.tensors |= {v.name: t for v, t in zip(node.outputs, made)}
 
