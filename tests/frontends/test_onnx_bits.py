@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import TensorProto
-from tests.frontends.onnx_nodes import by_reference, check, model_of
+from tests.frontends.onnx_nodes import by_reference, check, model_of, run_compiled
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx import NeedsConstant, load_onnx
@@ -43,14 +43,17 @@ def test_shifts(kind: str, direction: str) -> None:
     else:
         want = np.where(inside, x >> places, np.where(x < 0, -1, 0))
     model, inputs = model_of("BitShift", [x, by], opset=28, direction=direction)
-    np.testing.assert_array_equal(evaluate(load_onnx(model), inputs)["y0"], want.astype(kind))
+    graph = load_onnx(model)
+    for run in (evaluate, run_compiled):
+        np.testing.assert_array_equal(run(graph, inputs)["y0"], want.astype(kind))
 
 
 def test_unsigned_numbers_that_are_held_in_a_signed_type_are_shifted_as_unsigned_ones() -> None:
     x, by = np.array([2**64 - 2, 5, 2**63], "u8"), np.array([1, 0, 63], "u8")
     model, _ = model_of("BitShift", [x, by], opset=11, direction="RIGHT")
-    got = evaluate(load_onnx(model), {"x0": x.astype("i8"), "x1": by.astype("i8")})["y0"]
-    np.testing.assert_array_equal(got.astype("u8"), x >> by)
+    for run in (evaluate, run_compiled):
+        got = run(load_onnx(model), {"x0": x.astype("i8"), "x1": by.astype("i8")})["y0"]
+        np.testing.assert_array_equal(got.astype("u8"), x >> by)
 
 
 def test_bit_casts() -> None:

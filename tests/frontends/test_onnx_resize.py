@@ -166,3 +166,20 @@ def test_old_names_of_the_modes():
 def test_generated_code_of_grid_sample(mode, border):
     x, grid = random(1, 9, 5, 6), random(1, 4, 3, 2, seed=1) * 1.5
     check("GridSample", [x, grid], opset=20, compiled=True, mode=mode, padding_mode=border)
+
+
+REGIONS = np.array([[0, 0, 9, 9], [2.5, 1, 4, 8], [-3, -2, 1, 2], [6, 6, 14, 14], [3, 3, 3, 3]], "f4")  # some lie partly outside
+
+
+@pytest.mark.parametrize("attributes", [{}, {"spatial_scale": 0.5}, {"coordinate_transformation_mode": "output_half_pixel"}])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions(mode: str, attributes: dict) -> None:
+    arrays = [np.abs(random(2, 3, 10, 11)), REGIONS, np.array([0, 1, 1, 0, 1])]
+    size = {"output_height": 3, "output_width": 4, "sampling_ratio": 2}
+    check("RoiAlign", arrays, by_reference, compiled=True, opset=16, mode=mode, **size, **attributes)
+    check("RoiAlign", arrays, by_onnxruntime, opset=10, **size, **{k: v for k, v in attributes.items() if k == "spatial_scale"})
+
+
+def test_regions_with_as_many_samples_as_they_are_large_are_refused() -> None:
+    with pytest.raises(UserError, match="sampling_ratio is 0"):
+        load_onnx(model_of("RoiAlign", [random(1, 1, 4, 4), REGIONS[:1], np.array([0])], opset=16)[0])

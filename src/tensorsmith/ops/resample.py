@@ -144,11 +144,18 @@ def _taps(mode: str, place: Expr) -> list[tuple[Expr, Expr | None]]:
     """The elements read along one dimension, as whole numbers in floats, and the weight of each; None is 1."""
     if mode == "nearest":
         return [(place, None)]
+    if mode == "linear":
+        return list(linear_taps(place))
     first = define.floor(place)
     part = place - first
-    if mode == "linear":
-        return [(first, 1.0 - part), (first + 1.0, part)]
     return [(first + float(n), _cubic(part - float(n))) for n in (-1, 0, 1, 2)]
+
+
+def linear_taps(place: Expr) -> list[tuple[Expr, Expr]]:
+    """The two elements around a place, as whole numbers in floats, and the weight of each."""
+    first = define.floor(place)
+    part = place - first
+    return [(first, 1.0 - part), (first + 1.0, part)]
 
 
 def _cubic(distance: Expr) -> Expr:

@@ -267,3 +267,26 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value:
         align_corners=bool(node.attribute("align_corners", 0)),
     )
     return channels_first(b, sampled)
+
+
+@onnx_operator("RoiAlign", since=10)
+def roi_align(node: OnnxNode, b: Builder) -> Value:
+    """Before version 16 the centre of an element was at 0."""
+    centre = "half_pixel" if node.version >= 16 else "output_half_pixel"
+    if node.version >= 16:
+        centre = node.choice("coordinate_transformation_mode", centre, ("half_pixel", "output_half_pixel"))
+    samples = int(node.attribute("sampling_ratio", 0))
+    if samples < 1:
+        raise UserError(
+            f"{node}: sampling_ratio is {samples}: as many samples as each region is large are not supported; give a number"
+        )
+    pooled = b.add(
+        "roi_align",
+        [channels_last(b, node.required(0)), node.required(1), node.required(2)],
+        size=(int(node.attribute("output_height", 1)), int(node.attribute("output_width", 1))),
+        samples=samples,
+        scale=float(node.attribute("spatial_scale", 1.0)),
+        half_pixel=centre == "half_pixel",
+        largest=node.choice("mode", "avg", ("avg", "max")) == "max",
+    )
+    return channels_first(b, pooled)

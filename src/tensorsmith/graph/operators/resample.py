@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorsmith.graph.operators import Kind, operator
 from tensorsmith.lang.define import Tensor
+from tensorsmith.ops import regions
 from tensorsmith.ops import resample as resampling
 
 
@@ -29,3 +30,21 @@ def resample(x: Tensor, places: Tensor, weights: Tensor, *outside: Tensor, axis:
 def grid_sample(x: Tensor, grid: Tensor, *, mode: str, border: str, align_corners: bool = False, name: str) -> Tensor:
     """x (N, spatial.., C) at the places of grid (N, spatial'.., D) -> (N, spatial'.., C)."""
     return resampling.grid_sample(x, grid, mode, border, align_corners, name)
+
+
+@operator("roi_align", Kind.REDUCTION)
+def roi_align(
+    x: Tensor,
+    rois: Tensor,
+    batches: Tensor,
+    *,
+    size: tuple[int, int],
+    samples: int,
+    scale: float,
+    half_pixel: bool,
+    largest: bool,
+    name: str,
+) -> Tensor:
+    """Regions of x (N, H, W, C), brought to one size by the mean, or the largest, of samples between its elements."""
+    options = {"size": size, "samples": samples, "scale": scale, "half_pixel": half_pixel, "largest": largest}
+    return regions.roi_align(x, rois, batches, name=name, **options)  # type: ignore[arg-type]
