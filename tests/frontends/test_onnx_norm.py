@@ -124,3 +124,11 @@ def test_refusals():
     model, _ = model_of("Softmax", [random(2, 3)], axis=2)
     with pytest.raises(UserError, match="axis is 2"):
         load_onnx(model)
+
+
+def test_an_operator_that_is_newer_than_the_operator_set_of_the_file() -> None:
+    """ONNX Runtime writes LayerNormalization into files of older sets, with all its attributes."""
+    arrays = [random(2, 6), random(6), random(6)]
+    load_onnx(model_of("LayerNormalization", arrays, opset=13, stash_type=1)[0])
+    with pytest.raises(UserError, match="'stash_type' is not supported with the value 11"):
+        load_onnx(model_of("LayerNormalization", arrays, opset=13, stash_type=11)[0])

@@ -277,9 +277,7 @@ def roi_align(node: OnnxNode, b: Builder) -> Value:
         centre = node.choice("coordinate_transformation_mode", centre, ("half_pixel", "output_half_pixel"))
     samples = int(node.attribute("sampling_ratio", 0))
     if samples < 1:
-        raise UserError(
-            f"{node}: sampling_ratio is {samples}: as many samples as each region is large are not supported; give a number"
-        )
+        raise UserError(f"{node}: sampling_ratio is {samples}: a number that depends on the regions is not supported")
     pooled = b.add(
         "roi_align",
         [channels_last(b, node.required(0)), node.required(1), node.required(2)],

@@ -18,6 +18,15 @@ def find_schema(domain: str, kind: str, version: int) -> Any:
         return None
 
 
+@functools.cache
+def newest_schema(domain: str, kind: str) -> Any:
+    """The newest `OpSchema` of an operator: some files use one that is newer than the operator set they name."""
+    try:
+        return onnx.defs.get_schema(kind, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
 def default(attribute: Any) -> Any:
     """The default of an attribute of a schema, as a file would give it; None where there is none."""
     given = attribute.default_value

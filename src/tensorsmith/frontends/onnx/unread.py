@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.schema import default, find_schema
+from tensorsmith.frontends.onnx.schema import default, find_schema, newest_schema
 from tensorsmith.frontends.onnx.table import OnnxNode
 
 _TRAINING = "only training uses it"
@@ -38,7 +38,7 @@ MEANINGLESS: dict[tuple[str, str], str] = {
 def refuse_unread(node: OnnxNode, domain: str) -> None:
     """Raises a `UserError` where the node's handler has left something that the file gives unread."""
     attributes, inputs = node.unread()
-    schema = find_schema(domain, node.kind, node.version)
+    schema = find_schema(domain, node.kind, node.version) or newest_schema(domain, node.kind)
     known = {} if schema is None else schema.attributes
     for name, value in attributes.items():
         if _meaningless(node.kind, name) or (name in known and _same(value, default(known[name]))):
