@@ -255,6 +255,7 @@ _SPECIAL: dict[str, Callable[[int], Sample]] = {
     "CumProd": _always(IMAGE, integers(1), constants=(1,)),
     "Col2Im": _always(random(2, 8, 20), integers(5, 6), integers(2, 2), constants=(1, 2)),
     "RoiAlign": _always(IMAGE, np.array([[0, 1, 4, 5]], "f4"), integers(1), sampling_ratio=2, output_height=2),
+    "DeformConv": _always(IMAGE, random(4, 4, 3, 3), random(2, 18, 5, 5), constants=(1,), **_CONV),
     "Loop": _always(integers(3), None, SCALE, constants=(0,), outputs=2, body=_loop_body()),
     "NonMaxSuppression": _always(
         np.array([[[0, 0, 1, 1], [1, 1, 2, 2]]], "f4"),

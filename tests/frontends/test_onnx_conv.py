@@ -163,3 +163,27 @@ def test_dilation_with_same_padding_keeps_the_extents():  # which ONNX Runtime r
 def test_columns_to_image(columns, image, block, attributes) -> None:
     arrays = [random(*columns), np.array(image), np.array(block)]
     check("Col2Im", arrays, by_reference, opset=18, constants=(1, 2), **attributes)
+
+
+@pytest.mark.parametrize(
+    ("groups", "offset_groups", "size", "attributes"),
+    [
+        (1, 1, (4, 5), {}),
+        (2, 1, (4, 5), {}),
+        (1, 2, (4, 5), {"pads": [1, 0, 0, 1]}),
+        (2, 2, (3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2], "dilations": [1, 2]}),
+    ],
+)
+def test_deformable_convolution(groups, offset_groups, size, attributes) -> None:
+    """Offsets of up to two elements, so that some places lie outside of the image."""
+    kernel = (2, 3)
+    pads, steps, spans = attributes.get("pads", [0] * 4), attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    extents = [
+        (s - 1) * step + (k - 1) * d + 1 - low - high
+        for s, step, k, d, low, high in zip(size, steps, kernel, spans, pads, pads[2:])
+    ]
+    x, weight = random(2, 4, *extents), random(6, 4 // groups, *kernel, seed=1)
+    offsets, mask = random(2, offset_groups * 12, *size) * 2, random(2, offset_groups * 6, *size)
+    arrays = [x, weight, offsets, random(6), mask]
+    check("DeformConv", arrays, by_reference, compiled=True, opset=19, group=groups, offset_group=offset_groups, **attributes)
+    check("DeformConv", arrays[:3], by_reference, opset=19, group=groups, offset_group=offset_groups, **attributes)

@@ -87,6 +87,34 @@ def transposed(b: Builder, x: Value, weight: Value, w: Window, extra: tuple[int,
     return b.add("transposed_conv", [channels_last(b, x), kernel], **options)
 
 
+@onnx_operator("DeformConv", since=19)
+def deform_conv(node: OnnxNode, b: Builder) -> Value:
+    """Every tap's elements are gathered as channels of their own; what is left is a convolution with a kernel of one element."""
+    x, weight, offsets, mask = node.required(0), node.required(1), node.required(2), node.optional(4)
+    w = conv_window(node, x, weight)
+    if len(w.kernel) != 2 or len(offsets.shape) != 4:
+        raise UserError(f"{node}: the input has the shape {list(x.shape)}; deformable convolutions are supported on images only")
+    columns = b.add(
+        "deformed_columns",
+        [channels_last(b, x), offsets, *([] if mask is None else [mask])],
+        kernel=w.kernel,
+        stride=w.stride,
+        before=tuple(first for first, _ in w.padding),
+        dilation=w.dilation,
+        groups=int(node.attribute("offset_group", 1)),
+    )
+    groups, (outputs, each), taps = int(node.attribute("group", 1)), weight.shape[:2], math.prod(w.kernel)
+    if groups < 1 or each * groups != x.shape[1] or outputs % groups:
+        raise UserError(f"{node}: {x.shape[1]} channels, a weight {list(weight.shape)} and {groups} groups do not fit")
+    places = columns.shape[:3]
+    apart = b.add("reshape", [columns], shape=(*places, taps, groups, each))
+    grouped = b.add("reshape", [b.add("transpose", [apart], order=(0, 1, 2, 4, 3, 5))], shape=(*places, groups * taps * each))
+    rows = b.add("reshape", [weight], shape=(outputs, each, taps))
+    kernel = b.add("reshape", [b.add("transpose", [rows], order=(2, 1, 0))], shape=(1, 1, taps * each, outputs))
+    point: dict[str, Any] = {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1)}
+    return channels_first(b, with_bias(b, b.add("conv", [grouped, kernel], groups=groups, **point), node.optional(3)))
+
+
 @onnx_operator("Col2Im", since=18)
 def columns_to_image(node: OnnxNode, b: Builder) -> Value:
     """Blocks added up where they lie in the image: a transposed convolution whose kernels are single ones, a group per channel."""

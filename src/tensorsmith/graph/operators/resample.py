@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorsmith.graph.operators import Kind, operator
 from tensorsmith.lang.define import Tensor
-from tensorsmith.ops import regions
+from tensorsmith.ops import deform, regions
 from tensorsmith.ops import resample as resampling
 
 
@@ -48,3 +48,20 @@ def roi_align(
     """Regions of x (N, H, W, C), brought to one size by the mean, or the largest, of samples between its elements."""
     options = {"size": size, "samples": samples, "scale": scale, "half_pixel": half_pixel, "largest": largest}
     return regions.roi_align(x, rois, batches, name=name, **options)  # type: ignore[arg-type]
+
+
+@operator("deformed_columns", Kind.INJECTIVE)
+def deformed_columns(
+    x: Tensor,
+    offsets: Tensor,
+    *mask: Tensor,
+    kernel: deform.Pair,
+    stride: deform.Pair,
+    before: deform.Pair,
+    dilation: deform.Pair,
+    groups: int,
+    name: str,
+) -> Tensor:
+    """What each tap of a kernel reads of x (N, H, W, C), moved by offsets and scaled by a mask -> (N, height, width, taps, C)."""
+    window = {"kernel": kernel, "stride": stride, "before": before, "dilation": dilation}
+    return deform.deformed_columns(x, offsets, *mask, groups=groups, name=name, **window)
