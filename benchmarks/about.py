@@ -51,6 +51,15 @@ def text(run: About) -> str:
             f"{run['date']}, commit {commit}",
             f"{run['cpu']}, {run['cores']} cores, {run['system']}",
             ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items()),
+        ]
+    )
+
+
+def contest_text(run: About) -> str:
+    """The same, with what matters to a contest."""
+    return "\n".join(
+        [
+            text(run),
             f"C++ compiler for torch.compile: {run['compiler'] or 'none, so torch.compile takes no part'}",
             f"order of the rounds drawn with seed {run['seed']}",
         ]

@@ -27,7 +27,7 @@ class Report:
 
     def begin(self) -> None:
         """Says what the run is."""
-        self.console.print(about.text(self.run), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(about.contest_text(self.run), markup=False, highlight=False, soft_wrap=True)
 
     def add(self, section: str, case: str, entry: Row, text: Callable[[Row], str] = line) -> None:
         """Another row, of which a line is shown at once."""

@@ -28,7 +28,9 @@ def main(words: Sequence[str] | None = None) -> None:
     runs = [rows for _, rows in found]
     screen = console()
     for n, (run, rows) in enumerate(found, 1):
-        screen.print(f"run {n}", about.text(run) if run else "", *summary(rows), "", sep="\n", markup=False, highlight=False)
+        screen.print(
+            f"run {n}", about.contest_text(run) if run else "", *summary(rows), "", sep="\n", markup=False, highlight=False
+        )
     screen.print(table(runs))
     print(verdict(runs))
 

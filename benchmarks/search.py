@@ -34,6 +34,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import about
+from report import RUN
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.features import extract_decisions
@@ -351,7 +353,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     given = parse(arguments)
     console = Console(width=150)
-    report: dict[str, dict[str, object]] = {}
+    this_run = about.about()
+    print(about.text(this_run), flush=True)
+    report: dict[str, dict[str, object]] = {RUN: this_run}
     models: dict[str, dict[str, float]] = {}
     with Store.open(given.database) if given.database else Store.in_memory() as store:
         for name in given.workload.split(","):

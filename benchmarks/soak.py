@@ -28,7 +28,9 @@ from pathlib import Path
 
 import numpy as np
 
+import about
 import tensorsmith as ts
+from report import RUN
 from tensorsmith.ops import catalogue
 from tensorsmith.records import Store
 from tensorsmith.tune import Progress
@@ -195,11 +197,13 @@ def main() -> None:
     parser.add_argument("--db", type=Path, help="a record file to use; otherwise one that is gone in the end")
     parser.add_argument("--json", type=Path, help="file for all samples, rounds and the growth")
     options = parser.parse_args()
+    this_run = about.about()
+    print(about.text(this_run), flush=True)
     with tempfile.TemporaryDirectory(prefix="tensorsmith-soak-") as folder:
         samples, rounds = soak(options.minutes, options.db or Path(folder) / "soak.db", options.seed)
     found = growth(rounds)
     if options.json:
-        data = {"samples": [asdict(s) for s in samples], "rounds": [asdict(r) for r in rounds]}
+        data = {RUN: this_run, "samples": [asdict(s) for s in samples], "rounds": [asdict(r) for r in rounds]}
         options.json.write_text(json.dumps(data | {"growth": asdict(found) if found else None}))
     print("in use after each round, MB:", *(f"{r.tuner / _MEGABYTE:.1f}" for r in rounds))
     if found is None:

@@ -13,11 +13,14 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import about
+from report import RUN
 from tensorsmith.compile import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
@@ -173,7 +176,9 @@ def main() -> None:
     parser.add_argument("--json", help="write the figures to this file")
     arguments = parser.parse_args()
     console = Console(width=170)
-    report: dict[str, dict[str, float]] = {}
+    this_run = about.about()
+    print(about.text(this_run), flush=True)
+    report: dict[str, dict[str, Any]] = {RUN: this_run}
     if "speed" in arguments.only:
         found = {title: speed(name) for title, name in SPEED.items()}
         console.print(_table(f"candidates per second, one core, population {POPULATION}", found))

@@ -181,7 +181,7 @@ def test_memory_table():
     assert b[1:] == [""] * 5
 
 
-@pytest.mark.peers
+@pytest.mark.peers  # it needs what only they need, matplotlib
 def test_plot(tmp_path):
     file = tmp_path / "curves.svg"
     network_report.plot(file, ROWS, ("torch", "openvino"))

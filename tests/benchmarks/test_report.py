@@ -164,7 +164,7 @@ def test_what_a_run_was(monkeypatch):
     found = about.about([str(script), "--only", "C2D, GMM"])
     assert found["command"] == "python benchmarks/ops.py --only 'C2D, GMM'"
     assert set(found["versions"]) >= {"torch", "onnxruntime", "openvino", "numpy", "llvmlite"}
-    text = about.text(found | {"versions": {"torch": "2.0", "openvino": None}})
+    text = about.contest_text(found | {"versions": {"torch": "2.0", "openvino": None}})
     assert "commit 0123456789ab, changed" in text
     assert "torch 2.0, openvino not installed" in text
     assert "none, so torch.compile takes no part" in text

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import harness
 import models
 import scheduler
 from models import Network
@@ -40,6 +41,7 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, 
     network = Network("chain", path, {"x": np.ones((1, SIZE), np.float32)})
     monkeypatch.setitem(models.MODELS, "chain", lambda name, batch: network)
     monkeypatch.setattr(scheduler, "SECONDS", 0.0)
+    monkeypatch.setattr(harness, "MOST_RUNS", 1)  # figures are of no interest here
     asked: list[dict[str, object]] = []
 
     def tune(model, *, trials, seed, schedule, database, on_progress):
@@ -92,7 +94,7 @@ def test_the_same_command_does_what_is_missing(searches, tmp_path, monkeypatch):
     assert [(s["strategy"], s["seed"]) for s in searches[2:]] == [("round-robin", 1), ("gradient", 1)]
     scheduler.main(words)
     assert len(searches) == 4
-    assert set(json.loads((tmp_path / "f").read_text())) == {"chain, seed 0", "chain, seed 1"}
+    assert set(json.loads((tmp_path / "f").read_text())) == {"_run", "chain, seed 0", "chain, seed 1"}
 
 
 def test_a_run_of_other_trials_is_another(searches, tmp_path):
