@@ -3,7 +3,7 @@
 hand       given schedules against peers and the FMA peak, on all threads and on one
 default    the default schedule over the catalogue at batch 1
 memory     operators limited by memory bandwidth, against peers and NumPy
-overhead   starting a parallel region; from a definition to something callable
+overhead   starting a parallel region; a call from Python; from a definition to something callable
 
 python benchmarks/codegen.py --only hand,memory --quick --json codegen.json
 """
@@ -18,6 +18,7 @@ from dataclasses import replace
 from time import perf_counter
 
 import tensorsmith as ts
+from call_overhead import call_overhead
 from contest import Settings, contest, quiet_machine
 from formulations import case_of
 from frameworks import FRAMEWORKS
@@ -68,6 +69,8 @@ def overhead(report: Report, settings: Settings, quick: bool) -> None:
     rounds = 2 if quick else 10
     seconds = min(measure_region_overhead(settings.threads) for _ in range(rounds))
     report.add("overhead", f"region on {settings.threads}", {"total": seconds})
+    for name, entry in call_overhead(settings).items():
+        report.add("overhead", name, entry)
     for name, (title, _, candidate) in _schedules(settings.threads).items():
         if title.startswith("C2D"):
             entries = [_build_times(title, candidate) for _ in range(rounds)]

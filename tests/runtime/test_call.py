@@ -255,6 +255,8 @@ WRONG_OUTS = {
     "second": (empty(), locked(empty())),
     "not an array": (empty(), None),
     "text": "CD",
+    "a number": 3.0,
+    "an iterator": iter([empty(), empty()]),
 }
 
 

@@ -126,6 +126,7 @@ class Executable:
         self._scratch_bytes = scratch_bytes
         self._scratch_bytes_per_thread = scratch_bytes_per_thread
         # What a call needs, flat, because Python's time per call is what small kernels mostly cost.
+        self._input_names = tuple(a.name for a in self.inputs)
         self._checks = tuple((a, a.shape, a.numpy_dtype) for a in self.inputs)
         self._output_checks = tuple((a, a.shape, a.numpy_dtype) for a in self.outputs)
         self._new_outputs = _output_allocator(self.outputs)
@@ -245,7 +246,7 @@ class Executable:
         return text()
 
     def _names(self) -> str:
-        return ", ".join(argument.name for argument in self.inputs) or "none"
+        return ", ".join(self._input_names) or "none"
 
     # Arguments.
 
@@ -265,18 +266,17 @@ class Executable:
 
     def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Positional and named inputs in the order of `inputs`."""
-        names = [argument.name for argument in self.inputs]
+        names = self._input_names
+        left = names[len(args) :]
+        if named.keys() == set(left) and len(args) <= len(names):
+            return (*args, *[named[name] for name in left])
         unknown = [name for name in named if name not in names]
         if unknown:
             raise UserError(f"{self.name} has no input {unknown[0]!r}; its inputs are {self._names()}")
         twice = [name for name in names[: len(args)] if name in named]
         if twice:
             raise UserError(f"{self.name} got {twice[0]} twice: by position and by name")
-        missing = [name for name in names[len(args) :] if name not in named]
-        if missing or len(args) > len(names):
-            given = len(args) + len(named)
-            raise UserError(f"{self.name} takes {len(names)} inputs ({self._names()}), {given} given")
-        return (*args, *(named[name] for name in names[len(args) :]))
+        raise UserError(f"{self.name} takes {len(names)} inputs ({self._names()}), {len(args) + len(named)} given")
 
     def _accept_one(self, argument: Argument, x: Any) -> np.ndarray:
         name, dtype = argument.name, argument.numpy_dtype
