@@ -1,8 +1,9 @@
 """The table of what calls cost: who is in it, and that everyone computes the same; nothing is measured."""
 
-import call_overhead
 import numpy as np
 import pytest
+
+import call_overhead
 from contest import Settings, WrongAnswer
 from harness import Comparison, Timing
 

@@ -409,7 +409,7 @@ def test_while_the_code_runs_other_python_threads_do_and_may_call_it_too():
     with Counted(waits) as counted:
         thread = threading.Thread(target=lambda: waits(flags[1], out=outs[1]))
         thread.start()
-        while waits._free:  # until it is inside
+        while waits._free and thread.is_alive():  # until it is inside
             threading.Event().wait(1e-3)
         waits(flags[2], out=outs[2])  # makes a frame of its own
         waits(flags[2], out=outs[0])  # takes that
