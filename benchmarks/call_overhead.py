@@ -27,7 +27,8 @@ Call = Callable[[], Any]
 def call_overhead(settings: Settings) -> dict[str, Row]:
     """A row for each way of calling."""
     a, b = (np.random.default_rng(n).standard_normal(SIZE).astype(np.float32) for n in range(2))
-    calls = {**_ours(a, b), **_numpy(a, b)}
+    ours = _ours(a, b)
+    calls = {**ours, **_numpy(a, b)}
     for peer in (_torch, lambda a, b: _onnxruntime(a, b, settings.threads)):
         with contextlib.suppress(ImportError):
             calls |= peer(a, b)
@@ -36,7 +37,7 @@ def call_overhead(settings: Settings) -> dict[str, Row]:
             result = call()
             if not np.array_equal(np.ravel(result.numpy() if hasattr(result, "numpy") else result), a + b):
                 raise WrongAnswer(f"{name} does not add")
-        timings = compare(calls, seconds=settings.seconds).timings
+        timings = compare(calls, ours=ours, seed=settings.seed, seconds=settings.seconds).timings
     return {f"call: {name}": _row(timing.best) for name, timing in timings.items()}
 
 
