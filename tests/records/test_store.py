@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.ops import catalogue, conv
 from tensorsmith.records import Store, StoreError, Timing, candidate_key, structure_key
+from tensorsmith.records.record import FINALISTS, WINNER, ranked
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch import Candidate
@@ -230,3 +232,28 @@ def test_odd_paths(tmp_path):
 def test_timings_are_checked(bad):
     with pytest.raises(UserError, match="timing with"):
         Timing(**bad)
+
+
+def test_the_winner_of_a_final_stands_before_all_that_was_known_when_it_won() -> None:
+    with Store.in_memory() as store:
+        store.add(W, TARGET, TIMING, [trial(W, 1e-3, 1), trial(W, 2e-3, 2), trial(W, 9e-3, 3)])
+        store.add(W, TARGET, TIMING, [trial(W, 1e-3, 1)], run=FINALISTS)
+        store.add(W, TARGET, TIMING, [trial(W, 2e-3, 2)], run=WINNER)
+        assert [r.seconds for r in store.top(W, TARGET, TIMING, 9)] == [2e-3, 1e-3, 9e-3]
+        store.add(W, TARGET, TIMING, [trial(W, 1.5e-3, 4), trial(W, 3e-3, 5)])  # found since then
+        assert [r.seconds for r in store.top(W, TARGET, TIMING, 9)] == [1.5e-3, 2e-3, 1e-3, 3e-3, 9e-3]
+        store.add(W, TARGET, TIMING, [trial(W, 2e-3, 2)], run=FINALISTS)
+        store.add(W, TARGET, TIMING, [trial(W, 3e-3, 5)], run=WINNER)
+        assert [r.seconds for r in store.top(W, TARGET, TIMING, 1)] == [3e-3]
+
+
+def test_the_ranking_in_sql_is_that_of_the_records() -> None:
+    """A journal and `compile` put records of several sources in order, by the same rule."""
+    rng = Random(0)
+    for _ in range(50):
+        with Store.in_memory() as store:
+            for _ in range(rng.randrange(1, 12)):
+                run = rng.choice(["", "", FINALISTS, WINNER])
+                store.add(W, TARGET, TIMING, [trial(W, rng.randrange(1, 5) * 1e-3, rng.randrange(1, 7))], run=run)
+            found = store.top(W, TARGET, TIMING, 99)
+            assert [r.uid for r in ranked(sorted(found, key=lambda r: r.uid))] == [r.uid for r in found]

@@ -137,11 +137,19 @@ def test_what_fails_is_out() -> None:
 
 
 def test_a_final_has_as_much_time_as_there_is() -> None:
-    one = Entrant({1: 10.0, 2: 10.5}, {1: 9.0, 2: 10.0}, [])
-    assert hold(one, default=2, seconds_left=lambda: 0.1) is None and not one.turns
-    hold(one, default=2, seconds_left=lambda: 0.5)
-    assert one.turns[0].seconds == 0.5
-    assert hold(one, default=2, stop=lambda: True) is None and len(one.turns) == 1
+    calls: list = []
+    one = Entrant({1: 10.0, 2: 10.1, 3: 10.5}, {1: 9.0, 2: 9.5, 3: 10.0}, calls)
+    assert hold(one, default=3, seconds_left=lambda: 0.1) is None and not one.turns
+    hold(one, default=3, seconds_left=lambda: 0.5)
+    assert one.turns[0].seconds == 0.5 and calls == [[1, 3]]  # for one and the default schedule
+    assert hold(one, default=3, stop=lambda: True) is None and len(one.turns) == 1
+
+
+def test_slow_programs_have_a_small_final() -> None:
+    calls: list = []
+    one = Entrant({1: 1e5, 2: 1.01e5, 3: 1.02e5}, {1: 0.9e5, 2: 0.95e5, 3: 1e5}, calls)  # of a tenth of a second
+    hold(one, default=3)
+    assert calls == [[1, 3]]
 
 
 def test_formulations_meet_in_one_final() -> None:

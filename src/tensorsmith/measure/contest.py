@@ -49,15 +49,14 @@ class Contest:
         self.jobs = list(jobs)
         self._turns = turns
         self._random = random.Random(0)
-        self._begun = turns.clock()
 
     def turns(self) -> Iterator[tuple[Job, Condition]]:
         """Jobs in the order in which they are to be timed, and how; those that failed are passed over."""
-        how, lap = self._turns, 0.0
+        how, lap, start = self._turns, 0.0, self._turns.clock()
         left = [job for job in self.jobs if job.trial is None]
         for number in range(how.most):
             begun = how.clock()
-            if number >= how.least and how.seconds is not None and begun + lap > self._begun + how.seconds:
+            if number >= how.least and how.seconds is not None and begun + lap > start + how.seconds:
                 return
             for condition in how.conditions:
                 self._random.shuffle(left)

@@ -31,9 +31,9 @@ _CLOSE = 1.1  # times the best: what is slower has no chance; the second is ther
 _MOST_CHECKS = 3  # in a row, if it is always another one that leads afterwards
 _MOST_FINALS = 2  # likewise
 _CHECK_ROUNDS = 20
-_LEAST_ROUNDS, _MOST_ROUNDS = 8, 30  # of a final
+_LEAST_ROUNDS, _MOST_ROUNDS = 6, 30  # of a final
 _SECONDS = 1.5  # of a final, besides building
-_LEAST_SECONDS = 0.3  # with less, no final is begun
+_OVERHEAD = {Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}  # seconds of a round besides the calls
 
 
 class Entrant(Protocol):
@@ -100,11 +100,14 @@ def hold(
     for _ in range(_MOST_FINALS):
         claims = [(e, r) for e in entrants for r in e.top(2 * _FINALISTS) if _name((e, r.candidate)) not in timed]
         claims.sort(key=lambda x: x[1].seconds or 0.0)
-        left = seconds_left()
-        too_late = stop() or (left is not None and left < _LEAST_SECONDS)
-        if not claims or too_late or (outcome is not None and (claims[0][1].seconds or 0.0) >= outcome.least):
+        if not claims or stop() or (outcome is not None and (claims[0][1].seconds or 0.0) >= outcome.least):
             break
-        places = [(e, r.candidate) for e, r in _finalists(claims)]
+        left = seconds_left()
+        room = _room(claims[0][1].seconds or 0.0, conditions, left)
+        if not room:
+            break
+        chosen = _finalists(claims)
+        places = [(e, r.candidate) for e, r in (chosen if room == _FINALISTS else chosen[:room])]
         for rival in (default, *((outcome.winner,) if outcome else ())):
             if _name(rival) not in map(_name, places):
                 places.append(rival)
@@ -115,6 +118,13 @@ def hold(
             break
         outcome = held
     return outcome
+
+
+def _room(seconds: float, conditions: Sequence[Condition], left: float | None) -> int:
+    """How many programs of so many seconds can meet the default schedule in the time that there is; one, if that is not limited."""
+    each = _LEAST_ROUNDS * sum(_OVERHEAD[condition] + 2 * seconds for condition in conditions)
+    fit = int(min(_SECONDS, _SECONDS if left is None else left) / each) - 1
+    return max(0 if left is not None else 1, min(_FINALISTS, fit))
 
 
 def _final(places: Sequence[Place], default: Place, turns: Turns, stop: Callable[[], bool]) -> Outcome | None:
