@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
+from tensorsmith.frontends.onnx.chance import RANDOM
 from tensorsmith.frontends.onnx.table import table
 
 _HEAD = """# Supported operators of ONNX
@@ -36,8 +37,8 @@ def page(counts: Mapping[str, Counter[str]], reasons: Mapping[str, Counter[str]]
     total = sum(counts.values(), Counter())
     rest = f"{total['refused']} are refused, {total['wrong']} wrong, {total['internal']} errors"
     figures = f"{total['passed']} of {sum(total.values())} pass, {rest}"
-    supported = {kind: str(min(versions)) for (_, kind), versions in table().items()}
-    bodies = {kind: "body" for kind in _with_body() if kind not in supported and counts.get(kind, Counter())["passed"]}
+    supported = handled()
+    bodies = {kind: "body" for kind in with_body() if kind not in supported and counts.get(kind, Counter())["passed"]}
     lines = [_row(kind, first, counts, reasons) for kind, first in sorted({**supported, **bodies}.items())]
     rest = sorted(kind for kind in counts if kind not in supported and kind not in bodies and kind != "(several)")
     missing = [f"| {kind} | {_reasons(reasons.get(kind, Counter()))} |" for kind in rest]
@@ -47,6 +48,11 @@ def page(counts: Mapping[str, Counter[str]], reasons: Mapping[str, Counter[str]]
     head = _HEAD.format(version=onnx.__version__, figures=figures)
     tail = ["", "## Operators with tests, but without support", "", "| operator | why |", "| --- | --- |", *missing, ""]
     return head + "\n".join([*lines, several, *tail])
+
+
+def handled() -> dict[str, str]:
+    """The operators that have a handler, each with the first version of the operator set it is for; random ones are refused."""
+    return {kind: str(min(versions)) for (_, kind), versions in table().items() if kind not in RANDOM}
 
 
 def listed(text: str) -> dict[str, str]:
@@ -63,10 +69,16 @@ def _row(kind: str, first: str, counts: Mapping[str, Counter[str]], reasons: Map
 
 
 def _reasons(found: Counter[str]) -> str:
-    return "; ".join(reason.replace("|", "\\|") for reason, _ in found.most_common())
+    """The reasons in one line, the most frequent first; those that differ in an element type are one."""
+    types: dict[str, list[str]] = {}
+    for reason, _ in found.most_common():
+        before, word, after = reason.partition("element type ")
+        types.setdefault(before + word, []).append(after)
+    return "; ".join(start + ", ".join(ends) for start, ends in types.items()).replace("|", "\\|")
 
 
-def _with_body() -> Iterable[str]:
+def with_body() -> Iterable[str]:
+    """The operators that ONNX defines by others."""
     for schema in onnx.defs.get_all_schemas():
         if schema.has_function or schema.has_context_dependent_function:
             yield schema.name

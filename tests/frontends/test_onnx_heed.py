@@ -14,14 +14,12 @@ from tests.frontends.onnx_nodes import model_of
 from tests.frontends.onnx_samples import IMAGE, Sample, samples
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.onnx.chance import RANDOM
 from tensorsmith.frontends.onnx.importer import load_onnx
 from tensorsmith.frontends.onnx.table import find_handler, table
 from tensorsmith.frontends.onnx.unread import MEANINGLESS
 
 Types = onnx.defs.OpSchema.AttrType
-
-#: operators that are refused whatever they are given
-RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
 @functools.cache

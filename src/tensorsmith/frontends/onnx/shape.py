@@ -76,14 +76,3 @@ def eye_like(node: OnnxNode, b: Builder) -> Value:
     kind = dtype(x.dtype if number is None else type_of(number, f"{node}: the result")).numpy
     rows, columns = checked_size(node, list(x.shape))
     return b.constant(np.eye(rows, columns, node.attribute("k", 0), dtype=kind))
-
-
-@onnx_operator("Bernoulli")
-@onnx_operator("Multinomial")
-@onnx_operator("RandomNormal")
-@onnx_operator("RandomNormalLike")
-@onnx_operator("RandomUniform")
-@onnx_operator("RandomUniformLike")
-def random(node: OnnxNode, b: Builder) -> Value:
-    """Drawn once when the model is compiled, the numbers would be the same in every call: no model means that."""
-    raise UserError(f"{node} draws at random in every call, which is not supported: make its result an input of the model")

@@ -24,7 +24,7 @@ from tensorsmith.graph.graph import Array, Value
 
 #: each registers its handlers when it is imported
 _MODULES = (
-    "elementwise", "logic", "bits", "movement", "indexing", "shape", "data_sized", "reduction", "control", "signal",
+    "elementwise", "logic", "bits", "movement", "indexing", "shape", "data_sized", "reduction", "control", "signal", "chance",
     "convolution", "pooling", "normalisation", "resize", "recurrent", "attention", "quantised", "matrix",
 )  # fmt: skip
 
