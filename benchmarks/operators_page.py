@@ -23,9 +23,9 @@ attribute or an input that the importer does not read is an error, not a default
 
 ## Operators
 
-"From" is the first version of the operator set that is supported; "body" marks operators that are laid out by ONNX's own definition of
-them in terms of others. Tests of models with several operators are counted below as one line. Operators without tests of their own
-are part of other tests.
+"From" is the first version of the operator set that is supported; "body" marks operators that are laid out by ONNX's own definition
+of them in terms of others. Tests of models with several operators are counted in one line at the end. Operators without tests of
+their own are part of other tests.
 
 | operator | from | tests passed | refused there |
 | --- | --- | --- | --- |
