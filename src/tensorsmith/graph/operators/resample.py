@@ -46,8 +46,9 @@ def roi_align(
     name: str,
 ) -> Tensor:
     """Regions of x (N, H, W, C), brought to one size by the mean, or the largest, of samples between its elements."""
-    options = {"size": size, "samples": samples, "scale": scale, "half_pixel": half_pixel, "largest": largest}
-    return regions.roi_align(x, rois, batches, name=name, **options)  # type: ignore[arg-type]
+    return regions.roi_align(
+        x, rois, batches, size=size, samples=samples, scale=scale, half_pixel=half_pixel, largest=largest, name=name
+    )
 
 
 @operator("deformed_columns", Kind.INJECTIVE)
@@ -63,5 +64,7 @@ def deformed_columns(
     name: str,
 ) -> Tensor:
     """What each tap of a kernel reads of x (N, H, W, C), moved by offsets and scaled by a mask -> (N, height, width, taps, C)."""
-    window = {"kernel": kernel, "stride": stride, "before": before, "dilation": dilation}
-    return deform.deformed_columns(x, offsets, *mask, groups=groups, name=name, **window)
+    given = mask[0] if mask else None
+    return deform.deformed_columns(
+        x, offsets, given, kernel=kernel, stride=stride, before=before, dilation=dilation, groups=groups, name=name
+    )
