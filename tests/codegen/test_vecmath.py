@@ -27,7 +27,9 @@ HAS_LONG_DOUBLE = np.finfo(np.longdouble).nmant > 60
 # Largest error allowed in f32 and f64, in ulps: what `measure` finds with denser samples, rounded up.
 LIMITS = {
     "exp": (0.9, 1.0),
+    "expm1": (1.7, 2.5),
     "log": (1.0, 0.9),
+    "log1p": (1.8, 1.6),
     "tanh": (2.7, 2.7),
     "sigmoid": (2.5, 2.5),
     "erf": (1.4, 1.6),
@@ -142,7 +144,9 @@ def reference_sigmoid(x: np.ndarray) -> np.ndarray:
 
 REFERENCES = {
     "exp": np.exp,
+    "expm1": np.expm1,
     "log": np.log,
+    "log1p": np.log1p,
     "tanh": np.tanh,
     "sigmoid": reference_sigmoid,
     "erf": reference_erf,
@@ -238,6 +242,8 @@ LARGEST = {"f32": float(np.finfo(np.float32).max), "f64": float(np.finfo(np.floa
 # (argument, exact result); "tiny" and "largest" are the smallest and the largest positive number of the type.
 SPECIALS: dict[str, list[tuple[float | str, float | str]]] = {
     "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (1e4, INF), (-1e4, 0.0), ("largest", INF)],
+    "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (1e4, INF), (-1e4, -1.0), ("tiny", "tiny"), ("largest", INF)],
+    "log1p": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (-1.0, -INF), (-1.5, NAN), (-1e30, NAN), ("tiny", "tiny")],
     "log": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (-1.0, NAN), (-INF, NAN), (INF, INF)],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (30.0, 1.0), ("tiny", "tiny"), ("largest", 1.0)],
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), ("largest", 1.0), (-1e4, 0.0)],
@@ -306,7 +312,11 @@ def test_denormal_results_and_arguments(dtype: str) -> None:
     x = np.linspace(low, low + 20, 4001).astype(DTYPES[dtype])
     denormals = np.geomspace(1, 2.0**22, 999).round().astype(INTS[dtype]).view(DTYPES[dtype])
     with np.errstate(all="ignore"):
-        for op, values in (("exp", x), ("sigmoid", x), ("log", denormals), ("sin", denormals), ("rsqrt", denormals)):
+        both_signs = np.concatenate([denormals, -denormals])
+        for op, values in (
+            ("exp", x), ("sigmoid", x), ("log", denormals), ("sin", denormals), ("rsqrt", denormals), ("log1p", both_signs),
+            ("expm1", both_signs),
+        ):  # fmt: skip
             exact = REFERENCES[op](values.astype(WIDE[dtype]))
             assert ulp_error(run(op, dtype, values)[: exact.size], exact).max() <= LIMITS[op][dtype == "f64"], op
 

@@ -188,6 +188,7 @@ class _Builder:
                 lambda: -e, lambda: ts.abs(e), lambda: ts.maximum(e, 0.0), lambda: e * 0.5 + 1.0, lambda: ts.tanh(e),
                 lambda: ts.sigmoid(e), lambda: ts.exp(ts.minimum(e, 1.0)), lambda: ts.sqrt(ts.abs(e) + 1.0),
                 lambda: ts.rsqrt(e * e + 1.0), lambda: ts.log(ts.abs(e) + 1.0), lambda: ts.erf(e),
+                lambda: ts.log1p(ts.abs(e)), lambda: ts.expm1(ts.minimum(e, 1.0)),
                 lambda: ts.sin(ts.minimum(ts.maximum(e, -3.0), 3.0)),
             ]
         )()  # fmt: skip

@@ -11,7 +11,9 @@ Inputs and outputs follow C and NumPy over the whole range: NaN, infinities, sig
 Largest errors, in units in the last place of the exact result, as printed by `python tests/codegen/test_vecmath.py`:
 
     exp      f32 0.844   f64 0.871
+    expm1    f32 1.427   f64 2.094
     log      f32 0.918   f64 0.750
+    log1p    f32 1.518   f64 1.347
     tanh     f32 2.533   f64 2.492
     sigmoid  f32 2.327   f64 2.069
     erf      f32 1.174   f64 1.447
@@ -257,7 +259,7 @@ class Body:
         ]
 
 
-# --- exp, sigmoid, tanh ----------------------------------------------------------------------------------------------
+# --- exp, expm1, sigmoid, tanh ----------------------------------------------------------------------------------------------
 
 LOG2_E = 1.4426950408889634
 LN2 = {"f32": (float.fromhex("0x1.62e430p-1"), float.fromhex("-0x1.05c610p-29")),
@@ -298,6 +300,21 @@ def _exp_in_bounds(b: Body, x: Value, low: Value | None = None) -> Value:
 def _exp(b: Body, x: Value) -> Value:
     least, most = EXP_BOUNDS[b.format.name]
     return _exp_in_bounds(b, b.at_most(b.at_least(x, least), most))
+
+
+def _expm1(b: Body, x: Value) -> Value:
+    """2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2) with x = n ln2 + r: no power overflows before the result does."""
+    fmt = b.format
+    a = b.at_most(b.at_least(x, -40.0), EXP_BOUNDS[fmt.name][1])  # e^-40 - 1 rounds to -1
+    magic = fmt.magic + fmt.bias - 1
+    t = b.fma(a, LOG2_E, magic)
+    high_ln2, low_ln2 = LN2[fmt.name]
+    n = t - magic
+    r = b.fma(n, -low_ln2, b.fma(n, -high_ln2, a))
+    h = b.fma(b.polynomial(r, EXP[fmt.name]) * r, r, r)
+    power = b.floats(b.bits(t) << fmt.mantissa)
+    y = b.fma(power, h, power - 0.5) * 2.0
+    return b.select(b.abs(x) < 2.0**-fmt.bits, x, y)  # half of a denormal would lose a bit, and -0.0 its sign
 
 
 def _sigmoid(b: Body, x: Value) -> Value:
@@ -374,7 +391,7 @@ def _erf(b: Body, x: Value) -> Value:
     return b.flip_sign(b.select(a < 1.0, small, tail), b.sign_bit(x))
 
 
-# --- log -------------------------------------------------------------------------------------------------------------
+# --- log, log1p -------------------------------------------------------------------------------------------------------------
 
 # (log(1+r) - r + r^2/2) / r^3 on |r| <= 1/3; relative error of log(1+r) 2^-27.5.
 LOG_F32 = (0.3333321511745453, -0.2499978393316269, 0.20010477304458618, -0.16681207716464996,
@@ -402,20 +419,39 @@ def _split(b: Body, x: Value, fmt: Format, denormals: bool) -> tuple[Value, Valu
     return k, m
 
 
+def _log_of_split(b: Body, k: Value, r: Value) -> Value:
+    """k ln2 + log(1 + r) for -1/3 <= r < 1/3."""
+    if b.format is F32:
+        return b.fma(k, LN2["f32"][0], b.fma(r * r, b.polynomial(r, (-0.5, *LOG_F32)), r))
+    s = r / (r + 2.0)
+    z = s * s
+    half_square = r * r * 0.5
+    correction = b.fma(k, LN2_REST, s * (half_square + z * b.polynomial(z, LOG_F64)))
+    return b.fma(k, LN2_SHORT, r - (half_square - correction))
+
+
 def _log(b: Body, x: Value) -> Value:
     k, m = _split(b, x, b.format, denormals=True)
-    r = m - 1.0
-    if b.format is F32:
-        y = b.fma(k, LN2["f32"][0], b.fma(r * r, b.polynomial(r, (-0.5, *LOG_F32)), r))
-    else:
-        s = r / (r + 2.0)
-        z = s * s
-        half_square = r * r * 0.5
-        correction = b.fma(k, LN2_REST, s * (half_square + z * b.polynomial(z, LOG_F64)))
-        y = b.fma(k, LN2_SHORT, r - (half_square - correction))
+    y = _log_of_split(b, k, m - 1.0)
     y = b.select(x < INF, y, x)  # infinity and NaN
     y = b.select(x < 0.0, NAN, y)
     return b.select(x.equals(0.0), -INF, y)
+
+
+def _log1p(b: Body, x: Value) -> Value:
+    """log(u + rest) with u = 1 + x rounded and what the rounding lost, which is all of x where x is tiny."""
+    fmt = b.format
+    larger, smaller = b.at_least(x, 1.0), b.at_most(x, 1.0)
+    u = larger + smaller
+    rest = (larger - u) + smaller
+    k, m = _split(b, u, fmt, denormals=False)
+    one = fmt.bias << fmt.mantissa
+    shrink = b.floats(b.bits(m) - b.bits(b.at_most(u, 2.0 ** (fmt.bias - 2))) + one)  # 2^-k; where it is not, rest is nothing
+    y = _log_of_split(b, k, b.fma(rest, shrink, m - 1.0))
+    y = b.select(x < INF, y, x)
+    y = b.select(x < -1.0, NAN, y)
+    y = b.select(x.equals(-1.0), -INF, y)
+    return b.select(x.equals(0.0), x, y)  # -0.0
 
 
 # --- sin, cos --------------------------------------------------------------------------------------------------------
@@ -624,7 +660,9 @@ def _rsqrt(b: Body, x: Value) -> Value:
 
 _UNARY: dict[str, Callable[[Body, Value], Value]] = {
     "exp": _exp,
+    "expm1": _expm1,
     "log": _log,
+    "log1p": _log1p,
     "tanh": _tanh,
     "sigmoid": _sigmoid,
     "erf": _erf,

@@ -211,7 +211,8 @@ def _binary(op: str) -> Callable[[ExprLike, ExprLike], Expr]:
 
 
 sum, prod, max, min = (_reduction(op) for op in ("sum", "prod", "max", "min"))
-exp, log, sqrt, rsqrt, tanh, sigmoid, erf = map(_unary, ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf"))
+exp, expm1, log, log1p, sqrt, rsqrt = map(_unary, ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt"))
+tanh, sigmoid, erf = map(_unary, ("tanh", "sigmoid", "erf"))
 sin, cos, floor, ceil, round = map(_unary, ("sin", "cos", "floor", "ceil", "round"))
 maximum, minimum, power, equal, not_equal = map(_binary, ("max", "min", "pow", "eq", "ne"))
 

@@ -233,9 +233,9 @@ def _erf(x: Array) -> Array:
 
 
 UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    "neg": np.negative, "abs": np.abs, "not": np.logical_not, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "sigmoid": _sigmoid, "erf": _erf, "sin": np.sin, "cos": np.cos,
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint,
+    "neg": np.negative, "abs": np.abs, "not": np.logical_not, "exp": np.exp, "expm1": np.expm1, "log": np.log,
+    "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "sigmoid": _sigmoid,
+    "erf": _erf, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "round": np.rint,
 }  # fmt: skip
 
 BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {

@@ -38,11 +38,11 @@ ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "max", "min", "pow"
 COMPARISONS = ("lt", "le", "eq", "ne")
 LOGIC = ("and", "or")
 FLOAT_FUNCTIONS = (
-    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "floor", "ceil", "round",
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "floor", "ceil", "round",
 )  # fmt: skip
 UNARY = ("neg", "abs", "not", *FLOAT_FUNCTIONS)
 #: functions that cost many instructions; a stage that calls one is not recomputed lightly
-EXPENSIVE = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "pow")
+EXPENSIVE = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "pow")
 REDUCTIONS = ("sum", "prod", "max", "min")
 
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%"}

@@ -52,7 +52,7 @@ def _operations() -> list[Feature]:
         "mul": "multiplications",
         "divmod": "divisions and remainders",
         "cmp": "comparisons by operand type, max and min, those of a max or min reduction included",
-        "mathfunc": "calls of exp, log, tanh, sigmoid, erf, sin, cos, pow",
+        "mathfunc": "calls of exp, expm1, log, log1p, tanh, sigmoid, erf, sin, cos, pow",
         "otherfunc": "cheap functions (neg, abs, sqrt, rsqrt, rounding) and casts, by result type",
     }
     free = "Affine index arithmetic and conditions are free."

@@ -128,10 +128,13 @@ def silu(x: Tensor, name: str = "silu") -> Tensor:
 
 
 def gelu(x: Tensor, approximate: bool = False, name: str = "gelu") -> Tensor:
-    """x * (the normal distribution's cumulative function of x), by erf or by the usual tanh approximation."""
-    if approximate:
-        c = math.sqrt(2 / math.pi)
-        return apply(lambda v: v * 0.5 * (define.tanh((v + v * v * v * 0.044715) * c) + 1), x, name=name)
+    """x * (the normal distribution's cumulative function of x), by erf or by the usual tanh approximation.
+
+    By erf, the error is some 1e-7 of x in f32: below -5, where the result is smaller than that, none of its digits is right.
+    """
+    if approximate:  # (tanh(y) + 1) / 2 is sigmoid(2 y), which keeps its digits where tanh(y) is close to -1
+        c = 2 * math.sqrt(2 / math.pi)
+        return apply(lambda v: v * define.sigmoid((v + v * v * v * 0.044715) * c), x, name=name)
     return apply(lambda v: v * 0.5 * (define.erf(v * math.sqrt(0.5)) + 1), x, name=name)
 
 
@@ -142,4 +145,4 @@ def hard_sigmoid(x: Tensor, alpha: float = 1 / 6, beta: float = 0.5, name: str =
 
 def hard_swish(x: Tensor, name: str = "hard_swish") -> Tensor:
     """x * hard_sigmoid(x)"""
-    return apply(lambda v: v * define.minimum(define.maximum(v * (1 / 6) + 0.5, 0), 1), x, name=name)
+    return apply(lambda v: v * define.minimum(define.maximum((v + 3) * (1 / 6), 0), 1), x, name=name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -18,7 +17,7 @@ from tensorsmith.ops.elementwise import apply
 
 
 def matrix_norm(x: Tensor, name: str = "norm") -> Tensor:
-    """x (..., M, N) -> (...): the square root of the sum of squares of each matrix."""
+    """x (..., M, N) -> (...): the square root of the sum of squares of each matrix. The sum has to fit the type of x."""
     squares = reduce.reduce(define.sum, x, (-2, -1), name=f"{name}_squares", of=lambda v: v * v)
     return apply(define.sqrt, squares, name=name)
 
@@ -37,11 +36,23 @@ def root(v: Expr, p: int) -> Expr:
     return define.sqrt(v) if p == 2 else define.power(v, 1 / p)
 
 
+def wider(v: Expr) -> Expr:
+    """A float in the next wider type, in which its square is neither too large nor too small; f64 stays."""
+    return define.cast({"f16": "f32", "f32": "f64"}[v.dtype], v) if v.dtype in ("f16", "f32") else v
+
+
 def lp_normalize(x: Tensor, axis: int = -1, p: int = 2, name: str = "lp_normalize") -> Tensor:
-    """x / (the p-th root of the sum of |x| ** p along one dimension); 0 where that is 0."""
+    """x / (the p-th root of the sum of |x| ** p along one dimension); 0 where that is 0.
+
+    Powers are of the next wider type, in which they neither overflow nor vanish; those of f64 have to fit f64.
+    """
     dim = normal_axis(axis, len(x.shape), name)
-    total = reduce.reduce(define.sum, x, dim, True, f"{name}_sum", functools.partial(to_power, p=p))
-    return apply(lambda v, t: select(define.equal(t, 0.0), 0.0, v / root(t, p)), x, total, name=name)
+    total = reduce.reduce(define.sum, x, dim, True, f"{name}_sum", lambda v: to_power(wider(v), p))
+
+    def share(v: Expr, t: Expr) -> Expr:
+        return define.cast(x.dtype, select(define.equal(t, 0.0), 0.0, wider(v) / root(t, p)))
+
+    return apply(share, x, total, name=name)
 
 
 def softmax(x: Tensor, axis: int = -1, name: str = "softmax", masked: bool = False) -> Tensor:

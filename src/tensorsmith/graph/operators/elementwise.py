@@ -60,53 +60,90 @@ def _sign(x: Expr) -> Expr:
 
 
 def _softplus(x: Expr) -> Expr:
-    return define.maximum(x, 0) + define.log(define.exp(-abs(x)) + 1)  # never overflows
+    return define.maximum(x, 0) + define.log1p(define.exp(-abs(x)))  # never overflows
 
 
-#: of t, t^3, ... in a polynomial for atan(t) with an error below 2e-8 on 0..1 (Abramowitz and Stegun 4.4.49)
+def _mish(x: Expr) -> Expr:
+    """x tanh(softplus(x)). With e = exp(-|x|) the tanh is a quotient of sums without a minus: nothing overflows or cancels."""
+    e = define.exp(-abs(x))
+    top = select(x < 0, e * (e + 2), e * 2 + 1)
+    return x * (top / (top + select(x < 0, 2, e * e * 2)))
+
+
+def _hard_swish(x: Expr) -> Expr:
+    return x * define.minimum(define.maximum((x + 3) * (1 / 6), 0), 1)  # x + 3 is exact where the result comes near 0
+
+
+#: of t, t^3, ... in polynomials for atan(t) on 0..1: an error below 2e-8 (Abramowitz and Stegun 4.4.49), and below 2^-54
 _ATAN = (
     1.0, -0.3333314528, 0.1999355085, -0.1420889944, 0.1065626393, -0.0752896400, 0.0429096138, -0.0161657367, 0.0028662257,
 )  # fmt: skip
+_ATAN_F64 = (
+    1.0, -0.3333333333333333, 0.19999999999999554, -0.14285714285648404, 0.11111111107234799, -0.09090908969557403,
+    0.07692305354678655, -0.06666636435777692, 0.05882074956371294, -0.05261265735709454, 0.04752086773576656,
+    -0.04308119655330471, 0.03872640214042632, -0.033750132001619734, 0.027567942297344678, -0.020238706986393514,
+    0.012756172907694298, -0.006575683344151699, 0.002622977891906089, -0.0007518472526973822, 0.0001368724853148122,
+    -1.1832505417555692e-05,
+)  # fmt: skip
+
+
+def _odd(x: Expr, value: Expr) -> Expr:
+    """An odd function by its value at |x|; zeros keep their sign."""
+    return select(x < 0, -value, select(x > 0, value, x))
 
 
 def _atan(x: Expr) -> Expr:
     size = abs(x)
     t = select(size > 1, 1 / size, size)
     square = t * t
-    series = wrap(_ATAN[-1], x.dtype)
-    for coefficient in reversed(_ATAN[:-1]):
+    coefficients = _ATAN_F64 if x.dtype == "f64" else _ATAN
+    series = wrap(coefficients[-1], x.dtype)
+    for coefficient in reversed(coefficients[:-1]):
         series = series * square + coefficient
     angle = select(size > 1, math.pi / 2 - t * series, t * series)
-    return select(x < 0, -angle, angle)
+    return _odd(x, angle)
 
 
 def _asin(x: Expr) -> Expr:
     return _atan(x / define.sqrt((1 - x) * (1 + x)))
 
 
-def _near_zero(x: Expr) -> float:
-    """Below this the first four terms of a series are as good as the type, and above it a formula loses few digits."""
-    return 0.01 if x.dtype == "f64" else 0.25
+def _acos(x: Expr) -> Expr:
+    return _atan(define.sqrt((1 - x) / (1 + x))) * 2  # not pi/2 - asin(x), which cancels near 1
 
 
 def _sinh(x: Expr) -> Expr:
-    square = x * x
-    near = x * (square * (square * (square / 5040 + 1 / 120) + 1 / 6) + 1)
-    return select(abs(x) < _near_zero(x), near, (define.exp(x) - define.exp(-x)) * 0.5)
+    """(h - 1/h) (h + 1/h) / 2 with h = exp(|x| / 2), which overflows only where the result does; h - 1/h = (h - 1) (1 + 1/h)."""
+    above = define.expm1(abs(x) * 0.5)
+    h = above + 1
+    return _odd(x, above * (1 / h + 1) * 0.5 * (h + 1 / h))
+
+
+def _cosh(x: Expr) -> Expr:
+    h = define.exp(abs(x) * 0.5)
+    return h * 0.5 * h + 0.5 / h / h
 
 
 def _asinh(x: Expr) -> Expr:
-    size = abs(x)
-    square = x * x
-    near = size * (1 - square * (1 / 6 - square * (3 / 40 - square * (15 / 336))))
-    value = select(size < _near_zero(x), near, define.log(size + define.sqrt(square + 1)))
-    return select(x < 0, -value, value)
+    """log(a + sqrt(a^2 + 1)) with a = |x|: by log1p up to 1; above, a quarter of the sum, of which a is a factor, fits the type."""
+    a = abs(x)
+    small = a + a * a / (define.sqrt(a * a + 1) + 1)
+    large = a * ((define.sqrt((1 / a) * (1 / a) + 1) + 1) * 0.25) - 1
+    value = define.log1p(select(a > 1, large, small)) + select(a > 1, wrap(math.log(4), x.dtype), 0)
+    return _odd(x, value)
+
+
+def _acosh(x: Expr) -> Expr:
+    """log(x + sqrt(x^2 - 1)), as asinh does it: by log1p of what is above 1 up to 2, by a quarter of the sum above."""
+    above = x - 1
+    small = above + define.sqrt(above) * define.sqrt(above + 2)
+    large = x * ((define.sqrt((1 - 1 / x) * (1 + 1 / x)) + 1) * 0.25) - 1
+    return define.log1p(select(x > 2, large, small)) + select(x > 2, wrap(math.log(4), x.dtype), 0)
 
 
 def _atanh(x: Expr) -> Expr:
-    square = x * x
-    near = x * (square * (square * (square * (1 / 7) + 1 / 5) + 1 / 3) + 1)
-    return select(abs(x) < _near_zero(x), near, define.log((1 + x) / (1 - x)) * 0.5)
+    a = abs(x)
+    return _odd(x, define.log1p((a + a) / (1 - a)) * 0.5)
 
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
@@ -130,20 +167,20 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "relu": lambda x: define.maximum(x, 0),
     "softplus": _softplus,
     "softsign": lambda x: x / (abs(x) + 1),
-    "mish": lambda x: x * define.tanh(_softplus(x)),
+    "mish": _mish,
     "silu": lambda x: x * define.sigmoid(x),
-    "hard_swish": lambda x: x * define.minimum(define.maximum(x * (1 / 6) + 0.5, 0), 1),
+    "hard_swish": _hard_swish,
     "logical_not": lambda x: ~x,
     "is_nan": lambda x: not_equal(x, x),
     "tan": lambda x: define.sin(x) / define.cos(x),
     "sinh": _sinh,
-    "cosh": lambda x: (define.exp(x) + define.exp(-x)) * 0.5,
+    "cosh": _cosh,
     "asinh": _asinh,
-    "acosh": lambda x: define.log(x + define.sqrt((x - 1) * (x + 1))),
+    "acosh": _acosh,
     "atanh": _atanh,
     "atan": _atan,
     "asin": _asin,
-    "acos": lambda x: math.pi / 2 - _asin(x),
+    "acos": _acos,
 }
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": lambda a, b: a + b,
@@ -208,11 +245,11 @@ def leaky_relu(x: Tensor, *, slope: float = 0.01, name: str) -> Tensor:
 
 @operator("elu", Kind.ELEMENTWISE)
 def elu(x: Tensor, *, alpha: float = 1.0, scale: float = 1.0, gain: float = 1.0, name: str) -> Tensor:
-    """scale * x for x >= 0, scale * alpha * (exp(gain * x) - 1) below: ELU, SELU (scale) and CELU (gain = 1 / alpha)."""
+    """scale * x for x >= 0, scale * alpha * expm1(gain * x) below: ELU, SELU (scale) and CELU (gain = 1 / alpha)."""
 
     def f(v: Expr) -> Expr:
         inner = v * gain if gain != 1 else v
-        return select(v < 0, (define.exp(define.minimum(inner, 0)) - 1) * (scale * alpha), v * scale if scale != 1 else v)
+        return select(v < 0, define.expm1(define.minimum(inner, 0)) * (scale * alpha), v * scale if scale != 1 else v)
 
     return apply(f, x, name=name)
 

@@ -16,6 +16,7 @@ from tensorsmith.lang.expr import Expr, wrap
 from tensorsmith.ops import reduce as ops
 from tensorsmith.ops.common import at, compute_named, normal_axis
 from tensorsmith.ops.elementwise import apply
+from tensorsmith.ops.norm import wider
 
 Axes = tuple[int, ...] | None  # None: all
 
@@ -37,9 +38,15 @@ def _root(x: Expr) -> Expr:
 _simple("reduce_sum", define.sum, lambda x: x)
 _simple("reduce_prod", define.prod, lambda x: x)
 _simple("reduce_l1", define.sum, lambda x: x if dtype(x.dtype).kind == "u" else abs(x))
-_simple("reduce_l2", define.sum, lambda x: x * x, _root)
 _simple("reduce_sum_square", define.sum, lambda x: x * x)
 _simple("reduce_log_sum", define.sum, lambda x: x, define.log)
+
+
+@operator("reduce_l2", Kind.REDUCTION)
+def reduce_l2(x: Tensor, *, axes: Axes = None, keepdims: bool = False, name: str) -> Tensor:
+    """Squares of f16 and f32 are of the next wider type, in which they neither overflow nor vanish."""
+    total = ops.reduce(define.sum, x, axes, keepdims, f"{name}_total", lambda e: wider(e) * wider(e))
+    return apply(lambda e: cast(x.dtype, _root(e)), total, name=name)
 
 
 def _extreme(name: str, op: Reduction) -> None:
