@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorsmith as ts
+from tensorsmith.errors import UserError
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
 from tensorsmith.target import native
@@ -97,3 +98,12 @@ def test_cold_times_are_kept_apart(tmp_path: Path) -> None:
 def test_wrong_arguments(options: dict, message: str) -> None:
     with pytest.raises(ts.UserError, match=message):
         ts.tune(matmul(), **options)
+
+
+def test_too_large_for_memory():
+    A = ts.placeholder((8,), name="A")
+    B = ts.compute((1 << 45, 8), lambda i, j: A[j] + 1.0, name="B")
+    lines: list[object] = []
+    with pytest.raises(UserError, match=r"B f32\[35184372088832, 8\] .* needs 1,125,899,906,842,656 bytes \(1 PiB\)"):
+        ts.tune([A, B], trials=2, on_progress=lines.append)
+    assert not lines

@@ -75,6 +75,15 @@ def thread_count() -> int:
 
 
 @functools.cache
+def memory_bytes() -> int:
+    """The memory of the machine; where it cannot be asked, more than any has."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
+
+
+@functools.cache
 def native() -> Target:
     """The machine this process runs on, detected once."""
     import llvmlite.binding as llvm

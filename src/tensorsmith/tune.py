@@ -8,12 +8,12 @@ everything and gives the best so far; a second Ctrl-C ends at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
-from tensorsmith.errors import UserError
+from tensorsmith.errors import OutOfMemory, UserError
 from tensorsmith.in_network import settle
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
@@ -24,7 +24,7 @@ from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.objectives import Objective, named
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Cache, check_cache
-from tensorsmith.target import Target, given_or_native
+from tensorsmith.target import Target, given_or_native, memory_bytes
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.network_progress import NetworkProgress
@@ -137,6 +137,7 @@ def tune(
     if models is not None:
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
+        _check_memory(task.workload for task in _tunable(models))
         reporter = make_reporter(on_progress)
         cache = cache or usual_cache(models, target)
         built = _tune_models(models, budget, database, target, seed, cache, named(objective or "sum"), how, verbose, reporter)
@@ -144,8 +145,20 @@ def tune(
     if objective is not None or schedule is not None:
         raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
     workload = as_workload(computation)  # type: ignore[arg-type]
+    _check_memory([workload])
     budget = Budget.of(effort, trials, seconds, patience)
     return _tune_workload(workload, budget, database, target, seed, cache or "warm", verbose, make_reporter(on_progress))
+
+
+def _check_memory(workloads: Iterable[Workload]) -> None:
+    """Raises `OutOfMemory` unless the machine holds all tensors of each workload: candidates are checked against all of them."""
+    for workload in workloads:
+        total = sum(b.bytes for b in workload.buffers.values())
+        if total > memory_bytes():
+            largest = max(workload.buffers.values(), key=lambda b: b.bytes)
+            raise OutOfMemory(
+                f"tuning with {largest.name} {largest.dtype}{list(largest.shape)} and all other tensors at once", total
+            )
 
 
 def _models(computation: Any) -> list[Model] | None:

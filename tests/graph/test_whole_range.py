@@ -34,7 +34,7 @@ def grid(kind: str) -> Array:
     info = np.finfo(narrow)
     exponents = np.arange(info.minexp - info.nmant, info.maxexp)
     powers = np.concatenate([np.ldexp(narrow(m), exponents) for m in (1.0, 1.25, 1.7)]).astype(narrow)
-    near = [narrow(t) for t in THRESHOLDS if t < info.max]
+    near = [narrow(t) for t in THRESHOLDS if t < float(info.max)]
     steps = [np.nextafter(t, narrow(s)) for t in near for s in (0, np.inf)]
     ones = narrow(1) - np.ldexp(narrow(1), -np.arange(1, info.nmant + 2))
     row = np.linspace(0, 120, 4001).astype(narrow)

@@ -314,3 +314,14 @@ def test_equality_is_of_elements():
     np.testing.assert_array_equal(results["Z"], [1, 1, 0, 0, 0])
     np.testing.assert_array_equal(results["C"], [0, 0, 1, 7, 2])
     np.testing.assert_array_equal(results["F"], [1, 0, 0, 0, 0])
+
+
+def test_too_large_for_memory():
+    A = ts.placeholder((8,), name="A")
+    B = ts.compute((1 << 45, 8), lambda i, j: A[j] + 1.0, name="B")
+    with pytest.raises(UserError, match=r"stage B f32\[35184372088832, 8\] needs 1,125,899,906,842,624 bytes \(1 PiB\)"):
+        evaluate(ts.workload([A, B]), {"A": np.zeros(8, np.float32)})
+    C = ts.placeholder((1 << 45,), name="C")
+    D = ts.compute((8,), lambda i: C[i], name="D")
+    with pytest.raises(UserError, match=r"input C f32\[35184372088832\] needs 140,737,488,355,328 bytes \(128 TiB\)"):
+        random_inputs(ts.workload([C, D]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tensorsmith as ts
 from tensorsmith.errors import TensorsmithError, UserError
-from tensorsmith.runtime import jit
+from tensorsmith.runtime import buffers, jit
 from tensorsmith.runtime.buffers import aligned_empty, aligned_zeros, as_array, data_pointer
 from tensorsmith.runtime.executable import DTYPES, Argument, Executable, Timing
 from tensorsmith.runtime.pool import with_threads
@@ -426,3 +428,34 @@ def test_any_call_gives_the_sum_or_a_clear_error(args, named):
 
 
 ADD = adder()
+
+
+def too_large() -> dict[str, tuple[list[Any], str]]:
+    """Computations of more memory than any machine has, by what needs it, and the words for that."""
+    few, huge = ts.placeholder((8,), name="A"), 1 << 45
+    k, m = ts.reduce_axis(8, "k"), ts.reduce_axis(huge, "m")
+    output = ts.compute((huge, 8), lambda i, j: few[j] + 1.0, name="B")
+    between = ts.compute((huge,), lambda i: ts.sum(few[k], axis=k), name="S")
+    last = ts.compute((8,), lambda i: ts.max(between[m] * few[i], axis=m), name="E")
+    return {
+        "output": ([few, output], "output B f32[35184372088832, 8] needs 1,125,899,906,842,624 bytes (1 PiB)"),
+        "scratch": ([few, last], "scratch memory for the stages between inputs and outputs needs"),
+    }
+
+
+@pytest.mark.parametrize("what", ["output", "scratch"])
+def test_too_large_for_memory(what: str) -> None:
+    computation, words = too_large()[what]
+    executable = ts.compile(computation)
+    with pytest.raises(UserError, match=re.escape(words)) as caught:
+        executable(np.zeros(8, np.float32))
+    assert isinstance(caught.value, MemoryError)
+    assert "more memory than there is" in str(caught.value)
+
+
+def test_memory_that_the_machine_does_not_have_is_not_asked_for(monkeypatch) -> None:
+    """A system that overcommits grants it, and ends the process when it is touched."""
+    monkeypatch.setattr(buffers, "memory_bytes", lambda: 1 << 20)
+    with pytest.raises(UserError, match="an array needs 2,097,152 bytes"):
+        buffers.aligned_empty((1 << 19,), np.float32)
+    assert buffers.aligned_empty((1 << 10,), np.float32).size == 1 << 10

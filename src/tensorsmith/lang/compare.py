@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.errors import OutOfMemory
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import loads
 from tensorsmith.lang.workload import Workload
@@ -32,16 +33,19 @@ def random_inputs(workload: Workload, seed: int = 0) -> dict[str, Array]:
     result: dict[str, Array] = {}
     for buffer in workload.inputs:
         facts = dtype(buffer.dtype)
-        if facts.kind == "f":
-            values: Array = generator.uniform(-1, 1, buffer.shape)
-        elif facts.kind == "b":
-            values = generator.integers(0, 2, buffer.shape)
-        else:
-            low, high = (0, 16) if facts.kind == "u" else (-8, 9)
-            if buffer.name in limits:
-                low, high = 0, max(1, limits[buffer.name])
-            values = generator.integers(low, high, buffer.shape)
-        result[buffer.name] = values.astype(facts.numpy)
+        try:
+            if facts.kind == "f":
+                values: Array = generator.uniform(-1, 1, buffer.shape)
+            elif facts.kind == "b":
+                values = generator.integers(0, 2, buffer.shape)
+            else:
+                low, high = (0, 16) if facts.kind == "u" else (-8, 9)
+                if buffer.name in limits:
+                    low, high = 0, max(1, limits[buffer.name])
+                values = generator.integers(low, high, buffer.shape)
+            result[buffer.name] = values.astype(facts.numpy)
+        except MemoryError:
+            raise OutOfMemory(f"input {buffer.name} {buffer.dtype}{list(buffer.shape)}", buffer.bytes) from None
     return result
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import InternalError, OutOfMemory, UserError
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var, uses, variables
@@ -66,7 +66,11 @@ def identity(reduction: str, name: str) -> float | int:
 
 def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
     kind = _computed_in(stage.dtype, precise)
-    result = np.empty(stage.shape, kind if stage.reduction else dtype(stage.dtype).numpy)
+    held = kind if stage.reduction else dtype(stage.dtype).numpy
+    try:
+        result = np.empty(stage.shape, held)
+    except MemoryError:
+        raise OutOfMemory(f"stage {stage.name} {stage.dtype}{list(stage.shape)}", math.prod(stage.shape) * held.itemsize) from None
     if stage.reduction:
         result[...] = identity(stage.reduction, stage.dtype)
     if any(a.extent == 0 for a in stage.all_axes):

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import OutOfMemory, UserError
+from tensorsmith.target import memory_bytes
 
 _BYTE = np.dtype(np.uint8)
 ALIGNMENT = 64  # a cache line, and the widest vector register
@@ -21,19 +22,28 @@ def round_up(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A C-contiguous array whose data starts at a multiple of 64 bytes; its content is undefined."""
-    return aligned_allocator(shape, dtype)()
+def aligned_empty(shape: tuple[int, ...], dtype: Any, what: str = "an array") -> np.ndarray:
+    """A C-contiguous array whose data starts at a multiple of 64 bytes; its content is undefined. Errors name `what` it is."""
+    return aligned_allocator(shape, dtype, what)()
 
 
-def aligned_allocator(shape: tuple[int, ...], dtype: Any) -> Callable[[], np.ndarray]:
-    """What makes `aligned_empty(shape, dtype)` again and again, in half the time."""
+def aligned_allocator(shape: tuple[int, ...], dtype: Any, what: str = "an array") -> Callable[[], np.ndarray]:
+    """What makes `aligned_empty(shape, dtype, what)` again and again, in half the time.
+
+    It raises `OutOfMemory` also where the system would grant more than the machine has, and end the process that touches it.
+    """
     dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize + ALIGNMENT
+    fits = size <= memory_bytes()
     empty, ndarray = np.empty, np.ndarray
 
     def allocate() -> np.ndarray:
-        memory = empty(size, _BYTE)
+        if not fits:
+            raise OutOfMemory(what, size - ALIGNMENT)
+        try:
+            memory = empty(size, _BYTE)
+        except MemoryError:
+            raise OutOfMemory(what, size - ALIGNMENT) from None
         return ndarray(shape, dtype, memory, -data_pointer(memory) % ALIGNMENT)
 
     return allocate

@@ -287,7 +287,7 @@ class Executable:
         _check_shape(argument, array)
         if array.flags.c_contiguous and array.flags.aligned:
             return array
-        copy = aligned_empty(argument.shape, dtype)
+        copy = aligned_empty(argument.shape, dtype, f"a copy of input {name}")
         copy[...] = array
         return copy
 
@@ -409,7 +409,7 @@ class Frame:
         self.arguments = self.address + 8 * FRAME["ARGUMENTS"]
         self.pointers = (ctypes.c_uint64 * pointers).from_buffer(self._words, 8 * FRAME["ARGUMENTS"])
         self._slots = slots
-        self._memory = aligned_empty((scratch_bytes,), np.uint8)
+        self._memory = aligned_empty((scratch_bytes,), np.uint8, "scratch memory for the stages between inputs and outputs")
         self.use_scratch(data_pointer(self._memory))
         self.threads = self._words[FRAME["FRAME_THREADS"]] = threads
 
@@ -435,7 +435,7 @@ _REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_int64)
 
 def _output_allocator(outputs: Sequence[Argument]) -> Callable[[], Any]:
     """What makes the array that a call writes to, or the tuple of several."""
-    allocators = [aligned_allocator(a.shape, a.numpy_dtype) for a in outputs]
+    allocators = [aligned_allocator(a.shape, a.numpy_dtype, f"output {a.name} {a.dtype}{list(a.shape)}") for a in outputs]
     return allocators[0] if len(allocators) == 1 else lambda: tuple([allocate() for allocate in allocators])
 
 
