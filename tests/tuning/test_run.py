@@ -220,7 +220,7 @@ def test_the_default_schedule_is_checked_with_the_best(measurer: Make, tmp_path:
     first = measurer(lambda n: 1.0 if n == 2 else slower(n))
     first.again = lambda n, c: Trial(c, Status.OK, 1e-5)
     tune(trials=16, database=tmp_path / "tune.db")
-    monkeypatch.setattr(task, "default_record", lambda records, *_: next(r for r in records if r.seconds == 1.0))
+    monkeypatch.setattr(task, "default_candidate", lambda *_: first.measured[2])
     second = measurer(slower)
     second.again = lambda n, c: Trial(c, Status.OK, 1e-5)
     tune(trials=1, database=tmp_path / "tune.db")
@@ -231,7 +231,7 @@ def test_what_was_tuned_is_settled_against_the_default_schedule(
     measurer: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = measurer(lambda n: {3: 1e-6, 7: 5e-6}.get(n, 1e-4))  # the default schedule is the one of 5 us, it seems
-    monkeypatch.setattr(task, "default_record", lambda records, *_: next((r for r in records if r.seconds == 5e-6), None))
+    monkeypatch.setattr(task, "default_candidate", lambda *_: fake.measured[7])
     fake.again = lambda n, c: Trial(c, Status.OK, 0.9e-6 if c.decisions == fake.measured[7].decisions else 1e-6)
     tune(trials=16, database=tmp_path / "tune.db")
     assert fake.measured[7] in fake.finals[0]
@@ -244,7 +244,10 @@ def test_what_was_tuned_is_settled_against_the_default_schedule(
 def test_what_loses_after_a_pause_does_not_replace_the_default_schedule(
     measurer: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], paused: float, wins: bool
 ) -> None:
-    """The search finds a program that takes half the time back to back; `compile` uses it if it wins after a pause too."""
+    """The search finds a program that takes half the time back to back; `compile` uses it if it wins after a pause too.
+
+    Else it is the very program that is used without a search, though the search knows it by another sketch.
+    """
     fake = measurer(slower)
     default = candidate_key(default_candidate(WORKLOAD, native()))
 

@@ -39,7 +39,6 @@ from tensorsmith.tuning import finals
 from tensorsmith.tuning.experience import experience
 from tensorsmith.tuning.failures import Failures
 from tensorsmith.tuning.journal import Journal
-from tensorsmith.tuning.past import default_record
 
 IMPROVEMENT = 0.99  # of the seconds, or less, counts as one
 
@@ -165,10 +164,11 @@ class TaskTuning:
         return (Condition.BACK_TO_BACK,) if as_step or self.timing.cache != "warm" else tuple(Condition)
 
     def default(self) -> Candidate | None:
-        """The default schedule, as it was measured if it was; None if there is none."""
-        found = default_record(self._journal.history(self.workload, self.target, self.timing), self.workload, self.target)
-        if found is not None:
-            return found.candidate
+        """The default schedule as it is used without a search; None if there is none.
+
+        A search knows it as a candidate of its own sketches, of the same program but for loops of length one, which is not quite
+        as fast everywhere.
+        """
         try:
             return default_candidate(self.workload, self.target)
         except Refusal:
