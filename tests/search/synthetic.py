@@ -7,7 +7,7 @@ no seed, rule or prior would guess them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Oracle:
     def asked(self) -> int:
         return len(self._known)
 
-    def __call__(self, model: CostModel, populations: Sequence[Population]) -> list[Array]:
+    def __call__(self, model: CostModel, populations: Sequence[Population], watch: Callable[[], None]) -> list[Array]:
         self.first = self.first or {p.plan: p.matrix for p in populations}
         return [np.array([self._score(p.plan, row) for row in p.matrix]) for p in populations]
 
