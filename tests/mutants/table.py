@@ -58,8 +58,8 @@ _GRAPH = (
     ),
     Mutant(
         "a-result-overlaps-its-operand",
-        "if other.last < block.first or block.last < other.first:",
-        "if other.last <= block.first or block.last <= other.first:",
+        "for n in range(block.first, block.last + 1):\n            alive[n].append(block)",
+        "for n in range(block.first, max(block.last, block.first + 1)):\n            alive[n].append(block)",
         (MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",),
     ),
 )
