@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.lang.reuse import KINDS, either_branch, guarded_outside, silu
+from tests.lang.reuse import KINDS, either_branch, guarded_inside, guarded_outside, silu
 from tests.property.agreement import disagreements
 from tests.property.guarded import check
 
@@ -83,7 +83,7 @@ def behind_the_end(n, size):
 
 def check_all_guarded():
     """Runs in a process of its own: the memory around each array may not be touched."""
-    for kind in (guarded_outside, either_branch, gathered, behind_the_end):
+    for kind in (guarded_outside, either_branch, guarded_inside, gathered, behind_the_end):
         for size in SIZES:
             w = kind(4, size)
             print(kind.__name__, size, flush=True)
@@ -97,7 +97,7 @@ def test_what_is_wanted_under_several_conditions_reads_only_what_is_there():
     environment = {**os.environ, "TENSORSMITH_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, f"after {done.stdout.splitlines()[-1:]}: {done.stderr[-2000:]}"
-    assert len(done.stdout.splitlines()) == 4 * len(SIZES)
+    assert len(done.stdout.splitlines()) == 5 * len(SIZES)
 
 
 def test_a_shared_product_in_a_sum():

@@ -149,6 +149,7 @@ def test_alike_groups_read_their_own_values() -> None:
     net = Network()
     a, b, w = net.input(3, 5, name="a"), net.input(3, 5, name="b"), net.constant(3, 5)
     outputs = [net.op("tanh", net.op("subtract", p, q)) for p in (a, b, w) for q in (a, b, w) if not p is q is w]
+    outputs += [net.op("tanh", net.op("subtract", net.number(2.0), p)) for p in (a, b)]  # a number is no input
     right(net.graph(*outputs))
 
 

@@ -102,12 +102,26 @@ def either_branch(n: int, size: int = N) -> Workload:
     def body(i):
         value = a[i - 1] + a[i] * 0.5
         for k in range(n):
-            value = ts.select(i % (k + 2) < 1, value * 0.9, value + 0.1)
+            chosen = i % (k + 2) < 1 if k % 2 else i < 3 * k
+            value = ts.select(chosen, value * 0.9, value + 0.1)
         return ts.select(i >= 1, value, 0.5)
+
+    return ts.workload([a, ts.compute((size,), body, name="Y")])
+
+
+def guarded_inside(n: int, size: int = N) -> Workload:
+    """The load has its own condition; the choices around it are made by the place."""
+    a = ts.placeholder((size,), name="A")
+
+    def body(i):
+        value = ts.select(i >= 1, a[i - 1], 0.5)
+        for k in range(n):
+            value = ts.select(i < 3 * k + 2, value * 0.9, value + 0.1)
+        return value
 
     return ts.workload([a, ts.compute((size,), body, name="Y")])
 
 
 #: many stages
 ROWS = (doubled, silu, leaky, neighbours, windows, mesh, attached_mesh)
-KINDS = (*ROWS, in_one_body, guarded_outside, either_branch)
+KINDS = (*ROWS, in_one_body, guarded_outside, either_branch, guarded_inside)

@@ -31,9 +31,10 @@ def test_sketches(kind, rules):
     found = sketches(kind(LONG), rules)
     assert 1 <= len(found) <= 64
     for sketch in found:
-        resolved = sketch.resolve({c.hole: 0 for c in sketch.choices})
-        assert all(len(list(walk(s.body))) <= 256 for s in resolved.rewritten.stages)
-        assert len(show(sketch)) < 100_000
+        for taken in (0, -1):
+            options = {c.hole: range(len(c.options))[taken] for c in sketch.choices}
+            assert all(len(list(walk(s.body))) <= 256 for s in sketch.resolve(options).rewritten.stages)
+            assert len(show(sketch, options)) < 100_000
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)

@@ -15,7 +15,7 @@ from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
 from tensorsmith.lang.flat import flat_offset
-from tensorsmith.lang.in_bounds import out_of_bounds
+from tensorsmith.lang.in_bounds import simply_in_bounds
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
 
@@ -217,7 +217,7 @@ class BodyEmitter:
         if key not in self._unguarded:
             shapes = {name: b.shape for name, b in self.program.workload.buffers.items()}
             regions = any(self.offset(x, block)[0] is None and self._is_region(x.tensor) for x in loads(e))
-            self._unguarded[key] = not regions and out_of_bounds(e, block.stage.bounds(), shapes) is None
+            self._unguarded[key] = not regions and simply_in_bounds(e, block.stage.bounds(), shapes)
         return self._unguarded[key]
 
     def select(self, e: Select, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
