@@ -19,6 +19,7 @@ from tensorsmith.errors import Refusal, UserError
 from tensorsmith.graph.builder import Builder
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing, candidate_key
+from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.objectives import Targets
@@ -58,7 +59,7 @@ def measured(database: Path, model: ts.Model = MODEL) -> dict[str, list[str]]:
     """The candidates in the order of measuring, of each task."""
     with Store.open(database, read_only=True) as store:
         found = {t.workload.key: store.history(t.workload, native(), TIMING) for t in model.tasks()}
-        return {key: [r.key for r in records if r.run != "finalists"] for key, records in found.items()}
+        return {key: [r.key for r in records if r.run not in FINALS] for key, records in found.items()}
 
 
 def test_with_real_workers(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.records.full import tiny_disk
 
 import tensorsmith as ts
 from tensorsmith.records import Record, Store
+from tensorsmith.records.record import FINALS
 
 ROOT = Path(__file__).parents[2]
 HARD = 120  # seconds after which anything here hangs
@@ -131,7 +132,7 @@ def stored(database: Path) -> list[Record]:
     with Store.open(database) as store:
         found = [r for s in store.workloads() for r in store.history(s.workload, s.target, s.timing)]
         assert not store.skipped
-    return [r for r in found if r.run != "finalists"]
+    return [r for r in found if r.run not in FINALS]
 
 
 def keys(records: list[Record]) -> list[str]:
@@ -252,7 +253,7 @@ def check_nothing_lost(run: Tuner, database: Path, message: str, expected: int) 
     before = len(stored(database))
     with Store.in_memory() as memory:
         memory.import_(found[1])
-        rescued = [r for s in memory.workloads() for r in memory.history(s.workload, s.target, s.timing) if r.run != "finalists"]
+        rescued = [r for s in memory.workloads() for r in memory.history(s.workload, s.target, s.timing) if r.run not in FINALS]
     assert rescued and before + len(rescued) == expected
 
 

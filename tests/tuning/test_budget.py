@@ -62,14 +62,14 @@ def test_what_is_no_duration(text: str) -> None:
 def test_the_first_candidates_are_proposed_in_time_to_measure_them(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    clock = Clock(10.0)  # nine of it for the search
-    now[0] = 103.0
+    clock = Clock(10.0)  # 8.5 of it for the search
+    now[0] = 102.5
     first, later, endless = clock.proposing(True), clock.proposing(False), Clock(None).proposing(True)
-    now[0] = 105.9
+    now[0] = 105.4
     assert not first() and not later()
-    now[0] = 106.0
+    now[0] = 105.5
     assert first() and not later()
-    now[0] = 109.0
+    now[0] = 108.5
     assert first() and later() and not endless()
 
 
