@@ -14,7 +14,6 @@ from typing import Any, Literal, overload
 
 from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
 from tensorsmith.errors import OutOfMemory, UserError
-from tensorsmith.in_network import settle
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
 from tensorsmith.model import Model
@@ -237,6 +236,7 @@ def _tune_models(
             if wanted:
                 reporter.say(f"tuning {', '.join(m.name for m in models)}: deriving tasks and sketches")
             if wanted and (tasks := _tunable(models)):
+                from tensorsmith.in_network import settle
                 from tensorsmith.tuning.network import NetworkRun
 
                 run = NetworkRun(
