@@ -35,8 +35,10 @@ their own are part of other tests.
 def page(counts: Mapping[str, Counter[str]], reasons: Mapping[str, Counter[str]]) -> str:
     """The page, from the outcomes and the reasons of the refusals, both by operator."""
     total = sum(counts.values(), Counter())
-    rest = f"{total['refused']} are refused, {total['wrong']} wrong, {total['internal']} errors"
-    figures = f"{total['passed']} of {sum(total.values())} pass, {rest}"
+    figures = (
+        f"{total['passed']} of {sum(total.values())} pass, {total['rounding']} differ from ONNX's numbers by rounding only, "
+        f"{total['refused']} are refused, {total['wrong']} wrong, {total['internal']} errors"
+    )
     supported = handled()
     bodies = {kind: "body" for kind in with_body() if kind not in supported and counts.get(kind, Counter())["passed"]}
     lines = [_row(kind, first, counts, reasons) for kind, first in sorted({**supported, **bodies}.items())]
@@ -69,7 +71,8 @@ def listed(text: str) -> dict[str, str]:
 def _row(kind: str, first: str, counts: Mapping[str, Counter[str]], reasons: Mapping[str, Counter[str]]) -> str:
     own = counts.get(kind, Counter())
     tests = f"{own['passed']} of {sum(own.values())}" if own else ""
-    return f"| {kind} | {first} | {tests} | {_reasons(reasons.get(kind, Counter()))} |"
+    rounding = f", {own['rounding']} differ by rounding" if own["rounding"] else ""
+    return f"| {kind} | {first} | {tests}{rounding} | {_reasons(reasons.get(kind, Counter()))} |"
 
 
 def _reasons(found: Counter[str]) -> str:
