@@ -5,7 +5,7 @@ pause, so one way of calling cannot speak for the others; and a tie is no reason
 
 Programs that are timed in turns share whatever disturbs a round, so rounds are compared one by one: the logarithm of the ratio to
 the default's time. The estimate is the median of all pairwise means (Hodges and Lehmann), which a few disturbed rounds do not
-move; the noise is its standard error, by the median deviation of the rounds.
+move; the noise is two standard errors of it, by the median deviation of the rounds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from tensorsmith.measure.job import Rounds
 
+_STANDARD_ERRORS = 2  # with one, wins of a few per cent after a pause turned out losses on another day
 _LEAST_NOISE = 0.01  # what two timings of one program differ by on a quiet machine
 _DEVIATION = 1.4826  # times the median deviation: the standard deviation, where rounds are normally distributed
 
@@ -45,7 +46,7 @@ def margin(times: Sequence[float], default: Sequence[float]) -> Margin:
     first, second = np.triu_indices(count)
     estimate = float(np.median((ratios[first] + ratios[second]) / 2))
     deviation = _DEVIATION * float(np.median(np.abs(ratios - estimate)))
-    return Margin(math.exp(estimate), max(_LEAST_NOISE, deviation / math.sqrt(count)))
+    return Margin(math.exp(estimate), max(_LEAST_NOISE, _STANDARD_ERRORS * deviation / math.sqrt(count)))
 
 
 def margins(challenger: Rounds, default: Rounds) -> list[Margin]:
