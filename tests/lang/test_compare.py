@@ -101,3 +101,12 @@ def test_inputs_used_as_indices_are_in_bounds():
     assert set(found["row"]) == {0, 1, 2}
     assert found["column"].min() >= 0
     assert 16 < found["column"].max() < 70
+
+
+def test_a_bool_is_a_byte_of_0_or_1():
+    A = ts.placeholder((4,), name="A")
+    workload = ts.workload([A, ts.compute((4,), lambda i: A[i] < 2.0, name="T")])
+    right = np.ones(4, bool)
+    assert difference(workload, "T", right.copy(), right) is None
+    never_written = np.full(4, 255, np.uint8).view(bool)
+    assert "4 of 4 elements are wrong" in str(difference(workload, "T", never_written, right))

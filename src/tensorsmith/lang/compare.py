@@ -116,6 +116,8 @@ def difference(workload: Workload, name: str, got: Array, want: Array, slack: fl
             wrong = ~same & ~(finite & (error <= share * (np.abs(w) + size)))
         error = np.where(np.isnan(error), np.inf, error)
     else:
+        if got.dtype == np.bool_:  # NumPy takes any byte but 0 for True: memory that was never written would be right
+            got, want = got.view(np.uint8), want.view(np.uint8)
         wrong = got != want
         error = np.where(wrong, 1.0, 0.0)
     if not wrong.any():
