@@ -115,8 +115,16 @@ def test_a_time_that_is_too_good_to_be_true_does_not_stay() -> None:
     calls: list = []
     one = Entrant({1: 1.0, 2: 10.0, 3: 10.1, 4: 10.2, 5: 20.0}, {1: 50.0, 2: 11.0, 3: 10.3, 4: 10.4, 5: 20.0}, calls)
     hold(one, default=5)
-    assert calls == [[1, 2, 5], [3, 4, 5, 2]]
+    assert calls == [[1, 2, 5], [3, 4, 2]]  # the winner of the first is the one to beat
     assert one.ranking() == [3, 4, 2, 5, 1]
+
+
+def test_who_has_won_is_beaten_by_a_better_one_only() -> None:
+    calls: list = []
+    one = Entrant({1: 1.0, 2: 10.0, 3: 10.1, 5: 20.0}, {1: 50.0, 2: 11.0, 3: 10.9, 5: 20.0}, calls, paused={3: 60.0})
+    outcome = hold(one, default=5)
+    assert calls == [[1, 2, 5], [3, 2]] and outcome and not outcome.default_won
+    assert one.ranking()[0] == 2  # the other one lost after a pause, against it and not against the default schedule
 
 
 def test_it_comes_to_an_end() -> None:

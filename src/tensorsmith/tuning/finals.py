@@ -2,8 +2,8 @@
 
 A search times programs back to back, each alone. A record may then be too good to be true: the clock, another state of the machine,
 or a way of calling that no user knows. So those that lead meet the default schedule under all conditions of a caller, and replace
-it only if they win under all of them (`verdict.py`). Whoever wins is stored as the winner, and stays it until another final: what
-was known when it won ranks behind it, whatever its seconds say (`records.record.ranked`).
+it only if they are ahead under all of them (`verdict.py`). Whoever wins is stored as the winner, and stays it until another final:
+what was known when it won ranks behind it, whatever its seconds say (`records.record.ranked`).
 
 Where a search continues on another day, the leading records are timed again before it begins, so that nobody runs after a time that
 cannot be had. That is a check of their times, back to back, and decides nothing.
@@ -32,7 +32,7 @@ _MOST_CHECKS = 3  # in a row, if it is always another one that leads afterwards
 _MOST_FINALS = 2  # likewise
 _CHECK_ROUNDS = 20
 _LEAST_ROUNDS, _MOST_ROUNDS = 6, 30  # of a final
-_SECONDS = 1.5  # of a final, besides building
+_SECONDS = 2.0  # of a final, besides building
 _OVERHEAD = {Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}  # seconds of a round besides the calls
 
 
@@ -92,10 +92,11 @@ def hold(
 ) -> Outcome | None:
     """A final among the best of all entrants and the default schedule; None if there is nothing to decide, or no time.
 
-    It takes a second or two, and not much more than `seconds_left()`. If what led before was luck, so that another one leads that
-    was not in the final, there is a second one, with the winner of the first.
+    It takes two seconds or so, and not much more than `seconds_left()`. If what led before was luck, so that another one leads that
+    was not in the final, there is a second one, in which the winner of the first is the one to beat.
     """
     outcome: Outcome | None = None
+    holder = default  # of the title: whom the others have to beat
     timed: set[tuple[int, str]] = set()
     for _ in range(_MOST_FINALS):
         claims = [(e, r) for e in entrants for r in e.top(2 * _FINALISTS) if _name((e, r.candidate)) not in timed]
@@ -108,15 +109,15 @@ def hold(
             break
         chosen = _finalists(claims)
         places = [(e, r.candidate) for e, r in (chosen if room == _FINALISTS else chosen[:room])]
-        for rival in (default, *((outcome.winner,) if outcome else ())):
-            if _name(rival) not in map(_name, places):
-                places.append(rival)
+        if _name(holder) not in map(_name, places):
+            places.append(holder)
         timed |= set(map(_name, places))
         turns = Turns(_LEAST_ROUNDS, _MOST_ROUNDS, conditions, _SECONDS if left is None else min(_SECONDS, left))
-        held = _final(places, default, turns, stop)
+        held = _final(places, holder, turns, stop)
         if held is None:
             break
-        outcome = held
+        holder, least = held
+        outcome = Outcome(holder, _name(holder) == _name(default), least)
     return outcome
 
 
@@ -127,14 +128,15 @@ def _room(seconds: float, conditions: Sequence[Condition], left: float | None) -
     return max(0 if left is not None else 1, min(_FINALISTS, fit))
 
 
-def _final(places: Sequence[Place], default: Place, turns: Turns, stop: Callable[[], bool]) -> Outcome | None:
-    number = [_name(p) for p in places].index(_name(default))
+def _final(places: Sequence[Place], holder: Place, turns: Turns, stop: Callable[[], bool]) -> tuple[Place, float] | None:
+    """The winner, and the least seconds of all; None if nothing came out."""
+    number = [_name(p) for p in places].index(_name(holder))
     timed = [(entrant.measurer, candidate) for entrant, candidate in places]
-    found = default[0].compare(timed, replace(turns, worth_it=partial(undecided, default=number)), stop)
+    found = holder[0].compare(timed, replace(turns, worth_it=partial(undecided, holder=number)), stop)
     running = [one.trial.seconds for one in found if one.trial.seconds is not None]
     first = winner([one.rounds if one.trial.ok else None for one in found], number) if running else None
     _keep([(places[n][0], one.trial, WINNER if n == first else FINALISTS) for n, one in enumerate(found)])
-    return None if first is None else Outcome(places[first], first == number, min(running))
+    return None if first is None else (places[first], min(running))
 
 
 def _keep(results: Sequence[tuple[Entrant, Trial, str]]) -> None:
