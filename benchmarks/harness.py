@@ -33,7 +33,7 @@ SLOT_SECONDS = 15e-3
 SAMPLE_SECONDS = 1e-3
 LONG_SECONDS = 30e-3  # a sample that takes longer may be the only one of its slot, and is not preceded by a call to warm up
 MIN_ROUNDS = 4
-HOPELESS = 3.0  # times the best peer: such a peer takes no part after `MIN_ROUNDS`
+HOPELESS = 1.5  # times the best peer: such a peer takes no part after `MIN_ROUNDS`, so that the others have more rounds
 DISTURBED = 0.2  # share of disturbed slots from which on a contest is held again
 MOST_RUNS = 5  # of a contest
 PATIENCE_SECONDS = 5.0  # at most, for quiet before a contest is held again
@@ -127,7 +127,7 @@ def compare(
     peak: Callable[[float], float] | None = None,
     machine: Machine | None = None,
 ) -> Comparison:
-    """Times everyone until `seconds` have passed or there were `rounds` rounds, but `min_rounds` at least.
+    """Times everyone for `min_rounds` rounds, and those who are left then for `seconds` more, or until there were `rounds` rounds.
 
     The order of every round is drawn with the `seed`. After `min_rounds` a peer whose best is more than `HOPELESS` times that of
     the best peer takes no further part; those in `ours` are no peers. `peak` measures the machine for the seconds it is given
@@ -156,6 +156,8 @@ def compare(
         for name in order:
             disturbed.append(_is_disturbed(peak_slot if name is None else lambda name=name: slot(name), machine))
         done += 1
+        if done == min_rounds:
+            start = machine.clock()
         if done >= min_rounds:
             active = _hopeful({name: min(map(min, slots[name])) for name in active}, ours)
     timings = {name: Timing.of(slots[name], plans[name].samples * plans[name].calls) for name in contestants}

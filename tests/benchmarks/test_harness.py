@@ -11,6 +11,7 @@ import machine as machine_module
 from harness import (
     DISTURBED,
     HOPELESS,
+    MIN_ROUNDS,
     MOST_RUNS,
     SAMPLE_SECONDS,
     Comparison,
@@ -166,7 +167,15 @@ def slots_of(seconds: dict[str, float], ours: list[str]) -> dict[str, int]:
 
 
 def test_the_best_peer_stays_however_far_we_lead():
-    assert slots_of({"ours": 0.1, "good": 1.0, "fair": 2.9, "bad": 3.1}, ["ours"]) == {"ours": 10, "good": 10, "fair": 10, "bad": 4}
+    assert slots_of({"ours": 0.1, "good": 1.0, "fair": 1.4, "bad": 1.6}, ["ours"]) == {"ours": 10, "good": 10, "fair": 10, "bad": 4}
+
+
+def test_those_who_are_left_have_the_seconds_after_the_rounds_of_all():
+    fake = FakeMachine()
+    contestants = {name: fake.contestant(name, t) for name, t in {"ours": 1.0, "good": 1.0, "bad": 9.0}.items()}
+    result = compare(contestants, ours=["ours"], min_rounds=2, seconds=100.0, machine=fake.machine)
+    assert len(result["bad"].slots) == 2
+    assert len(result["good"].slots) == 2 + 50  # a slot is one call of a second, for the two that are left
 
 
 def test_ours_stay_however_far_we_are_behind():
@@ -181,7 +190,7 @@ def test_a_peer_that_was_unlucky_once_stays():
     )  # fmt: skip
     assert len(result["b"].slots) == 6
     assert result.dropped == ()
-    assert HOPELESS == 3.0
+    assert HOPELESS < 9.0
 
 
 def test_ours_are_no_peers():
@@ -210,7 +219,7 @@ def test_the_ratio_has_its_spread_over_the_rounds():
 def test_time_is_limited():
     fake = FakeMachine()
     result = compare({"a": fake.contestant("a", 1.0)}, seconds=20.0, rounds=1000, machine=fake.machine)
-    assert len(result["a"].slots) == 20
+    assert len(result["a"].slots) == MIN_ROUNDS + 20
 
 
 def test_the_peak_is_measured_in_every_round():
