@@ -1,14 +1,11 @@
 """Whole networks: figures, tables and the command line, without running one."""
 
-import importlib.util
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-import network_contest
 import network_report
 from network_contest import difference
 from network_memory import peak_increase
@@ -196,17 +193,6 @@ def test_peak_increase_sees_what_is_gone_again():
 
 
 # -- the command line ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def script() -> object:
-    """`import networks` is the package of the PyTorch modules."""
-    file = Path(network_contest.__file__).with_name("networks.py")
-    specification = importlib.util.spec_from_file_location("networks_script", file)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize(

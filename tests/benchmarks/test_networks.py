@@ -3,7 +3,6 @@
 import importlib.util
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -302,17 +301,6 @@ def test_the_chain_keeps_its_values():
 
 
 # -- the command line ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def script() -> object:
-    """`import networks` is the package of the PyTorch modules."""
-    file = Path(network_contest.__file__).with_name("networks.py")
-    specification = importlib.util.spec_from_file_location("networks_script", file)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def test_a_whole_run(script, network, monkeypatch, tmp_path, capsys):
