@@ -1,7 +1,7 @@
 """What a timed run finds when it begins. Programs are called in more than one way, and the fastest in one is not so in another.
 
-A pause of some milliseconds is enough for the threads to sleep, and for others to use the caches meanwhile: calls after it took
-three to five times as long as calls back to back, and programs that were equal back to back differed by up to 15 %.
+A pause of some milliseconds is enough for the threads to sleep, and for others to use the caches meanwhile: calls after it take
+several times as long as calls back to back, and programs that are equal back to back differ there.
 """
 
 from __future__ import annotations
