@@ -73,12 +73,12 @@ def winner(rounds: Sequence[Rounds | None], holder: int) -> int:
     standard = rounds[holder]
     if standard is None:  # whatever ran is better
         return min((n for n, r in enumerate(rounds) if r is not None), key=lambda n: _typical(rounds[n]), default=holder)
-    best, number = 1.0, holder
-    for n, challenger in enumerate(rounds):
-        found = margins(challenger, standard) if n != holder and challenger is not None else []
-        if found and all(m.ahead for m in found) and overall(found).won and overall(found).ratio < best:
-            best, number = overall(found).ratio, n
-    return number
+    won = [
+        (overall(found).ratio, n)
+        for n, found in _challengers(rounds, standard, holder)
+        if all(m.ahead for m in found) and overall(found).won
+    ]
+    return min(won, default=(1.0, holder))[1]
 
 
 def undecided(rounds: Sequence[Rounds | None], holder: int) -> set[int]:
@@ -86,12 +86,14 @@ def undecided(rounds: Sequence[Rounds | None], holder: int) -> set[int]:
     standard = rounds[holder]
     if standard is None:
         return set()
-    hopeful: list[tuple[float, int]] = []
-    for n, challenger in enumerate(rounds):
-        found = margins(challenger, standard) if n != holder and challenger is not None else []
-        if found and not any(m.lost for m in found):
-            hopeful.append((overall(found).ratio, n))
+    hopeful = [(overall(found).ratio, n) for n, found in _challengers(rounds, standard, holder) if not any(m.lost for m in found)]
     return {n for _, n in sorted(hopeful)[:_HOPEFUL]} | {holder} if hopeful else set()
+
+
+def _challengers(rounds: Sequence[Rounds | None], standard: Rounds, holder: int) -> list[tuple[int, list[Margin]]]:
+    """The programs that run, by number, each with its margins; `standard` is what the holder took."""
+    others = [(n, margins(r, standard)) for n, r in enumerate(rounds) if n != holder and r is not None]
+    return [(n, found) for n, found in others if found]
 
 
 def _typical(rounds: Rounds | None) -> float:
