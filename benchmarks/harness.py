@@ -3,7 +3,7 @@
 A round gives every contestant one slot, in an order drawn anew for every round. A slot is
 
     a pause                             20 ms at least, and until the threads of the one before sleep and other processes are quiet
-                                        (waits for those a little only)
+                                        (0.3 s at most)
     one call, not timed                 wakes the own threads, brings code and data into the caches; a long call does without
     samples                             as many as take `slot_seconds`, but four at least unless they are very long: each a few
                                         calls, timed together, as many as take `SAMPLE_SECONDS`, at least one

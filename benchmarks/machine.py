@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 PAUSE_SECONDS = 20e-3  # before every slot, at least; threads spin on for about 10 ms (libgomp's) or 50 ms (ONNX Runtime's)
-STOLEN = 0.02  # of a slot's processor time, from which on the slot is disturbed
+STOLEN = 0.05  # of a slot's processor time, above which the slot is disturbed; one of the kernel's hundredths in 0.1 s of 2 cores
 
 
 @dataclass(frozen=True)
@@ -26,27 +26,21 @@ class Machine:
     processors: int = os.cpu_count() or 1
 
 
-def settle(pause: float = PAUSE_SECONDS, most: float = 0.5, patience: float = 0.01, nap: float = 1e-3) -> bool:
-    """Sleep for the `pause`, and on until this process's threads use (almost) no processor time, `most` seconds at the longest;
-    then at most `patience` seconds more until no other process runs. Whether all of that came true."""
+def settle(pause: float = PAUSE_SECONDS, most: float = 0.3, nap: float = 1e-3) -> bool:
+    """Sleep for the `pause`, and on until no thread but the calling one runs, be it one of ours that spins or another process's,
+    `most` seconds at the longest. Whether it came to that: two looks in a row must find nobody.
+
+    Looks, because the kernel adds to a process's time what its other threads have used only a few times in a hundredth of a second:
+    by that clock a spinning thread seems asleep most of the time.
+    """
     time.sleep(pause)
-    end = time.perf_counter() + most
-    while not _asleep(nap):
-        if time.perf_counter() >= end:
-            return False
-    end = time.perf_counter() + patience
-    while others_running():
+    end, still = time.perf_counter() + most, 0
+    while still < 2:
+        still = 0 if others_running() else still + 1
         if time.perf_counter() >= end:
             return False
         time.sleep(nap)
     return True
-
-
-def _asleep(nap: float) -> bool:
-    """Whether the threads of this process do nothing during a nap."""
-    used = time.process_time()
-    time.sleep(nap)
-    return time.process_time() - used < nap / 3
 
 
 def wait_for_quiet(most: float, quiet: float = 0.5, nap: float = 0.01) -> bool:

@@ -254,7 +254,7 @@ def test_geometric_mean():
 
 @pytest.mark.parametrize(
     ("idle", "stolen", "share"),
-    [(True, 0.0, 0.0), (False, 0.0, 1.0), (True, 0.019, 0.0), (True, 0.021, 1.0)],
+    [(True, 0.0, 0.0), (False, 0.0, 1.0), (True, 0.049, 0.0), (True, 0.051, 1.0)],
     ids=["quiet", "others run", "little stolen", "much stolen"],
 )
 def test_disturbed_slots_are_counted(idle, stolen, share):
@@ -290,10 +290,10 @@ def test_a_contest_is_held_five_times_at_most_and_the_quietest_run_counts():
 
 
 class FakeTime:
-    """`time` of a process whose threads spin until a moment; `others` run until another."""
+    """`time` of a machine on which other threads run until a moment, but for those in which they happen to be off."""
 
-    def __init__(self, spins_until: float = 0.0, others_until: float = 0.0) -> None:
-        self.now, self.spins_until, self.others_until = 0.0, spins_until, others_until
+    def __init__(self, others_until: float, off: frozenset[int]) -> None:
+        self.now, self.looks, self.others_until, self.off = 0.0, 0, others_until, off
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -301,25 +301,22 @@ class FakeTime:
     def perf_counter(self) -> float:
         return self.now
 
-    def process_time(self) -> float:
-        return min(self.now, self.spins_until)
-
     def others_running(self) -> int:
-        return int(self.now < self.others_until)
+        self.looks += 1
+        return int(self.now < self.others_until and self.looks not in self.off)
 
 
 @pytest.mark.parametrize(
-    ("spins", "others", "least", "most", "still"),
+    ("others", "off", "least", "most", "still"),
     [
-        (0.0, 0.0, PAUSE_SECONDS, 25e-3, True),  # the pause, and a look
-        (60e-3, 0.0, 60e-3, 65e-3, True),  # threads that spin for longer than the pause
-        (9.0, 0.0, 0.5, 0.6, False),  # threads that never sleep
-        (0.0, 25e-3, 25e-3, 30e-3, True),
-        (0.0, 9.0, 30e-3, 40e-3, False),  # other processes are not waited for
+        (0.0, frozenset(), PAUSE_SECONDS, 25e-3, True),  # the pause, and two looks
+        (60e-3, frozenset(), 60e-3, 65e-3, True),  # threads that spin for longer than the pause
+        (60e-3, frozenset({3, 5}), 60e-3, 65e-3, True),  # one look that finds nobody is not enough
+        (9.0, frozenset(), 0.3, 0.4, False),  # threads or processes that never sleep
     ],
 )
-def test_a_slot_begins_when_all_is_still(monkeypatch, spins, others, least, most, still):
-    fake = FakeTime(spins, others)
+def test_a_slot_begins_when_all_is_still(monkeypatch, others, off, least, most, still):
+    fake = FakeTime(others, off)
     monkeypatch.setattr(machine_module, "time", fake)
     monkeypatch.setattr(machine_module, "others_running", fake.others_running)
     assert settle() is still
