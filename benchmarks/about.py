@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 PACKAGES = ("torch", "onnxruntime", "openvino", "onnx", "numpy", "llvmlite")
 SEED = 0  # of the order of the rounds

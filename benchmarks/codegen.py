@@ -30,8 +30,8 @@ from tensorsmith.ops import catalogue
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.runtime.pool import measure_region_overhead
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native, thread_count
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native, thread_count
 
 _QUICK = ("matmul-512", "conv-1x1-56", "conv-3x3-14")
 

@@ -30,7 +30,7 @@ from report import Report
 from rows import Row
 from tables import disturbed_text, quartiles_text
 from tensorsmith.runtime.profile import Profile
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 COSTLIEST = 10  # kernels that are shown of a network that is behind
 SLOW_START = 5.0  # seconds from which on it is worth a word how long a peer took to compile a network

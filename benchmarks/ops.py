@@ -33,7 +33,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.catalogue import Case
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 from tensorsmith.tuning.progress import Progress
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import Repeated, Run
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.runtime.executable import Executable
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from formulations import case_of
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.rewrite import Rewrite
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.targets.target import Target
 
 Schedule = tuple[str, Workload, Candidate]
 

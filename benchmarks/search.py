@@ -38,9 +38,9 @@ import about
 from report import RUN
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features import extract_decisions
-from tensorsmith.learn.model import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
-from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.learn.features.extract import extract_decisions
+from tensorsmith.learn.models.prior import estimate_seconds
+from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.ops import catalogue
 from tensorsmith.records.keys import Timing
@@ -49,13 +49,13 @@ from tensorsmith.search.ansor import RANDOM, SETTINGS, AnsorPolicy, Settings
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.analysis import needs_tiling
 from tensorsmith.space.derive import ANSOR, DEFAULT
-from tensorsmith.space.population import Space
+from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.constant import ConstantTensor
 from tensorsmith.space.rules.inline import AlwaysInline
 from tensorsmith.space.rules.skip import Skip
-from tensorsmith.space.sketch import Candidate, Nest
-from tensorsmith.target import Target, native
+from tensorsmith.space.sketch.sketch import Candidate, Nest
+from tensorsmith.targets.target import Target, native
 
 FIGURE_7 = "C2D-4-b16"  # N=16, H=W=7, CI=CO=512, 3x3, stride 1, padding 1
 SHOWN = (16, 64, 128, 256)  # trials

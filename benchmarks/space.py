@@ -24,15 +24,15 @@ from report import RUN
 from tensorsmith.compile import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
-from tensorsmith.learn.batch import FeatureRows, extract_groups, extract_rows
-from tensorsmith.learn.features import FeatureMatrix
-from tensorsmith.learn.model import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, recall
-from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.learn.features.batch import FeatureRows, extract_groups, extract_rows
+from tensorsmith.learn.features.extract import FeatureMatrix
+from tensorsmith.learn.models.prior import estimate_seconds
+from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, recall
 from tensorsmith.ops import catalogue
-from tensorsmith.space.evolve import offspring
-from tensorsmith.space.population import Plan, Population, Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.target import native
+from tensorsmith.space.population.evolve import offspring
+from tensorsmith.space.population.population import Plan, Population, Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.targets.target import native
 
 SPEED = {"conv2d+bn+relu": "ConvLayer-2-b1", "matmul": "GMM-3-b1", "TBS": "TBS-1-b1", "depthwise": "DEP-1-b1"}
 ACCURACY = ("C2D-3-b1", "GMM-1-b1", "ConvLayer-3-b1", "DEP-1-b1", "TBS-1-b1")

@@ -12,7 +12,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 from tensorsmith.tune import Progress
 
 N = 16

@@ -25,7 +25,7 @@ from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.objectives import Targets
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 from tensorsmith.tune import NetworkProgress
 from tensorsmith.tuning import network, task
 from tensorsmith.tuning.live import LiveTunings

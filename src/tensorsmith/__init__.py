@@ -19,6 +19,8 @@ More element functions (sin, floor, round, ...) are in `tensorsmith.lang.define`
 
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.load import load
+from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import (
     abs,
     cast,
@@ -42,7 +44,6 @@ from tensorsmith.lang.define import (
     tanh,
     workload,
 )
-from tensorsmith.model import Model, load
 from tensorsmith.runtime.file import load as load_executable
 from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.space.registry import sketches

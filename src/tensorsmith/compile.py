@@ -14,29 +14,29 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 
-from tensorsmith.assemble import assemble
 from tensorsmith.codegen.generate import ENTRY, generate
 from tensorsmith.errors import UserError
+from tensorsmith.graph.assemble import assemble
+from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
-from tensorsmith.model import Model
-from tensorsmith.ops.formulations import Formulation, Options, formulations, likely
 from tensorsmith.program.ir import PackedRead, Program
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
 from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
+from tensorsmith.rewrites.formulations import Formulation, Options, formulations, likely
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
 from tensorsmith.runtime.network import Kernel, NetworkExecutable
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import Target, given_or_native, native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import Target, given_or_native, native
 
 _SLACK = 64  # elements behind a packed constant: vectors may be read past its end
 _RECORDS = 3  # how many records of a task are tried before the default schedule
@@ -233,7 +233,7 @@ def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target,
 
 
 def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:
-    """The best records of each task. What it took in a network (see `in_network.py`) says more than what it took alone."""
+    """The best records of each task. What it took in a network (see `tuning/in_network.py`) says more than what it took alone."""
     timings = [Timing(IN_NETWORK, timing.threads), *_preferred(timing)]
     return {t.workload: _best_records(t.workload, records, target, timings, t.formulations) for t in model.partition.tasks}
 

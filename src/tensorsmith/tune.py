@@ -14,16 +14,16 @@ from typing import Any, Literal, overload
 
 from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
 from tensorsmith.errors import OutOfMemory, UserError
+from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
-from tensorsmith.model import Model
 from tensorsmith.records.keys import Timing
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.objectives import Objective, named
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Cache, check_cache
-from tensorsmith.target import Target, given_or_native, memory_bytes
+from tensorsmith.targets.target import Target, given_or_native, memory_bytes
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.network_progress import NetworkProgress
@@ -236,7 +236,7 @@ def _tune_models(
             if wanted:
                 reporter.say(f"tuning {', '.join(m.name for m in models)}: deriving tasks and sketches")
             if wanted and (tasks := _tunable(models)):
-                from tensorsmith.in_network import settle
+                from tensorsmith.tuning.in_network import settle
                 from tensorsmith.tuning.network import NetworkRun
 
                 run = NetworkRun(

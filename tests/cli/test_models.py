@@ -18,7 +18,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 
 def invoke(*arguments: object) -> Result:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from tensorsmith.cli import app
 from tensorsmith.records import Store, Timing, candidate_key
 from tensorsmith.search.trial import Status
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 W, OTHER = matmul(), matmul(64)
 TARGET, TIMING = native(), Timing("warm", native().cores)

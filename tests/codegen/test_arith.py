@@ -17,7 +17,7 @@ from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 SPECIAL = [0.0, 0.25, 0.5, 1.0, 1.5, 3.0, 7.25, 0.1, 40.0, 1e4, 6e-8, math.inf, math.nan]
 

@@ -12,8 +12,8 @@ from tensorsmith.compile import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
-from tensorsmith.target import Target, native
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.targets.target import Target, native
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 

@@ -13,10 +13,10 @@ from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
-from tensorsmith.target import native
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.targets.target import native
 
 
 def two_steps(shape, second):

@@ -17,7 +17,7 @@ from tensorsmith.lang.compare import random_inputs
 from tensorsmith.program.lower import lower
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 SIZES = (1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40)
 

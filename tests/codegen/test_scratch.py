@@ -13,7 +13,7 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.lower import lower
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 N = 300
 

@@ -10,8 +10,8 @@ import pytest
 from tensorsmith.compile import build, compile
 from tensorsmith.lang.define import compute, maximum, placeholder, workload
 from tensorsmith.ops.common import at, compute_named
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.targets.target import native
 
 
 def transposing(shape, order, dtype="f32", f=lambda e: e):

@@ -17,13 +17,13 @@ from tensorsmith import load
 from tensorsmith.codegen.generate import generate
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Graph
+from tensorsmith.graph.model import Model
 from tensorsmith.graph.passes import optimise
 from tensorsmith.graph.tasks import partition
 from tensorsmith.lang.expr import walk, written_out
-from tensorsmith.model import Model
 from tensorsmith.program.lower import lower
 from tensorsmith.space.default import default_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 
 def doubled(n: int) -> Graph:

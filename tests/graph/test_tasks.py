@@ -19,9 +19,9 @@ from tensorsmith.lang import evaluate as reference
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.expr import Load, Var, same
 from tensorsmith.ops import conv
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.space.default import default_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 
 def agrees(graph: Graph, parts: Partition) -> None:

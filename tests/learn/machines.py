@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 
 def target(vector_bytes: int = 64, registers: int = 32, cores: int = 2) -> Target:

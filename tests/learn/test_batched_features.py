@@ -10,14 +10,14 @@ import pytest
 from tests.learn.machines import target
 from tests.property.schedules import random_candidate, random_decisions
 
-from tensorsmith.learn.features import FeatureMatrix, extract, extract_decisions
-from tensorsmith.learn.prior import estimate_seconds
-from tensorsmith.learn.schema import FEATURES, NAMES
+from tensorsmith.learn.features.extract import FeatureMatrix, extract, extract_decisions
+from tensorsmith.learn.features.schema import FEATURES, NAMES
+from tensorsmith.learn.models.prior import estimate_seconds
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.rewrite import Rewrite
-from tensorsmith.space.sketch import Nest, Sketch
+from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.sketch import Nest, Sketch
 
 TARGET = target(vector_bytes=32, registers=16)
 

@@ -9,7 +9,7 @@ from tensorsmith.learn.explain import explain
 from tensorsmith.ops import catalogue
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch import Nest
+from tensorsmith.space.sketch.sketch import Nest
 
 
 def test_a_packed_register_tile() -> None:

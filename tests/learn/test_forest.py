@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tensorsmith.errors import InternalError
-from tensorsmith.learn import forest
-from tensorsmith.learn.forest import Forest
+from tensorsmith.learn.models import forest
+from tensorsmith.learn.models.forest import Forest
 
 
 def trees(leaves: int, rounds: int, features: int = 9, **parameters: object) -> lightgbm.Booster:

@@ -9,12 +9,12 @@ from tests.learn.machines import target
 import tensorsmith as ts
 from tensorsmith.lang.define import workload
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features import FeatureMatrix, extract
+from tensorsmith.learn.features.extract import FeatureMatrix, extract
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 
 
 def matmul(n: int, m: int, k: int, constant: bool = False) -> Workload:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tensorsmith.errors import UserError
-from tensorsmith.learn.model import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
-from tensorsmith.learn.schema import FEATURES
+from tensorsmith.learn.features.schema import FEATURES
+from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
 
 RNG = np.random.default_rng(0)
 

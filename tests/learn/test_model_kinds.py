@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tensorsmith.errors import UserError
-from tensorsmith.learn.batch import FeatureRows
-from tensorsmith.learn.cost import KINDS, load_model, make_model
-from tensorsmith.learn.model import ModelSettings, Samples, TreeModel, pairwise_accuracy
-from tensorsmith.learn.schema import FEATURES, SCHEMA_VERSION
+from tensorsmith.learn.features.batch import FeatureRows
+from tensorsmith.learn.features.schema import FEATURES, SCHEMA_VERSION
+from tensorsmith.learn.models.cost import KINDS, load_model, make_model
+from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel, pairwise_accuracy
 
 
 def programs(count: int, seed: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

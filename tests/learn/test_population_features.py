@@ -11,15 +11,15 @@ from tests.learn.machines import target
 from tests.learn.test_batched_features import STRUCTURES, random_batch
 from tests.property.schedules import random_candidate
 
-from tensorsmith.learn import batch
-from tensorsmith.learn.batch import Batch, extract_groups, extract_rows
-from tensorsmith.learn.features import FeatureMatrix, extract_decisions
-from tensorsmith.learn.outline import Outlines
-from tensorsmith.learn.schema import NAMES
-from tensorsmith.learn.symbol import Graph
+from tensorsmith.learn.features import batch
+from tensorsmith.learn.features.batch import Batch, extract_groups, extract_rows
+from tensorsmith.learn.features.extract import FeatureMatrix, extract_decisions
+from tensorsmith.learn.features.outline import Outlines
+from tensorsmith.learn.features.schema import NAMES
+from tensorsmith.learn.features.symbol import Graph
 from tensorsmith.ops import catalogue
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import sample
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
 
 TARGET = target(vector_bytes=32, registers=16)
 

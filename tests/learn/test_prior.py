@@ -9,15 +9,15 @@ import pytest
 from tests.learn.machines import target
 from tests.learn.test_golden_features import candidate, matmul
 
-from tensorsmith.learn.features import FeatureMatrix, extract
-from tensorsmith.learn.machine import Machine
-from tensorsmith.learn.prior import estimate, estimate_seconds
-from tensorsmith.learn.schema import INDEX
+from tensorsmith.learn.features.extract import FeatureMatrix, extract
+from tensorsmith.learn.features.schema import INDEX
+from tensorsmith.learn.models.machine import Machine
+from tensorsmith.learn.models.prior import estimate, estimate_seconds
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch import Nest
+from tensorsmith.space.sketch.sketch import Nest
 
 TARGET = target(vector_bytes=32, registers=16)
 TILED = Nest("C", "i.0 j.0 | k.0 i.1 j.1", vector="j.1", packed=("B",))

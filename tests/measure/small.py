@@ -9,8 +9,8 @@ import tensorsmith as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure import Limits
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 FAULTS = Path(__file__).parent / "faults.py"
 BAD = 13  # the unroll factor of the candidate that a fault happens to

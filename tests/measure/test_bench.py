@@ -17,11 +17,11 @@ from tensorsmith.measure.bench import Bench, number_of_sets
 from tensorsmith.measure.check import Reference
 from tensorsmith.measure.timing import Plan
 from tensorsmith.ops import conv
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.search.trial import CACHES, Cache
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 PLAN = Plan(rounds=2, round_seconds=1e-5, timing_seconds=0.0, most_seconds=0.5)
 

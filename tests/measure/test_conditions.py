@@ -8,7 +8,7 @@ import pytest
 from tensorsmith.measure import conditions
 from tensorsmith.measure.conditions import Condition, one_call
 from tensorsmith.measure.timing import Plan
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 PLAN = Plan(rounds=1, round_seconds=1e-6, timing_seconds=0.0, most_seconds=0.5)
 

@@ -23,11 +23,11 @@ from tensorsmith.measure import Measurer
 from tensorsmith.measure.process import WorkerProcess
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.ops import conv
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 WORKLOAD = matmul()
 

@@ -14,7 +14,7 @@ from tensorsmith.lang.define import sum as total
 from tensorsmith.measure.streaming import places_of, streamed
 from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer
 from tensorsmith.space.default import default_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 TARGET = dataclasses.replace(native(), l2_bytes=1 << 16, l3_bytes=1 << 20)
 

@@ -13,7 +13,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.measure import Measurer, Workshop
 from tensorsmith.measure.limits import Limits
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 FIRST = matmul()
 

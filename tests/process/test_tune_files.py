@@ -17,7 +17,7 @@ from tensorsmith.measure.measurer import Measurer
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.default import default_candidate
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 N = 16
 

@@ -18,7 +18,7 @@ from tensorsmith.program.interpret import interpret
 from tensorsmith.program.ir import Loop, Node
 from tensorsmith.program.lower import lower
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 MAX_BLOCKS = 1_500  # the interpreter takes about a tenth of a millisecond for each
 

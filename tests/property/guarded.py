@@ -19,7 +19,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.runtime.executable import POISON
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 PAGE = 4096
 _READ_WRITE, _PRIVATE_ANONYMOUS = 3, 0x22

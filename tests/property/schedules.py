@@ -8,8 +8,8 @@ from random import Random
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.expr import Var, walk
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.space.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.sketch import Candidate, Nest, Sketch, is_inside
+from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, is_inside
 
 SIZES = (1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 17, 40)
 MAX_TILE = 64  # points of a register tile that are unrolled, its vector loop counted in full

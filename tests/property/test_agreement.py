@@ -23,7 +23,7 @@ from tensorsmith.program.lower import lower_decisions
 from tensorsmith.program.packing import evaluate_linear
 from tensorsmith.runtime.executable import Prepared
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 
 def run(examples: int, source: str, repeatable: bool = True) -> None:

@@ -16,7 +16,7 @@ from tensorsmith.records import Store, StoreError, Timing, candidate_key, struct
 from tensorsmith.records.record import FINALISTS, WINNER, ranked
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 W = matmul()
 

@@ -16,9 +16,9 @@ from tests.records.samples import failure, matmul, trial
 import tensorsmith as ts
 from tensorsmith.records import Store, StoreError, Timing, recover
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.target import native
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.targets.target import native
 
 TARGET, TIMING = native(), Timing("warm", native().cores)
 W = matmul()

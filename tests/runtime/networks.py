@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from tensorsmith.assemble import assemble
 from tensorsmith.compile import build_best
 from tensorsmith.graph import operators
+from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.tasks import Call, Partition, Task
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.runtime.network import NetworkExecutable
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 RANDOM = np.random.default_rng(3)
 

@@ -23,7 +23,7 @@ from tensorsmith.runtime import call, jit, pool
 from tensorsmith.runtime.call import never_plain, plain_calls
 from tensorsmith.runtime.executable import DTYPES, Argument, Executable
 from tensorsmith.runtime.network import NetworkExecutable
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = np.full((2, 3), 10, np.float32)

@@ -17,7 +17,7 @@ from tensorsmith.runtime import buffers, jit
 from tensorsmith.runtime.buffers import aligned_empty, aligned_zeros, as_array, data_pointer
 from tensorsmith.runtime.executable import DTYPES, Argument, Executable, Timing
 from tensorsmith.runtime.pool import with_threads
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 LOOP = """
 define void @{name}(ptr %arguments, ptr %scratch, ptr %pool, ptr %parallel_for) {{

@@ -14,7 +14,7 @@ import pytest
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime import jit
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 INCREMENT = """
 define i64 @increment(i64 %x) {

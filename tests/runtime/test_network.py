@@ -10,8 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.ops.test_formulations import SAME
 from tests.property.schedules import random_candidate
+from tests.rewrites.test_formulations import SAME
 from tests.runtime.networks import compiled, graphs, perceptron, random
 
 from tensorsmith.compile import build_best, build_kernel
@@ -26,16 +26,16 @@ from tensorsmith.lang.evaluate import evaluate as evaluate_workload
 from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import elementwise
-from tensorsmith.ops.formulations import Formulation, formulations
+from tensorsmith.rewrites.formulations import Formulation, formulations
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.executable import Argument
 from tensorsmith.runtime.network import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, NetworkExecutable, Place, Step
 from tensorsmith.runtime.pool import with_threads
-from tensorsmith.space.population import Space
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.registry import rule_set
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 GRAPH = perceptron()
 NETWORK = compiled(GRAPH)

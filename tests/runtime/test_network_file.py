@@ -24,7 +24,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.graph.builder import Builder
 from tensorsmith.runtime import driver, pool
 from tensorsmith.runtime.file import _PROLOGUE, MAGIC
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 NETWORK = compiled(perceptron())
 X = random(4, 24)
@@ -75,7 +75,9 @@ def test_a_single_kernel(tmp_path):
 
 #: What only making an executable needs. `import tensorsmith` itself brings the light parts of the compiler.
 MAKERS = ("lightgbm", "onnx", "torch", "sklearn", "scipy", "pandas", "rich")
-MAKERS += tuple(f"tensorsmith.{part}" for part in ("frontends", "learn", "measure", "search.ansor", "tuning.task", "tuning.run"))
+MAKERS += tuple(
+    f"tensorsmith.{part}" for part in ("frontends.onnx", "learn", "measure", "search.ansor", "tuning.task", "tuning.run")
+)
 
 #: The beginning of a program in which nothing can be compiled, nor what makes executables be imported.
 NO_COMPILER = f"""

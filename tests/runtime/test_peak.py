@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tensorsmith.runtime import jit, peak
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 
 def test_measure_peak():

@@ -14,7 +14,7 @@ import pytest
 
 from tensorsmith.errors import UserError
 from tensorsmith.runtime import driver, jit, pool
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 # ctx points to a table of i64: entry i is incremented by 1 + (1 << 32) * thread of the thread that ran it.
 # The nested body has a context (ptr pool, ptr parallel_for, ptr table) and runs 10 inner indices per outer one.

@@ -16,7 +16,7 @@ from tests.runtime.other_user import LOOP, theirs
 import tensorsmith as ts
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime import jit, symbols
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from tests.learn.machines import target
 
-from tensorsmith.learn.cost import CostModel
+from tensorsmith.learn.models.cost import CostModel
 from tensorsmith.ops import catalogue
 from tensorsmith.search.ansor import AnsorPolicy, Settings
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.population import Plan, Population, Space
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.population.population import Plan, Population, Space
+from tensorsmith.space.sketch.sketch import Candidate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

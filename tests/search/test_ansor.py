@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from tensorsmith.errors import UserError
-from tensorsmith.learn.model import TreeModel
+from tensorsmith.learn.models.trees import TreeModel
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.search.ansor import RANDOM, AnsorPolicy, Settings
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.adapt import adapt
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.embed import Programs
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.population.adapt import adapt
+from tensorsmith.space.population.embed import Programs
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 SMALL = Settings(population=64, generations=1, structures=4, new_structures=2)
 

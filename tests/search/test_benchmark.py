@@ -18,9 +18,9 @@ from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import AnsorPolicy
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.population import Space
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 
 def script() -> ModuleType:

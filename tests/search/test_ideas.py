@@ -13,10 +13,10 @@ from tensorsmith.search import ansor
 from tensorsmith.search.ansor import AnsorPolicy, _neighbours
 from tensorsmith.search.picking import Place
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.domains import repair
-from tensorsmith.space.population import Plan, Population, Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.population.population import Plan, Population, Space
+from tensorsmith.space.population.repair import repair
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.space.sketch.sketch import Candidate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,9 +7,9 @@ import pytest
 
 from tensorsmith.ops import catalogue
 from tensorsmith.search.picking import coordinates, pick
-from tensorsmith.space.population import Plan, Population, Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.target import native
+from tensorsmith.space.population.population import Plan, Population, Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.targets.target import native
 
 SPACE = Space(catalogue.get("GMM-2-b1").workload(), native())
 

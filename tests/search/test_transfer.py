@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features import extract_decisions
-from tensorsmith.learn.model import ModelSettings, TreeModel, pairwise_accuracy
-from tensorsmith.learn.prior import estimate_seconds
+from tensorsmith.learn.features.extract import extract_decisions
+from tensorsmith.learn.models.prior import estimate_seconds
+from tensorsmith.learn.models.trees import ModelSettings, TreeModel, pairwise_accuracy
 from tensorsmith.ops import catalogue
 from tensorsmith.search import transfer
 from tensorsmith.search.ansor import AnsorPolicy, Settings
 from tensorsmith.search.scores import describe
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.population import Population, Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.population.population import Population, Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 TARGET = native()
 SMALL = Settings(population=64, generations=1, structures=4, new_structures=2)

@@ -13,13 +13,13 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.adapt import adapt
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.domains import repair
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.population.adapt import adapt
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.repair import repair
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 PAIRS = [
     ("C1D-1-b1", "C1D-small"),

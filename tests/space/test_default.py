@@ -10,13 +10,14 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space import default, rewrite
+from tensorsmith.space import default
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.population import Space
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.space.population.seeds import seeds
 from tensorsmith.space.rules import base
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.seeds import seeds
-from tensorsmith.target import native
+from tensorsmith.space.sketch import rewrite
+from tensorsmith.targets.target import native
 
 
 def matmul(m: int, n: int, depth: int, factor: tuple[int, ...] | None = None) -> Workload:

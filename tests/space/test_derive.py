@@ -23,12 +23,13 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops import catalogue, elementwise, linalg, norm, pool, reduce, winograd
+from tensorsmith.ops import catalogue, elementwise, linalg, norm, pool, reduce
+from tensorsmith.rewrites import winograd
 from tensorsmith.space.derive import ANSOR, derive
 from tensorsmith.space.registry import sketches
 from tensorsmith.space.rules.base import Verdict
-from tensorsmith.space.sketch import Candidate, Sketch
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
+from tensorsmith.targets.target import Target
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "sketches"
 

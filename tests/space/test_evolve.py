@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tensorsmith.ops import catalogue
-from tensorsmith.space.domains import repair
-from tensorsmith.space.evolve import Mutation, _exchange, crossover, mutate, nodes, offspring
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import Sampling, sample
-from tensorsmith.target import native
+from tensorsmith.space.population.evolve import Mutation, _exchange, crossover, mutate, nodes, offspring
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.repair import repair
+from tensorsmith.space.population.sampling import Sampling, sample
+from tensorsmith.targets.target import native
 
 
 def plans(name, count=600):

@@ -15,12 +15,12 @@ from tensorsmith.program.ir import Block, Node
 from tensorsmith.program.lower import lower, lower_decisions
 from tensorsmith.space.default import default_candidate
 from tensorsmith.space.derive import ANSOR
-from tensorsmith.space.domains import LIMITS, repair, tile_factors
-from tensorsmith.space.evolve import offspring
-from tensorsmith.space.population import Space, unique
-from tensorsmith.space.sampling import Sampling, sample
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.population.evolve import offspring
+from tensorsmith.space.population.population import Space, unique
+from tensorsmith.space.population.repair import LIMITS, repair, tile_factors
+from tensorsmith.space.population.sampling import Sampling, sample
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

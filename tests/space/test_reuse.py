@@ -15,12 +15,12 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.expr import walk
-from tensorsmith.learn.batch import extract_groups
-from tensorsmith.space.population import Space
+from tensorsmith.learn.features.batch import extract_groups
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.registry import sketches
-from tensorsmith.space.sampling import sample
-from tensorsmith.space.text import show
-from tensorsmith.target import native
+from tensorsmith.space.sketch.text import show
+from tensorsmith.targets.target import native
 
 LONG = 24
 

@@ -10,7 +10,7 @@ from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close
 from tensorsmith.lang.evaluate import evaluate
-from tensorsmith.space.rewrite import Rewrite, apply_rewrites, cache_read, cache_write, rewrite_from_json, rfactor
+from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites, cache_read, cache_write, rewrite_from_json, rfactor
 
 
 def same(workload, rewritten, arrays):

@@ -29,8 +29,8 @@ from tensorsmith.space.rules.register_tile import RegisterTile
 from tensorsmith.space.rules.rfactor import AddRfactor
 from tensorsmith.space.rules.skip import Skip
 from tensorsmith.space.rules.tiling import Tiling
-from tensorsmith.space.sketch import Candidate, Nest
-from tensorsmith.space.text import show
+from tensorsmith.space.sketch.sketch import Candidate, Nest
+from tensorsmith.space.sketch.text import show
 
 DOCS = Path(__file__).parents[2] / "docs" / "rules.md"
 

@@ -12,11 +12,11 @@ from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.domains import LIMITS, tile_factors
-from tensorsmith.space.evolve import crossover, mutate
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import Sampling, divisor_tuples, register_tile, sample
-from tensorsmith.target import native
+from tensorsmith.space.population.evolve import crossover, mutate
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.repair import LIMITS, tile_factors
+from tensorsmith.space.population.sampling import Sampling, divisor_tuples, register_tile, sample
+from tensorsmith.targets.target import native
 
 ALL = {**catalogue.small(), **catalogue.cases(1)}
 

@@ -6,9 +6,9 @@ import pytest
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.population import Space
-from tensorsmith.space.seeds import seeds
-from tensorsmith.target import native
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.seeds import seeds
+from tensorsmith.targets.target import native
 
 
 @pytest.mark.parametrize("name", [*catalogue.small(), *catalogue.cases(1)])

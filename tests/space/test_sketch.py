@@ -12,8 +12,8 @@ from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.program.lower import lower
 from tensorsmith.space.derive import derive
-from tensorsmith.space.sketch import Candidate, Nest, Sketch, is_inside
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, is_inside
+from tensorsmith.targets.target import native
 
 
 def matmul_relu(n=13):

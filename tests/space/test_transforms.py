@@ -6,19 +6,19 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.ops.test_formulations import SAME, conv_layer
+from tests.rewrites.test_formulations import SAME, conv_layer
 
 from tensorsmith.compile import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.population import Space
-from tensorsmith.space.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.space.transforms import Slices, slices
-from tensorsmith.target import Target, native
+from tensorsmith.targets.target import Target, native
 
 
 def winograd(original: Workload) -> Workload:

@@ -8,7 +8,7 @@ from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.times import Times
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 PHASE = 8  # trials that are done together
 

@@ -13,8 +13,8 @@ from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import WINNER, Record
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 from tensorsmith.tuning import finals
 
 WORKLOAD, TIMING = matmul(), Timing("warm", 2)

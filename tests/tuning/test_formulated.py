@@ -7,10 +7,10 @@ from tests.tuning.fakes import FakeMeasurer
 
 import tensorsmith as ts
 from tensorsmith.ops import conv
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 from tensorsmith.tuning.formulated import FormulatedTuning
 from tensorsmith.tuning.journal import Journal
 

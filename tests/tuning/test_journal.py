@@ -14,7 +14,7 @@ from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 from tensorsmith.tuning import journal as module
 from tensorsmith.tuning.journal import Journal
 

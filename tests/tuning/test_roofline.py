@@ -9,7 +9,7 @@ import pytest
 import tensorsmith as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import conv
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 from tensorsmith.tuning.roofline import Roofline, work
 
 TARGET = dataclasses.replace(native(), l3_bytes=1000)

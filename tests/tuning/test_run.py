@@ -21,8 +21,8 @@ from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import RANDOM, AnsorPolicy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 from tensorsmith.tune import Progress
 from tensorsmith.tuning import journal, task
 

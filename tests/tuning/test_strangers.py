@@ -20,9 +20,9 @@ from tensorsmith.ops import conv, elementwise
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.population import Space
-from tensorsmith.space.sampling import sample
-from tensorsmith.target import native
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.population.sampling import sample
+from tensorsmith.targets.target import native
 from tensorsmith.tuning import task
 
 TARGET = native()

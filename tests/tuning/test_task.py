@@ -7,7 +7,7 @@ from tests.measure.small import LIMITS, matmul
 import tensorsmith as ts
 from tensorsmith.measure import Workshop
 from tensorsmith.search.ansor import RANDOM
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.task import TaskTuning
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.load import load as load_onnx
+from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import Tensor, workload
 from tensorsmith.lang.workload import Workload
-from tensorsmith.model import Model
-from tensorsmith.model import load as load_onnx
 from tensorsmith.ops import catalogue
 
 MODEL, EXECUTABLE = ".onnx", ".tsm"

@@ -14,7 +14,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.runtime.pool import measure_region_overhead
-from tensorsmith.target import Target, native
+from tensorsmith.targets.target import Target, native
 
 _PACKAGES = (
     "tensorsmith",

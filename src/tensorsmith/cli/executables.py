@@ -9,7 +9,7 @@ from pathlib import Path
 from tensorsmith.cli.computation import EXECUTABLE, MODEL, is_executable, is_model, load_model
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
-from tensorsmith.model import Model
+from tensorsmith.graph.model import Model
 from tensorsmith.runtime.file import load as load_executable
 from tensorsmith.runtime.network import NetworkExecutable
 

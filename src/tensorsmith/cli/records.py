@@ -20,8 +20,8 @@ from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Record, Store, Summary, Timing
 from tensorsmith.records import recover as recover_file
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import native
 
 _SHORTEST_KEY = 4  # characters of a workload's key that may stand for it
 

@@ -10,12 +10,12 @@ from tensorsmith.cli import show
 from tensorsmith.cli.computation import load_model
 from tensorsmith.cli.executables import check_database, compile_model
 from tensorsmith.cli.options import ModelFile, Records, Shapes
+from tensorsmith.graph.model import Model
 from tensorsmith.graph.tasks import Partition
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
-from tensorsmith.model import Model
 from tensorsmith.records import Record, Store, Timing
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 
 def tasks(

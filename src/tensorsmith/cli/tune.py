@@ -13,7 +13,7 @@ from tensorsmith.cli.computation import load_any
 from tensorsmith.cli.executables import kernels
 from tensorsmith.cli.options import Shapes
 from tensorsmith.errors import UserError
-from tensorsmith.model import Model
+from tensorsmith.graph.model import Model
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration

@@ -30,7 +30,7 @@ from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, Loop, Node, Program, ProgramBuffer, loop_vars, own_block
 from tensorsmith.program.linear import Linear
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 ENTRY = "entry"
 _STACK_BYTES = 4096  # attached buffers up to this size live on the stack

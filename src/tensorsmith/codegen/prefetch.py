@@ -20,7 +20,7 @@ from tensorsmith.codegen.irtext import Value
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
 from tensorsmith.program.linear import Linear
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _LEAST_PANEL = 2048  # bytes; shorter ones are fetched by the hardware
 _SHARE_OF_CACHE = 0.75  # of the second cache, that a panel may take: a larger one would displace the panel in use

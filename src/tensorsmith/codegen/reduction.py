@@ -24,7 +24,7 @@ from tensorsmith.lang.expr import Binary, Expr, Load, Select, joined, same, walk
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
-from tensorsmith.space.rewrite import identity
+from tensorsmith.space.sketch.rewrite import identity
 
 if TYPE_CHECKING:
     from tensorsmith.codegen.tile import TileEmitter

@@ -25,7 +25,7 @@ from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar, Node, Program, own_block
 from tensorsmith.program.linear import Linear
 from tensorsmith.space.analysis import is_expensive
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 MAX_POINTS = 512  # values of one tile
 

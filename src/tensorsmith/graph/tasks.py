@@ -19,7 +19,7 @@ from tensorsmith.graph.workloads import Workloads
 from tensorsmith.lang import evaluate as reference
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import Formulation, formulations
+from tensorsmith.rewrites.formulations import Formulation, formulations
 
 _LONGEST_NAME = 60
 _LEAST_GROWTH = 32 << 20  # bytes by which the constants of any network may grow, for formulations that need larger ones; else half

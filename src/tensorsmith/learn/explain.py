@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorsmith.learn.features import Statement, analyse, extract
-from tensorsmith.learn.machine import DEFAULT, Machine
-from tensorsmith.learn.nest import Level, Num
-from tensorsmith.learn.prior import Estimate, estimate
+from tensorsmith.learn.features.extract import Statement, analyse, extract
+from tensorsmith.learn.features.nest import Level, Num
+from tensorsmith.learn.models.machine import DEFAULT, Machine
+from tensorsmith.learn.models.prior import Estimate, estimate
 from tensorsmith.program.lower import lower
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import Target
 
 
 def explain(candidate: Candidate, target: Target, machine: Machine = DEFAULT) -> str:

@@ -24,12 +24,12 @@ from tensorsmith.measure.check import Reference
 from tensorsmith.measure.conditions import Condition, one_call
 from tensorsmith.measure.streaming import streamed
 from tensorsmith.measure.timing import Plan, Rounds, time_rounds
-from tensorsmith.ops.formulations import Formulation, as_written
+from tensorsmith.rewrites.formulations import Formulation, as_written
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.executable import POISON, Executable, Prepared
 from tensorsmith.search.trial import Cache
-from tensorsmith.space.sketch import Candidate, Sketch
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
+from tensorsmith.targets.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Hook = Callable[[str, Candidate, Any], None]

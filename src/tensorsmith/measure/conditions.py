@@ -16,7 +16,7 @@ from tensorsmith.compile import build_default
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.measure.timing import Plan, Rounds, time_rounds
 from tensorsmith.runtime.executable import Prepared
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _PAUSE = 0.02  # seconds
 

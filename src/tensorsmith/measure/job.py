@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.search.trial import Trial
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 if TYPE_CHECKING:
     from tensorsmith.measure.subject import Subject

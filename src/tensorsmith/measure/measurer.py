@@ -24,10 +24,10 @@ from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.times import Times
 from tensorsmith.measure.workshop import Workshop
-from tensorsmith.ops.formulations import Formulation, as_written
+from tensorsmith.rewrites.formulations import Formulation, as_written
 from tensorsmith.search.trial import Cache, Trial, check_cache
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import Target, native
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import Target, native
 
 
 class Measurer:

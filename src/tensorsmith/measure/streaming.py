@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorsmith.runtime.buffers import aligned_empty, round_up
 from tensorsmith.runtime.executable import Prepared
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -34,10 +34,10 @@ from tensorsmith.measure import wire
 from tensorsmith.measure.bench import Bench
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.timing import Plan
-from tensorsmith.ops.formulations import formulation_named
+from tensorsmith.rewrites.formulations import formulation_named
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.search.trial import Status
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 
 def main() -> None:

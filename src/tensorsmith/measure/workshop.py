@@ -32,7 +32,7 @@ from tensorsmith.measure.job import Job, Step
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.timing import Plan
-from tensorsmith.target import native
+from tensorsmith.targets.target import native
 
 
 class Workshop:

@@ -18,7 +18,7 @@ from tensorsmith.lang.expr import Expr, Load
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, PackedRead, Program, ProgramBuffer
 from tensorsmith.program.linear import Linear, Num, ceil_div, maximum, minimum
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 
 Region = dict[str, tuple[Linear, Num]]  # axis -> (where it starts, how many)
 

@@ -10,7 +10,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.records import queries
 from tensorsmith.records.keys import Timing, structure_key, target_differences, target_from_json, timing_differences
 from tensorsmith.records.record import Invalid
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _MOST_NAMED = 3  # other targets, timings or causes that are listed
 

@@ -16,8 +16,8 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.search.trial import CACHES as CACHES
 from tensorsmith.search.trial import Cache as Cache
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import Target
 
 #: The `cache` of times that were taken in a network: a run finds in the caches what the kernels before it have left there.
 IN_NETWORK = "network"

@@ -11,7 +11,7 @@ from typing import Any
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import FINALS, FORMAT, WINNER, Invalid
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 COLUMNS = (
     "r.uid, r.cache, r.threads, r.run, r.created, r.candidate_key, r.candidate, r.status, r.seconds, r.spread, r.at_least, "

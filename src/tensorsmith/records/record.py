@@ -20,8 +20,8 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing, candidate_key, canonical_json, target_from_json
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.sketch import Candidate, Sketch
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
+from tensorsmith.targets.target import Target
 
 FORMAT = 1
 FINALISTS = "finalists"  # the `run` of trials that time known candidates once more; no part of a search

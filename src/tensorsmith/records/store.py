@@ -28,7 +28,7 @@ from tensorsmith.records.lines import Counts
 from tensorsmith.records.queries import Where, json_form
 from tensorsmith.records.record import Invalid, Reader, Record
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _PATIENCE = 30.0  # seconds: other writers hold the lock for milliseconds
 _BATCH = 256  # records that are imported in one transaction

@@ -26,7 +26,7 @@ from tensorsmith.runtime.call_ir import SYMBOLS as CALL_SYMBOLS
 from tensorsmith.runtime.call_ir import call_ir
 from tensorsmith.runtime.pool_ir import AT, pool_ir
 from tensorsmith.runtime.pool_ir import SYMBOLS as POOL_SYMBOLS
-from tensorsmith.target import Target, native
+from tensorsmith.targets.target import Target, native
 
 SYMBOLS = CALL_SYMBOLS | POOL_SYMBOLS | {"run", "profile", "copy", "repeat"}
 _of_process: dict[None, jit.Module] = {}  # one at most; a dictionary, because `setdefault` is atomic and survives a fork

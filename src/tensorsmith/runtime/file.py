@@ -32,7 +32,7 @@ from tensorsmith.runtime import driver, jit
 from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
 from tensorsmith.runtime.executable import DTYPES, Argument
 from tensorsmith.runtime.network import KINDS, Kernel, Network, NetworkExecutable, Place, Step
-from tensorsmith.target import Target, native
+from tensorsmith.targets.target import Target, native
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
 VERSION = 4

@@ -7,7 +7,7 @@ there an addition rounds, to nearest even as everywhere.
 
 from __future__ import annotations
 
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 
 def half_ir(ir_text: str, target: Target) -> str:

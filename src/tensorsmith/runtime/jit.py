@@ -24,7 +24,7 @@ from llvmlite.binding import ffi
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime import symbols
 from tensorsmith.runtime.half_ir import half_ir
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 #: The passes of `build`, in order. Generated code comes vectorised and unrolled, so LLVM's loop and SLP vectorisers
 #: and its unroller never run. llvmlite has no pass of its own for early-cse, LICM or indvars; they come with LLVM's

@@ -26,7 +26,7 @@ from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer, round_up
 from tensorsmith.runtime.executable import Argument, Executable, Frame, Prepared, scratch_size
 from tensorsmith.runtime.pool import Pool, shared
 from tensorsmith.runtime.profile import Profile, StepTime
-from tensorsmith.target import Target, native
+from tensorsmith.targets.target import Target, native
 
 MOST_THREADS = 4096  # that an arena can have been planned for
 INPUT, OUTPUT, CONSTANT, ARENA = KINDS = ("input", "output", "constant", "arena")

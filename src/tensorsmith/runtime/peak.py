@@ -11,7 +11,7 @@ import numpy as np
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.buffers import aligned_zeros
 from tensorsmith.runtime.pool import Pool, shared, with_threads
-from tensorsmith.target import Target, native
+from tensorsmith.targets.target import Target, native
 
 _ROUNDS = 10
 _ROUND_SECONDS = 6e-3

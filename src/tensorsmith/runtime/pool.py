@@ -45,7 +45,7 @@ from tensorsmith.runtime import jit
 from tensorsmith.runtime.buffers import aligned_zeros
 from tensorsmith.runtime.driver import process_driver
 from tensorsmith.runtime.pool_ir import AT, MASK_BYTES
-from tensorsmith.target import thread_count
+from tensorsmith.targets.target import thread_count
 
 _POLL_SECONDS = 50e-6
 _WARM_UP_SECONDS = 20e-3

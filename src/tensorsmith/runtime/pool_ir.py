@@ -9,7 +9,7 @@ void pauses(i64 count)                                         for measuring how
 
 from __future__ import annotations
 
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 #: Layout of the pool in memory, in bytes; `$NAME$` in the IR below. What different threads write lies 128 bytes apart,
 #: because x86 fetches cache lines in pairs.

@@ -20,20 +20,20 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import Refusal
-from tensorsmith.learn.cost import CostModel, PriorModel, make_model
-from tensorsmith.learn.model import ModelSettings, Samples, TreeModel
+from tensorsmith.learn.models.cost import CostModel, PriorModel, make_model
+from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel
 from tensorsmith.search.picking import Place, pick
 from tensorsmith.search.scores import Scorer, describe
 from tensorsmith.search.trial import Trial
-from tensorsmith.space.adapt import adapt
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.domains import repair
-from tensorsmith.space.embed import Programs
-from tensorsmith.space.evolve import Mutation, mutate, offspring
-from tensorsmith.space.population import Plan, Population, Space, unique
-from tensorsmith.space.sampling import Sampling, sample
-from tensorsmith.space.seeds import seeds
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.population.adapt import adapt
+from tensorsmith.space.population.embed import Programs
+from tensorsmith.space.population.evolve import Mutation, mutate, offspring
+from tensorsmith.space.population.population import Plan, Population, Space, unique
+from tensorsmith.space.population.repair import repair
+from tensorsmith.space.population.sampling import Sampling, sample
+from tensorsmith.space.population.seeds import seeds
+from tensorsmith.space.sketch.sketch import Candidate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[int, bytes]  # sketch and row

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.space.population import Plan, Population
+from tensorsmith.space.population.population import Plan, Population
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Place = tuple[int, Array]  # sketch and row

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.learn.batch import FeatureRows, extract_rows
-from tensorsmith.learn.cost import CostModel
-from tensorsmith.learn.features import FeatureMatrix
-from tensorsmith.learn.prior import estimate_seconds
-from tensorsmith.space.population import Population, Space
-from tensorsmith.target import Target
+from tensorsmith.learn.features.batch import FeatureRows, extract_rows
+from tensorsmith.learn.features.extract import FeatureMatrix
+from tensorsmith.learn.models.cost import CostModel
+from tensorsmith.learn.models.prior import estimate_seconds
+from tensorsmith.space.population.population import Population, Space
+from tensorsmith.targets.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

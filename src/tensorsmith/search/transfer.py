@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.batch import FeatureRows, extract_rows
-from tensorsmith.learn.model import ModelSettings, Samples, TreeModel
+from tensorsmith.learn.features.batch import FeatureRows, extract_rows
+from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel
 from tensorsmith.search.scores import prior_scores
 from tensorsmith.search.trial import Trial
-from tensorsmith.space.sketch import Candidate, Sketch
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
+from tensorsmith.targets.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from tensorsmith.errors import UserError
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 
 #: What a timed run finds in the caches. "warm": all its buffers; "streamed": all but its constants; "cold": none.
 Cache = Literal["warm", "streamed", "cold"]

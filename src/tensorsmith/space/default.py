@@ -33,11 +33,11 @@ from tensorsmith.space.analysis import (
     transposing_axis,
 )
 from tensorsmith.space.default_tile import STEPS_PER_THREAD, TilePlan
-from tensorsmith.space.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.rules.constant import selecting_nest
-from tensorsmith.space.sketch import Candidate, Nest, Sketch, follow
+from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, follow
 from tensorsmith.space.transforms import is_transform, slices
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
 _CONSTANTS_PER_VALUES = 5  # bytes of packed constants that are read in the time one byte is written, scattered, and read again

@@ -17,8 +17,8 @@ from tensorsmith.space.rules.register_tile import RegisterTile
 from tensorsmith.space.rules.rfactor import AddRfactor
 from tensorsmith.space.rules.skip import Skip
 from tensorsmith.space.rules.tiling import Tiling
-from tensorsmith.space.sketch import Sketch
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Sketch
+from tensorsmith.targets.target import Target
 
 #: our rules
 DEFAULT: tuple[Rule, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 
 
 def plain_candidate(workload: Workload) -> Candidate:

@@ -16,8 +16,8 @@ from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.derive import ANSOR, DEFAULT, derive
 from tensorsmith.space.rules.base import Rule
-from tensorsmith.space.sketch import Sketch
-from tensorsmith.target import Target, given_or_native
+from tensorsmith.space.sketch.sketch import Sketch
+from tensorsmith.targets.target import Target, given_or_native
 
 _SETS: dict[str, tuple[Rule, ...]] = {"default": DEFAULT, "ansor": ANSOR}
 

@@ -11,7 +11,7 @@ import weakref
 from tensorsmith.records.keys import Timing
 from tensorsmith.search.ansor import Settings
 from tensorsmith.search.transfer import Taught, learn
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 from tensorsmith.tuning.journal import Journal
 
 _WORKLOADS = 12  # that are learned from, those tried last

@@ -23,7 +23,7 @@ from tensorsmith.measure.measurer import Measurer
 from tensorsmith.records.keys import candidate_key
 from tensorsmith.records.record import FINALISTS, WINNER, Record
 from tensorsmith.search.trial import Trial
-from tensorsmith.space.sketch import Candidate
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.verdict import undecided, winner
 
 _FINALISTS = 4  # candidates in a final, besides the default schedule

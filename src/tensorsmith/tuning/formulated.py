@@ -14,10 +14,10 @@ from types import TracebackType
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.workshop import Workshop
-from tensorsmith.ops.formulations import Formulation, Options, formulations, likely
+from tensorsmith.rewrites.formulations import Formulation, Options, formulations, likely
 from tensorsmith.search.ansor import SETTINGS, Settings
 from tensorsmith.search.trial import Cache
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 from tensorsmith.tuning import finals
 from tensorsmith.tuning.failures import Failures
 from tensorsmith.tuning.journal import Journal

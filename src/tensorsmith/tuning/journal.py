@@ -22,7 +22,7 @@ from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Trial
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _LOCK_SECONDS = 5.0  # waited for other processes' locks: a run goes on meanwhile only in memory
 _PAUSE = 10.0  # seconds until a file that failed is tried again

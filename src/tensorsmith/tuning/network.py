@@ -17,7 +17,7 @@ from tensorsmith.records.keys import Timing, structure_key
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
 from tensorsmith.search.trial import Cache
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.formulated import FormulatedTuning
 from tensorsmith.tuning.interrupt import CtrlC

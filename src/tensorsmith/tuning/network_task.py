@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import Options
+from tensorsmith.rewrites.formulations import Options
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import Options, formulations, likely
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import FINALS, Record
+from tensorsmith.rewrites.formulations import Options, formulations, likely
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.embed import Programs
-from tensorsmith.target import Target
+from tensorsmith.space.population.embed import Programs
+from tensorsmith.targets.target import Target
 from tensorsmith.tuning.journal import Journal
 
 

@@ -15,10 +15,10 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, Select, walk
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops.formulations import formulations
+from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.search.trial import Cache
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _OVERHEAD = 1e-6  # seconds that a call takes at least, in estimates
 

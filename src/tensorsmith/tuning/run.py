@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.search.trial import Cache
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.formulated import FormulatedTuning
 from tensorsmith.tuning.interrupt import CtrlC

@@ -26,15 +26,15 @@ from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.measure.workshop import Workshop
-from tensorsmith.ops.formulations import Formulation
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import Record
+from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.ansor import SETTINGS, AnsorPolicy, Settings
 from tensorsmith.search.trial import Cache, Trial
 from tensorsmith.space.default import default_candidate
-from tensorsmith.space.population import Space
-from tensorsmith.space.sketch import Candidate
-from tensorsmith.target import Target
+from tensorsmith.space.population.population import Space
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import Target
 from tensorsmith.tuning import finals
 from tensorsmith.tuning.experience import experience
 from tensorsmith.tuning.failures import Failures

@@ -25,7 +25,7 @@ from tensorsmith.frontends.onnx.read import TYPES, UnsupportedType, held
 from tensorsmith.frontends.onnx.table import NeedsConstant
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Array, Graph
-from tensorsmith.model import Model
+from tensorsmith.graph.model import Model
 
 Runner = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 

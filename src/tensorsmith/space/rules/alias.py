@@ -6,9 +6,9 @@ C[g, i] = sum(...); R[j] = C[j // 4, j % 4]        ->    C is written where R is
 from __future__ import annotations
 
 from tensorsmith.space.analysis import is_reshape
-from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.targets.target import Target
 
 
 class Alias:

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import lane_axis, transposing_axis
-from tensorsmith.space.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.sketch import Choice, Nest, Sketch
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.sketch import Choice, Nest, Sketch
+from tensorsmith.targets.target import Target
 
 
 class Verdict(enum.Enum):

@@ -8,10 +8,10 @@ The cache is then fused into the copy by the rule for fusion.
 from __future__ import annotations
 
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
-from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
 from tensorsmith.space.rules.fusion import fusible_reader
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.targets.target import Target
 
 
 class AddCacheWrite:

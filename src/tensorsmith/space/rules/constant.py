@@ -21,9 +21,9 @@ from tensorsmith.lang.expr import same
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.analysis import constant_axes, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
-from tensorsmith.space.sketch import Nest
+from tensorsmith.space.sketch.sketch import Nest
 from tensorsmith.space.transforms import is_transform, slices, transform_axes
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _MAX_STEPS = 2048  # that are laid out: F(4 x 4, 3 x 3) has 6^4
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import elementwise_match, needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
-from tensorsmith.space.sketch import Nest
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.targets.target import Target
 
 
 def fusible_reader(state: State, producer: str) -> str | None:

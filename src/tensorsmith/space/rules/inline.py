@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tensorsmith.lang.inline import fits
 from tensorsmith.space.analysis import is_strictly_inlinable
-from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.targets.target import Target
 
 
 class AlwaysInline:

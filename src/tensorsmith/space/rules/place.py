@@ -13,8 +13,8 @@ from __future__ import annotations
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import common_outer_axes, is_movement, is_padding, needs_tiling
 from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
-from tensorsmith.space.sketch import Choice
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.sketch import Choice
+from tensorsmith.targets.target import Target
 
 _MAX_DEPTHS = 8  # of a nest that are offered as places
 

@@ -23,12 +23,12 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Select, Var, variables, walk
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constant
-from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.fusion import fusible_reader
-from tensorsmith.space.sketch import Choice, Nest, follow
+from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.sketch import Choice, Nest, follow
 from tensorsmith.space.transforms import slices
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 _SPLIT_EXTENT = 16  # reduction axes at least this long are split
 _LAID_OUT_EXTENT = 8  # kernel axes up to this length can be laid out

@@ -9,10 +9,10 @@ import math
 
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import needs_tiling
-from tensorsmith.space.rewrite import Rewrite
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, simple_nest
-from tensorsmith.space.sketch import Choice, Nest
-from tensorsmith.target import Target
+from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.sketch import Choice, Nest
+from tensorsmith.targets.target import Target
 
 
 def wants_rfactor(stage: Stage, cores: int) -> bool:

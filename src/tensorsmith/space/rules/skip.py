@@ -10,7 +10,7 @@ from __future__ import annotations
 from tensorsmith.space.analysis import needs_tiling
 from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
 from tensorsmith.space.rules.place import join_rows, places
-from tensorsmith.target import Target
+from tensorsmith.targets.target import Target
 
 
 class Skip:

@@ -1,0 +1,84 @@
+"""A network as it was imported: its graph, what the passes make of it, and the tasks it consists of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorsmith.errors import UserError
+from tensorsmith.graph.evaluate import evaluate
+from tensorsmith.graph.graph import Array, Graph, Value
+
+if TYPE_CHECKING:
+    from tensorsmith.graph.tasks import Partition, Task
+
+
+class Model:
+    """A network of fixed shapes. `ts.compile(model)` makes it an executable, `ts.tune(model)` searches for a fast one."""
+
+    def __init__(self, source: Graph) -> None:
+        self.source = source  # as imported: what the network means
+
+    @staticmethod
+    def from_graph(graph: Graph) -> Model:
+        """The model of a graph made by hand."""
+        return Model(graph.check())
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.source.inputs
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The results under the names that the outside knows."""
+        values = self.source.values
+        return tuple(Value(outside, values[name].shape, values[name].dtype) for outside, name in self.source.outputs)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants, as imported."""
+        return sum(a.nbytes for a in self.source.constants.values())
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """What is compiled: the source after the passes."""
+        from tensorsmith.graph.passes import optimise
+
+        return optimise(self.source)
+
+    @functools.cached_property
+    def partition(self) -> Partition:
+        """The graph cut into calls of tasks."""
+        from tensorsmith.graph.tasks import partition
+
+        return partition(self.graph)
+
+    def tasks(self) -> list[Task]:
+        """The distinct computations of the network, each with how often it runs."""
+        return list(self.partition.tasks)
+
+    def evaluate(self, inputs: Mapping[str, Array] | Sequence[Array]) -> dict[str, Array]:
+        """What the network gives, by the reference evaluator on the graph as it was imported: slow, and the measure of all else."""
+        if not isinstance(inputs, Mapping):
+            if len(inputs) != len(self.inputs):
+                names = ", ".join(v.name for v in self.inputs)
+                raise UserError(f"{self.name} takes {len(self.inputs)} inputs ({names}), {len(inputs)} given")
+            inputs = {v.name: a for v, a in zip(self.inputs, inputs)}
+        return evaluate(self.source, {name: np.asarray(array) for name, array in inputs.items()})
+
+    def __str__(self) -> str:
+        taken = ", ".join(f"{v.name}: {v}" for v in self.inputs)
+        given = ", ".join(f"{v.name}: {v}" for v in self.outputs)
+        size = f"{len(self.source.nodes)} operators, {self.constant_bytes / 2**20:.1f} MiB of constants"
+        head = f"{self.name}({taken}) -> {given}\n{size}"
+        return "\n".join([head, *(f"  {node}  : {', '.join(map(str, node.outputs))}" for node in self.source.nodes)])
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name}: {len(self.source.nodes)} operators>"

@@ -1,0 +1,84 @@
+"""What a statement's loops and accesses depend on, without lowering: statements of equal context have equal numbers.
+
+Structures of a population differ in a choice or two, so most of their statements were seen before in others. The context of a stage
+is its definition and nest with the contexts of what it depends on, as numbers: equal contexts get equal numbers.
+
+    region    of an attached stage: what its readers need in the loops around, hence their contexts and that of the stage it is in
+    bound     the region, split by the nest into loops
+    statement bound, the bounds of what is read where that is attached or laid out in loop order, and which loops threads share
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tensorsmith.space.sketch.sketch import Nest, Sketch
+
+
+class Contexts:
+    """Numbers of contexts, over all structures seen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, *parts: Any) -> int:
+        return self._numbers.setdefault(parts, len(self._numbers))
+
+    def of(self, sketch: Sketch) -> dict[str, int]:
+        """The context of the statement of each stage, in the order in which they run."""
+        return _Contexts(self, sketch).statements()
+
+
+class _Contexts:
+    """The contexts of one structure."""
+
+    def __init__(self, known: Contexts, sketch: Sketch) -> None:
+        self.known, self.sketch = known, sketch
+        self.workload = sketch.rewritten
+        self.nests = {n.stage: n for n in sketch.nests}
+        self.targets = {n.stage: n.target for n in sketch.nests}
+        self.inside: dict[tuple[str, int], list[Nest]] = {}
+        for stage in self.workload.stages:  # producers first
+            target = self.targets[stage.name]
+            if target is not None:
+                self.inside.setdefault(target, []).append(self.nests[stage.name])
+        self._bounds: dict[str, int] = {}
+
+    def statements(self) -> dict[str, int]:
+        roots = [s.name for s in self.workload.stages if self.targets[s.name] is None]
+        return {stage: self._statement(stage, root) for root in roots for stage in self._order(self.nests[root])}
+
+    def _order(self, nest: Nest) -> Iterator[str]:
+        """Stages in the order in which their blocks run, as the lowering nests them."""
+        for depth in range(min(1, len(nest.outer)), len(nest.outer) + 1):
+            for inner in self.inside.get((nest.stage, depth), ()):
+                yield from self._order(inner)
+        yield nest.stage
+
+    def _bound(self, stage: str) -> int:
+        if stage not in self._bounds:
+            nest, target = self.nests[stage], self.targets[stage]
+            needs: list[int] = []
+            if target is not None or nest.follows is not None:
+                needs = [self._bound(reader) for reader in self.workload.consumers[stage]]
+            if target is not None:
+                needs.append(self._bound(target[0]))
+            self._bounds[stage] = self.known.number(self.workload.stage(stage), nest, *needs)
+        return self._bounds[stage]
+
+    def _statement(self, name: str, root: str) -> int:
+        stage = self.workload.stage(name)
+        reads: list[Any] = []
+        for tensor in dict.fromkeys(load.tensor for load in stage.reads):
+            nest = self.nests.get(tensor)
+            if nest is None:
+                reads.append((self.workload.buffers[tensor], self.workload.consumers[tensor]))
+            elif nest.at is None and nest.follows is None:
+                reads.append((self.workload.buffers[tensor].shape, "root"))
+            else:
+                reads.append(self._bound(tensor))
+        # loops are shared among threads down to the first in which something is attached
+        loops = len(self.nests[root].outer)
+        apart = min((depth for stage, depth in self.inside if stage == root), default=loops)
+        return self.known.number(self._bound(name), tuple(reads), self.workload.consumers[name], root, min(apart, loops))

@@ -1,0 +1,343 @@
+"""Which loops run around every block, with numbers for the whole batch.
+
+A block's loops, outermost first, are: the loops around it, its reduction loops, its unrolled tile loops, and the loop in
+lanes. That is the order in which the generated code visits points. All numbers are floats, or float64 arrays with an entry per
+candidate.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.learn.features.operations import conditions
+from tensorsmith.learn.features.symbol import Symbol
+from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program, blocks
+from tensorsmith.program.linear import Linear
+from tensorsmith.program.linear import Num as Integer
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Num: TypeAlias = float | Array  # a float, or one per candidate
+Flag: TypeAlias = bool | Array  # a bool, or one per candidate
+_MANY: tuple[Any, ...] = (np.ndarray, Symbol)  # symbols stand in for arrays when a structure is looked at without its numbers
+
+
+def number(value: Integer | float) -> Num:
+    """An integer or an array of them as float64."""
+    if isinstance(value, _MANY):
+        found: Num = value.astype(np.float64)
+        return found
+    return float(value)
+
+
+def magnitude(a: Num) -> Num:
+    found: Any = abs(a)
+    return found
+
+
+def times(a: Num, b: Num) -> Num:
+    """a * b; nothing is computed where one of them is the number 1."""
+    if isinstance(a, float) and a == 1.0:
+        return b
+    if isinstance(b, float) and b == 1.0:
+        return a
+    return a * b
+
+
+def where(condition: Flag, a: Num, b: Num) -> Num:
+    """`a` where the condition holds, else `b`."""
+    if isinstance(condition, (bool, np.bool_)):
+        return a if condition else b
+    return np.where(condition, a, b)
+
+
+def both(a: Flag, b: Flag) -> Flag:
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return a & b
+
+
+def either(a: Flag, b: Flag) -> Flag:
+    if isinstance(a, bool):
+        return True if a else b
+    if isinstance(b, bool):
+        return True if b else a
+    return a | b
+
+
+def opposite(a: Flag) -> Flag:
+    return not a if isinstance(a, bool) else ~a
+
+
+def flag(value: Any) -> Flag:
+    """A comparison's result: a Python bool or an array."""
+    found: Flag = value if isinstance(value, _MANY) and value.ndim else bool(value)
+    return found
+
+
+def as_number(a: Flag) -> Num:
+    return float(a) if isinstance(a, bool) else a.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One loop around or in a block."""
+
+    name: str
+    stage: str
+    axis: str
+    kind: str  # "outer", "reduce", "tile" or "lanes"
+    reduce: bool  # over an axis of a reduction
+    count: Num
+    several: Flag  # more than one step: a loop of one step is as good as absent
+    trips: Num  # average steps: the last pass over a region that the tiles do not divide is shorter
+    length: Num  # of the region that the loop's nest computes, along its axis
+    positions: Mapping[str, Flag]  # of its axis among those of its stage: "inner_spatial", ...
+    parallel: Flag = False
+    laid_out: Flag = False  # written step by step
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A block with its loops."""
+
+    body: Stage  # what it computes
+    levels: tuple[Level, ...]
+    outer: int  # how many of the levels are around the block
+    outside: Num  # how many of those belong to other stages: the block's buffer is made inside them
+    root: Flag
+    held: bool  # the results stay in registers until the reader, on whose tile they are computed, has used them
+    exists: Num  # share of the region that is inside the tensor
+    elements: Num  # of the result's buffer, as it is allocated
+    unroll: Num  # steps of the innermost reduction laid out in a row
+    again: Flag  # reduction loops of several steps run around the block: results are stored and read back
+    masks: tuple[Mapping[str, Num], ...]  # for every affine condition of the body, how it changes with the loops
+    block: Block | None = None  # in the program; None where several structures are seen as one
+
+    @functools.cached_property
+    def stage(self) -> str:
+        return self.body.name
+
+    @functools.cached_property
+    def around(self) -> tuple[Level, ...]:
+        return self.levels[: self.outer]
+
+    def of_kind(self, *kinds: str) -> list[Level]:
+        return [x for x in self.levels if x.kind in kinds]
+
+    @functools.cached_property
+    def lanes(self) -> Level | None:
+        return next((x for x in self.levels if x.kind == "lanes"), None)
+
+    def shared(self, other: Nested) -> int:
+        """How many loops run around both."""
+        count = 0
+        for a, b in zip(self.around, other.around):
+            if a.name != b.name:
+                break
+            count += 1
+        return count
+
+
+def nested_blocks(
+    program: Program, decisions: Mapping[str, Integer] | None = None, only: frozenset[str] | None = None
+) -> list[Nested]:
+    """Every block in the order they run, or all in the root nests of the stages given. `decisions` tells how many loops of a root
+    nest are parallel for each candidate of a batch; without it, the flags of the loops hold for all."""
+    found: list[Nested] = []
+    for node in program.body:
+        if only is not None and only.isdisjoint(b.stage.name for b in blocks(node)):
+            continue
+        degree = None if decisions is None else decisions.get(f"{_block(node).stage.name}.parallel")
+        _visit(program, node, (), degree, True, found, None)
+    return found
+
+
+def _visit(
+    program: Program,
+    node: Node,
+    around: tuple[Level, ...],
+    degree: Integer | None,
+    fused: bool,
+    found: list[Nested],
+    reader: Block | None,
+) -> None:
+    if isinstance(node, Loop):
+        level = _outer_level(program.workload, node, len(around), degree, fused)
+        fused = fused and len(node.body) == 1
+        for inner in node.body:
+            _visit(program, inner, (*around, level), degree, fused, found, None)
+        return
+    for inner in node.before:
+        _visit(program, inner, around, degree, False, found, node)
+    workload = program.workload
+    own = [_level(workload, node, v, "reduce") for v in node.reduce if v.name != node.vector]
+    own += [_level(workload, node, v, "tile") for v in node.tile if v.name != node.vector]
+    if node.vector is not None:
+        own.append(_level(workload, node, node.loop(node.vector), "lanes"))
+    outside = sum(x.stage != node.stage.name for x in around)
+    held = reader is not None and _stays_in_registers(program, node, reader)
+    exists = _exists(node, {x.name: x for x in around})
+    buffer = program.buffers[node.stage.name]
+    elements: Num = 0.0 if held else _product([number(n) for n in (buffer.packed.shape if buffer.packed else buffer.shape)])
+    again = flag(_product([number(v.count) for v in node.outer_reduce]) > 1)
+    masks = tuple(
+        {n: number(c) for n, c in linear_of(fact.terms, fact.offset, node).terms.items()} for fact in conditions(node.stage)
+    )
+    root = buffer.kind != "local"
+    found.append(
+        Nested(
+            node.stage,
+            (*around, *own),
+            len(around),
+            float(outside),
+            root,
+            held,
+            exists,
+            elements,
+            number(node.unroll),
+            again,
+            masks,
+            node,
+        )
+    )
+
+
+def _product(values: list[Num]) -> Num:
+    total: Num = 1.0
+    for v in values:
+        total = times(total, v)
+    return total
+
+
+def _position(workload: Workload, var: LoopVar) -> str:
+    """Where the axis of a loop stands among those of its stage, axes of extent 1 aside."""
+    stage = workload.stage(var.stage)
+    axes = [a.name for a in (stage.reduce_axes if var.reduce else stage.axes) if a.extent > 1]
+    place = "middle"
+    if var.axis not in axes[:-1]:  # the last one, or one of extent 1, of which no loop has several steps
+        place = "inner"
+    elif var.axis == axes[0]:
+        place = "outer"
+    return f"{place}_{'reduce' if var.reduce else 'spatial'}"
+
+
+def _outer_level(workload: Workload, loop: Loop, depth: int, degree: Integer | None, fused: bool) -> Level:
+    parallel: Flag = fused and loop.parallel
+    if parallel and degree is not None:
+        parallel = flag(degree > depth) if isinstance(degree, _MANY) else depth < int(degree)
+    return _bare_level(workload, loop.var, "outer", loop.binding, parallel, loop.unrolled)
+
+
+def _level(workload: Workload, block: Block, var: LoopVar, kind: str) -> Level:
+    return _bare_level(workload, var, kind, block.axes[var.axis], False, var.name in block.laid_out)
+
+
+def _bare_level(workload: Workload, var: LoopVar, kind: str, binding: AxisBinding, parallel: Flag, laid_out: bool) -> Level:
+    count = number(var.count)
+    trips, length = _trips(var, binding, count), number(binding.length)
+    position: dict[str, Flag] = {_position(workload, var): True}
+    several = flag(count > 1)
+    return Level(var.name, var.stage, var.axis, kind, var.reduce, count, several, trips, length, position, parallel, laid_out)
+
+
+def _trips(var: LoopVar, binding: AxisBinding, count: Num) -> Num:
+    """Average steps of a loop. Over all parts of an axis they multiply to its exact length: 100 in parts of 4, 4 and 8 runs
+    4, 13/4 and 100/13 steps."""
+    length, stride = number(binding.length), number(var.stride)
+    if isinstance(length, float) and isinstance(stride, float) and isinstance(count, float):
+        return float(-(-length // stride) / max(1.0, -(-length // (stride * count))))
+    return np.ceil(length / stride) / np.maximum(1.0, np.ceil(length / (stride * count)))
+
+
+def _exists(block: Block, around: Mapping[str, Level]) -> Num:
+    """The share of an attached block's regions that lies inside the tensor, where regions do not overlap."""
+    share: Num = 1.0
+    for axis in block.stage.axes:
+        binding = block.axes[axis.name]
+        step: Num = np.inf
+        runs: Num = 1.0
+        for name, coefficient in binding.origin.terms.items():
+            level = around.get(name)
+            if level is None:
+                continue
+            distance = magnitude(number(coefficient))
+            moves = both(level.several, flag(distance > 0))
+            step = np.minimum(step, where(moves, distance, np.inf))
+            runs = runs * where(moves, level.trips, 1.0)
+        length = number(binding.length)
+        share = share * where(flag(step >= length), np.minimum(1.0, binding.extent / np.maximum(1.0, runs * length)), 1.0)
+    return share
+
+
+def _stays_in_registers(program: Program, block: Block, reader: Block) -> bool:
+    """Whether a block computed on its reader's tile hands its values over without storing them: the code generator's rule."""
+    stage = block.stage
+    if block.outer_reduce or reader.stage.reduction or block.vector is None or reader.vector is None:
+        return False
+    lanes, other = block.loop(block.vector), reader.loop(reader.vector)
+    reads = [x for x in reader.stage.reads if x.tensor == stage.name]
+    if lanes.reduce or stage.dtype != reader.stage.dtype or len(reads) != 1:
+        return False
+    if program.workload.consumers[stage.name] != (reader.stage.name,):
+        return False
+    bounds = reader.stage.bounds()
+    for axis, index in zip(stage.axes, reads[0].indices):
+        form = affine(index)
+        if form is None or any(c < 0 for c in form.terms.values()):
+            return False
+        low, high = bounds.affine_range(form)
+        if low < 0 or high >= axis.extent:
+            return False
+        if axis.name == lanes.axis and dict(form.terms) != {other.axis: 1}:
+            return False
+        if axis.name != lanes.axis and other.axis in form.terms:
+            return False
+    return True
+
+
+def _block(node: Node) -> Block:
+    while not isinstance(node, Block):
+        node = node.body[-1]
+    return node
+
+
+def linear_of(terms: Mapping[str, int], offset: int, block: Block) -> Linear:
+    """An affine form of a stage's axes as a linear form of loop variables."""
+    total = Linear({}, offset)
+    for name, coefficient in terms.items():
+        total = total + block.axes[name].value.scaled(coefficient)
+    return total
+
+
+def batch_size(program: Program) -> int:
+    """Candidates in a batch: the length of the arrays in a program, 1 where there are none."""
+    sizes = {1}
+
+    def see(value: Integer) -> None:
+        if isinstance(value, np.ndarray) and value.ndim:
+            sizes.add(len(value))
+
+    def visit(node: Node) -> None:
+        if isinstance(node, Loop):
+            see(node.var.count)
+            for inner in node.body:
+                visit(inner)
+            return
+        see(node.unroll)
+        for var in node.tile + node.reduce:
+            see(var.count)
+        for inner in node.before:
+            visit(inner)
+
+    for node in program.body:
+        visit(node)
+    return max(sizes)

@@ -1,0 +1,70 @@
+"""The file of a saved model: a line of JSON that says what it is, then text. Nothing in it is ever run.
+
+{"format": "tensorsmith-model", "version": 1, "kind": "trees", "features": 3, "digest": "...", ...}
+tree
+version=v4
+...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorsmith.errors import UserError
+from tensorsmith.learn.features.schema import FEATURES, SCHEMA_VERSION
+
+_FORMAT, _VERSION = "tensorsmith-model", 1
+
+
+def write(path: str | Path, kind: str, more: Mapping[str, Any], text: str = "") -> None:
+    """Writes a model in one step: whoever reads finds the old file or the new one, never half of one."""
+    head = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "kind": kind,
+        "features": SCHEMA_VERSION,
+        "names": _digest(" ".join(f.name for f in FEATURES)),
+        "digest": _digest(text),
+        **more,
+    }
+    path = Path(path)
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        draft.write_text(f"{json.dumps(head)}\n{text}", encoding="utf-8")
+        draft.replace(path)
+    except OSError as problem:
+        raise UserError(f"cannot write the model {path}: {problem}") from problem
+
+
+def read(path: str | Path, kind: str | None = None) -> tuple[dict[str, Any], str]:
+    """The header and the text, checked: format, version, features, kind (if one is wanted), and that the text is whole."""
+    try:
+        line, _, text = Path(path).read_text(encoding="utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"cannot read the model {path}: {problem}") from problem
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError):
+        head = None
+    if not isinstance(head, dict) or head.get("format") != _FORMAT:
+        raise UserError(f"{path} is no model of tensorsmith; its first line is {line[:60]!r}")
+    if head.get("version") != _VERSION:
+        raise UserError(f"{path} is a model file of version {head.get('version')!r}; this tensorsmith reads version {_VERSION}")
+    if kind is not None and head.get("kind") != kind:
+        raise UserError(f"{path} holds a model of kind {head.get('kind')!r}, not {kind!r}")
+    if head.get("features") != SCHEMA_VERSION or head.get("names") != _digest(" ".join(f.name for f in FEATURES)):
+        raise UserError(
+            f"{path} was learned on version {head.get('features')!r} of the features, and this tensorsmith computes version "
+            f"{SCHEMA_VERSION}; learn it anew from the records"
+        )
+    if head.get("digest") != _digest(text):
+        raise UserError(f"{path} is damaged: its text is not the one that was saved")
+    return head, text
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,180 @@
+"""Other definitions of the same outputs: what a search may choose from besides the one that was written down.
+
+A 3 x 3 convolution of stride 1 against a constant weight can be computed in Winograd's transformed space with up to four times
+fewer multiplications. The weight is then another one, made of the original once, when it is bound:
+
+    conv[n, h, w, co] = sum(x[n, h + kh, w + kw, ci] * weight[kh, kw, ci, co])
+        ->    direct                       weight as it is
+              winograd-4, winograd-2       weight (6, 6, ci, co) or (4, 4, ci, co), by `transform_weight`
+
+Rounding differs from the direct sum's, and is larger for tiles of 4 than for tiles of 2. Whoever wants the sum
+as it was written sets TENSORSMITH_FORMULATIONS=direct.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.define import placeholder, workload
+from tensorsmith.lang.expr import Binary, Load, Select
+from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
+from tensorsmith.ops.conv import pad
+from tensorsmith.rewrites.epilogue import joined
+from tensorsmith.rewrites.winograd import KERNEL, Array, transform_weight
+from tensorsmith.rewrites.winograd_tiles import PARTS, winograd_conv
+
+DIRECT = "direct"
+_TILES = (4, 2)  # the likelier first
+_LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
+_LEAST_TILES = 12  # with fewer, the larger weight is read too seldom: in a network it comes from memory every time
+_SLACK = 4.0  # tiles of 4 were off by up to 1.2 times the tolerance of the sum as written
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """A workload with the same outputs as the `original`. `transforms` makes its constants of the original's, by input name.
+
+    `growth` is how many bytes more its constants take. One that is `likely` may be used before anything was measured. `slack` is
+    how many times the tolerance of the original its rounding may take.
+    """
+
+    name: str
+    original: Workload
+    workload: Workload
+    transforms: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
+    growth: int = 0
+    likely: bool = False
+    slack: float = 1.0
+
+
+Options = Sequence[Formulation]  # some of the formulations of one workload, which itself comes first
+
+
+def formulations(original: Workload) -> tuple[Formulation, ...]:
+    """The workload itself, first, then other formulations of it, unless the environment says TENSORSMITH_FORMULATIONS=direct."""
+    found = _formulations(original)
+    return found[:1] if os.environ.get("TENSORSMITH_FORMULATIONS") == DIRECT else found
+
+
+def as_written(original: Workload) -> Formulation:
+    """The workload itself."""
+    return Formulation(DIRECT, original, original)
+
+
+def formulation_named(original: Workload, name: str) -> Formulation:
+    """One of the formulations by its name, whatever the environment says."""
+    return next(f for f in _formulations(original) if f.name == name)
+
+
+@functools.lru_cache(maxsize=256)
+def _formulations(original: Workload) -> tuple[Formulation, ...]:
+    found = [as_written(original)]
+    convolution = _convolution(original)
+    if convolution is not None:
+        for tile in _TILES:
+            if convolution.tiles(tile) >= _LEAST_TILES:
+                found.append(_winograd(original, convolution, tile))
+    return tuple(found)
+
+
+def likely(original: Workload, options: Options | None = None) -> Formulation:
+    """The formulation to use where none was measured, of the `options` or of all: Winograd's, else the direct one."""
+    found = options or formulations(original)
+    return next((f for f in found if f.likely), found[0])
+
+
+def _convolution(original: Workload) -> _Convolution | None:
+    """The first stage that can be computed otherwise: a group of fused operators has one convolution."""
+    return next((c for stage in original.stages if (c := _match(original, stage)) is not None), None)
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """A stage that is a 3 x 3 convolution of stride 1; `padded` is the stage that pads its input, if there is one."""
+
+    stage: Stage
+    source: Buffer
+    weight: Buffer
+    pairs: tuple[tuple[int, int], ...]  # of all spatial dimensions
+    padded: str | None
+
+    def tiles(self, tile: int) -> int:
+        """How many there are."""
+        return math.prod(self.stage.shape[:-3]) * math.prod(-(-n // tile) for n in self.stage.shape[-3:-1])
+
+
+def _match(original: Workload, stage: Stage) -> _Convolution | None:
+    rank = len(stage.axes) - 2
+    if stage.reduction != "sum" or rank not in (2, 3) or len(stage.reduce_axes) != rank + 1 or stage.dtype != "f32":
+        return None
+    body = stage.body
+    if not (isinstance(body, Binary) and body.op == "mul" and isinstance(body.a, Load) and isinstance(body.b, Load)):
+        return None
+    data, weights = body.a, body.b
+    weight = original.buffers.get(weights.tensor)
+    if weight is None or not weight.constant or original.consumers[weight.name] != (stage.name,):
+        return None
+    n, *places, co = (a.name for a in stage.axes)
+    *taps, ci = (a.name for a in stage.reduce_axes)
+    moved = [{place: 1, tap: 1} for place, tap in zip(places, taps)]
+    if not _is_at(data, [{n: 1}, *moved, {ci: 1}]) or not _is_at(weights, [{name: 1} for name in (*taps, ci, co)]):
+        return None
+    if weight.shape[-4:-2] != (KERNEL, KERNEL) or weight.shape[-2] < _LEAST_CHANNELS:
+        return None
+    padded = _padding(original, data.tensor, rank)
+    if padded is not None:
+        return _Convolution(stage, padded[0], weight, padded[1], data.tensor)
+    return _Convolution(stage, original.buffers[data.tensor], weight, ((0, 0),) * rank, None)
+
+
+def _is_at(load: Load, wanted: list[dict[str, int]]) -> bool:
+    """Whether the indices are just these sums of axes."""
+    forms = [affine(i) for i in load.indices]
+    return len(forms) == len(wanted) and all(
+        form is not None and form.offset == 0 and dict(form.terms) == terms for form, terms in zip(forms, wanted)
+    )
+
+
+def _padding(original: Workload, name: str, rank: int) -> tuple[Buffer, tuple[tuple[int, int], ...]] | None:
+    """What a stage puts zeros around, and how many, if that is all it does and nothing else reads it."""
+    if not original.is_stage(name) or len(original.consumers[name]) != 1 or name in original.outputs:
+        return None
+    stage = original.stage(name)
+    if not (isinstance(stage.body, Select) and isinstance(stage.body.a, Load)):
+        return None
+    source = original.buffers[stage.body.a.tensor]
+    forms = [affine(i) for i in stage.body.a.indices]
+    if len(source.shape) != len(stage.shape) or any(f is None for f in forms):
+        return None
+    before = [-f.offset for f in forms if f is not None]
+    pairs = [(b, full - b - n) for b, full, n in zip(before, stage.shape, source.shape)]
+    x = placeholder(source.shape, source.dtype, source.name)
+    same = pad(x, pairs, name=name)
+    if same is x or workload([x, same]).stage(name) != stage:
+        return None
+    return source, tuple(pairs[1 : rank + 1])
+
+
+def _winograd(original: Workload, c: _Convolution, tile: int) -> Formulation:
+    *depths, ci, co = c.weight.shape
+    size = tile + KERNEL - 1
+    u = Buffer(c.weight.name, (size, size, *depths[:-2], ci, co), c.weight.dtype, True)
+    x = placeholder(c.source.shape, c.source.dtype, c.source.name)
+    weight = placeholder(u.shape, u.dtype, u.name, constant=True)
+    stages = [s for s in original.stages if s.name not in (c.stage.name, c.padded)]
+    prefix, taken = c.stage.name, {b.name for b in original.inputs} | {s.name for s in stages}
+    while any(f"{prefix}_{part}" in taken for part in PARTS):
+        prefix += "_winograd"
+    inner = workload([x, weight, winograd_conv(x, weight, c.pairs, tile, c.stage.name, prefix)])
+    inputs = tuple(u if b.name == u.name else b for b in original.inputs)
+    changed = Workload(inputs, topological([*stages, *inner.stages]), original.outputs).check()
+    changed = joined(changed, c.stage.name, f"{prefix}_blocks", tile)
+    # with few tiles of 4, what tiles of 2 gain their larger weight may cost again
+    many = c.tiles(_TILES[0]) >= _LEAST_TILES
+    transforms = {u.name: functools.partial(transform_weight, tile=tile)}
+    return Formulation(f"winograd-{tile}", original, changed, transforms, u.bytes - c.weight.bytes, many, _SLACK)

@@ -1,0 +1,1 @@
+"""What we generate for: the facts about a machine, and their detection."""

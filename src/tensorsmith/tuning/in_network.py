@@ -1,0 +1,258 @@
+"""The last word on a network's tasks: the best records and the default schedules, timed as steps of the network itself.
+
+Alone, a kernel runs again and again on what it left in the caches itself. In a network it finds there what the kernels before it
+left, each thread what that very thread has written: schedules that share their work alike from kernel to kernel gain by that, and
+no timing of single kernels can tell. So when a search is over, the network is assembled once with the best records and once with
+the default schedules, both run in turns, step by step, and each task takes what was faster in its place. A second lap has the
+mixture among them, since its places are others. Times differ by chance, and of many tasks some records win by chance alone:
+a record has to win clearly.
+
+A time counts only for a right answer. What ever failed takes no part. The networks run in a process of their own, on poisoned
+memory, and every answer is compared with that of the reference evaluator on the imported graph; where that would take too long,
+with that of the default schedules' network, which owes nothing to any record. A network that is wrong, crashes or hangs is
+taken apart until it is known which programs do it: those are stored as failed, and their tasks have the default schedule instead.
+
+The times are stored as records of their own kind (`Timing` "network"), that of each task's choice as the winner's, and `compile`
+prefers them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensorsmith.compile import Built, Found, Records, best_alike, build_default, build_kernel
+from tensorsmith.graph.assemble import assemble
+from tensorsmith.graph.model import Model
+from tensorsmith.lang.flops import flops
+from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.networks import Ran, run
+from tensorsmith.records.keys import IN_NETWORK, Timing, candidate_key
+from tensorsmith.records.record import FINALISTS, WINNER
+from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.search.trial import Status, Trial
+from tensorsmith.targets.target import Target
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Variant = list[Found]  # a program for each task
+
+_CLEARLY = 1.02  # another program than the default schedule's has to be faster by more than this
+_AFFORDABLE = 1e10  # operations of a network that the reference evaluator is asked about: it takes some seconds for them
+_TOLERANCE = {np.dtype(np.float16): 1e-1, np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-2}  # rounding of many layers
+_MOST_DIFFERENT = 0.01  # share of integers and bools that rounding before them may change
+
+
+class Journal(Records, Protocol):
+    """Records that can be added to, and that know what failed."""
+
+    def add(self, workload: Workload, target: Target, timing: Timing, trials: Sequence[Trial], *, run: str = "") -> None: ...
+
+    def failed(self, workload: Workload, target: Target) -> set[str]: ...
+
+
+class Measure(Protocol):
+    """Runs networks, and times them in turns: `measure.networks.run`."""
+
+    def __call__(self, networks: Sequence[NetworkExecutable], timed: bool = True) -> Ran: ...
+
+
+def settle(model: Model, journal: Journal, target: Target, timing: Timing, measure: Measure = run) -> None:
+    """Decides for each task of a model between its best record and the default schedule. `timing`: how the search took times."""
+    _Settling(model, journal, target, timing, measure).go()
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """The network that something is wrong with, by its number, and what."""
+
+    network: int
+    status: Status
+    cause: str
+
+
+class _Settling:
+    def __init__(self, model: Model, journal: Journal, target: Target, timing: Timing, measure: Measure) -> None:
+        self.model, self.partition = model, model.partition
+        self.journal, self.target, self.measure = journal, target, measure
+        self.timing = Timing(IN_NETWORK, timing.threads)
+        self._built: dict[tuple[int, str], Built] = {}
+        self._right: list[Array] | None = None
+        self.default = [self._default(n) for n in range(len(self.partition.tasks))]
+        self.tuned = [self._best(n, timing) for n in range(len(self.partition.tasks))]
+        self.known = [self._best(n, self.timing) for n in range(len(self.partition.tasks))]
+
+    def go(self) -> None:
+        first = self._lap([self.tuned, self.known])
+        if first is None:
+            return
+        mixture, others = first
+        if _names(mixture) not in {_names(variant) for variant in (self.default, *others)}:
+            self._lap([mixture, *others])  # all of them, so that times of one lap are compared
+
+    def _lap(self, others: Sequence[Variant]) -> tuple[Variant, list[Variant]] | None:
+        """Times networks against that of the default schedules, stores what came out, and gives the best for each task, and the
+        networks that were right; None if there is nothing to choose."""
+        variants = _distinct([self.default, *others])
+        while len(variants) > 1:
+            networks = [self._assembled(variant) for variant in variants]
+            ran = self.measure(networks)
+            wrong = self._wrong(networks, ran)
+            if wrong is None:
+                times = [_by_kernel(network, seconds) for network, seconds in zip(networks, ran.seconds)]
+                return self._choose(variants, times), variants[1:]
+            if wrong.network == 0:
+                name = self.model.name
+                warnings.warn(f"{name} with default schedules only: {wrong.cause}; no program was chosen by it", stacklevel=4)
+                return None
+            repaired = self._repaired(variants[wrong.network], wrong)
+            variants = _distinct([v if n != wrong.network else repaired for n, v in enumerate(variants)])
+        return None
+
+    def _choose(self, variants: Sequence[Variant], times: Sequence[Array]) -> Variant:
+        tasks = range(len(self.default))
+        return [self._best_of(task, [(float(t[task]), v[task]) for v, t in zip(variants, times)]) for task in tasks]
+
+    def _best_of(self, task: int, timed: Sequence[tuple[float, Found]]) -> Found:
+        """The program of a task to use. Where there is a choice the times are stored; medians, if it is in several networks."""
+        programs: dict[str, list[tuple[float, Found]]] = {}
+        for seconds, found in timed:
+            programs.setdefault(_name(found), []).append((seconds, found))
+        medians = [(float(np.median([seconds for seconds, _ in same])), same[0][1]) for same in programs.values()]
+
+        def counts(timed: tuple[float, Found]) -> float:
+            return timed[0] * (1.0 if _name(timed[1]) == _name(self.default[task]) else _CLEARLY)
+
+        best = min(medians, key=counts)
+        if len(medians) > 1:
+            for one in sorted(medians, key=lambda m: m is best):  # the winner last: it stands before all that is stored by then
+                self._store(one[1], Trial(one[1][0], Status.OK, one[0]), WINNER if one is best else FINALISTS)
+        return best[1]
+
+    def _store(self, found: Found, trial: Trial, run: str) -> None:
+        self.journal.add(found[1].workload, self.target, self.timing, [trial], run=run)
+
+    # -- right answers -----------------------------------------------------------------------------------------------------
+
+    def _wrong(self, networks: Sequence[NetworkExecutable], ran: Ran) -> _Wrong | None:
+        """The first network that failed or has a wrong answer."""
+        if ran.failure is not None:
+            return _Wrong(ran.failure.network, ran.failure.status, ran.failure.cause)
+        right = self._reference(networks[0], ran)
+        for n, (network, answers) in enumerate(zip(networks, ran.answers)):
+            for outputs in answers:
+                for argument, got, want in zip(network.outputs, outputs, right):
+                    problem = unlike(argument.name, got, want)
+                    if problem is not None:
+                        return _Wrong(n, Status.WRONG_ANSWER, problem)
+        return None
+
+    def _reference(self, default: NetworkExecutable, ran: Ran) -> list[Array]:
+        """The right outputs: by the evaluator, where it can be asked, else those of the first network, of default schedules."""
+        if self._right is None:
+            work = sum(task.weight * flops(task.workload) for task in self.partition.tasks)
+            if work <= _AFFORDABLE:
+                inputs = {a.name: x for a, x in zip(default.inputs, default.random_inputs())}
+                found = self.model.evaluate(inputs)
+                self._right = [found[argument.name] for argument in default.outputs]
+            else:
+                self._right = ran.answers[0][0]
+        return self._right
+
+    def _repaired(self, variant: Variant, wrong: _Wrong) -> Variant:
+        """A network that is wrong, with default schedules for the tasks to blame; they are stored as failed."""
+        suspects = [task for task, found in enumerate(variant) if _name(found) != _name(self.default[task])]
+        blamed = self._blame(variant, suspects, wrong)
+        for task, why in blamed.items():
+            self._store(variant[task], Trial(variant[task][0], why.status, cause=why.cause), FINALISTS)
+        if not blamed:  # none does it alone
+            return self.default
+        return [self.default[task] if task in blamed else found for task, found in enumerate(variant)]
+
+    def _blame(self, variant: Variant, suspects: Sequence[int], wrong: _Wrong | None) -> dict[int, _Wrong]:
+        """Tasks whose programs, among default schedules, make the network wrong; `wrong`: what is so with all suspects."""
+        if wrong is None or not suspects:
+            return {}
+        if len(suspects) == 1:
+            return {suspects[0]: wrong}
+        found: dict[int, _Wrong] = {}
+        middle = len(suspects) // 2
+        for some in (suspects[:middle], suspects[middle:]):
+            mixed = [program if task in some else self.default[task] for task, program in enumerate(variant)]
+            networks = [self._assembled(self.default), self._assembled(mixed)]
+            found |= self._blame(variant, some, self._wrong(networks, self.measure(networks, timed=False)))
+        return found
+
+    # -- programs ----------------------------------------------------------------------------------------------------------
+
+    def _best(self, task: int, timing: Timing) -> Found:
+        """The best record that never failed and can be built, else the default schedule."""
+        one = self.partition.tasks[task]
+        for found in best_alike(one.workload, self.journal, self.target, timing, one.formulations):
+            if candidate_key(found[0]) in self.journal.failed(found[1].workload, self.target):
+                continue
+            try:
+                self._build(task, found)
+            except Exception:  # `compile` says what is wrong with it
+                continue
+            return found
+        return self.default[task]
+
+    def _default(self, task: int) -> Found:
+        one = self.partition.tasks[task]
+        built, found = build_default(one.workload, self.target, one.name, one.formulations)
+        self._built[task, _name(found)] = built
+        return found
+
+    def _build(self, task: int, found: Found) -> Built:
+        key = task, _name(found)
+        if key not in self._built:
+            candidate, formulation = found
+            self._built[key] = build_kernel(candidate, self.target, self.partition.tasks[task].name, "", formulation)
+        return self._built[key]
+
+    def _assembled(self, variant: Sequence[Found]) -> NetworkExecutable:
+        built = [self._build(n, found) for n, found in enumerate(variant)]
+        return assemble(self.partition, [b.kernel for b in built], [b.packers for b in built])
+
+
+def _name(found: Found) -> str:
+    return f"{found[1].name} {candidate_key(found[0])}"
+
+
+def _names(variant: Sequence[Found]) -> tuple[str, ...]:
+    return tuple(map(_name, variant))
+
+
+def _distinct(variants: Sequence[Variant]) -> list[Variant]:
+    return list({_names(variant): variant for variant in variants}.values())
+
+
+def _by_kernel(network: NetworkExecutable, steps: Array) -> Array:
+    """The mean over the steps that run a kernel."""
+    numbers = [step.kernel for step in network.network.steps]
+    found = np.full(len(network.network.kernels), np.nan)
+    for kernel in {n for n in numbers if n is not None}:
+        found[kernel] = np.mean([s for s, n in zip(steps, numbers) if n == kernel])
+    return found
+
+
+def unlike(name: str, got: Array, want: Array) -> str | None:
+    """What is wrong with an output of a network, None if it differs from the right one by rounding at most."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{name} is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
+    if not want.size:
+        return None
+    if want.dtype.kind != "f":
+        share = float(np.mean(got != want))
+        return f"{name}: {share:.0%} of the elements are wrong" if share > _MOST_DIFFERENT else None
+    g, w = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(w)
+    size = float(np.sqrt(np.mean(np.square(w[finite])))) if finite.any() else 0.0
+    with np.errstate(invalid="ignore"):
+        same = (g == w) | (np.isnan(g) & np.isnan(w))
+        wrong = ~same & ~(finite & (np.abs(g - w) <= _TOLERANCE[want.dtype] * (np.abs(w) + size)))
+    return f"{name}: {int(wrong.sum())} of {want.size} elements are wrong" if wrong.any() else None
