@@ -75,9 +75,8 @@ def test_a_single_kernel(tmp_path):
 
 #: What only making an executable needs. `import tensorsmith` itself brings the light parts of the compiler.
 MAKERS = ("lightgbm", "onnx", "torch", "sklearn", "scipy", "pandas", "rich")
-MAKERS += tuple(
-    f"tensorsmith.{part}" for part in ("frontends.onnx", "learn", "measure", "search.ansor", "tuning.task", "tuning.run")
-)
+PARTS = ("frontends.onnx", "learn", "measure", "search.ansor", "tuning.task", "tuning.run")
+MAKERS += tuple(f"tensorsmith.{part}" for part in PARTS)
 
 #: The beginning of a program in which nothing can be compiled, nor what makes executables be imported.
 NO_COMPILER = f"""
