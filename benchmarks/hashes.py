@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorsmith.codegen.generate import generate
+from tensorsmith.backends.cpu.codegen.generate import generate
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.errors import Refusal
-from tensorsmith.learn.features.extract import extract
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.rewrites.formulations import likely
 from tensorsmith.runtime import jit
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.sketch import Candidate

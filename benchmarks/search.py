@@ -36,10 +36,10 @@ from rich.table import Table
 
 import about
 from report import RUN
+from tensorsmith.backends.cpu.features.extract import extract_decisions
+from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features.extract import extract_decisions
-from tensorsmith.learn.models.prior import estimate_seconds
 from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.ops import catalogue

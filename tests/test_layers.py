@@ -16,26 +16,53 @@ ALLOWED = {
     "lang": {"errors"},
     "ops": {"errors", "lang"},
     "rewrites": {"errors", "lang", "ops"},
-    "space": {"errors", "targets", "lang"},
+    "space": {"errors", "targets", "lang", "backends"},
     "program": {"errors", "targets", "lang", "space"},
-    "codegen": {"errors", "targets", "lang", "space", "program"},
+    "backends": {"errors", "targets", "lang", "space", "program", "learn"},
     "runtime": {"errors", "targets"},
-    "learn": {"errors", "targets", "lang", "space", "program"},
-    "search": {"errors", "targets", "lang", "space", "program", "learn"},
+    "learn": {"errors", "targets", "lang", "space", "program", "backends"},
+    "search": {"errors", "targets", "lang", "space", "program", "learn", "backends"},
     "records": {"errors", "targets", "lang", "space", "search"},
     "graph": {"errors", "targets", "lang", "ops", "rewrites", "runtime"},
     "frontends": {"errors", "targets", "lang", "ops", "graph", "compile"},
-    "compile": {"errors", "targets", "lang", "rewrites", "graph", "space", "program", "codegen", "runtime", "records"},
-    "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "codegen", "runtime", "compile", "search"},
-    "tuning": {"errors", "targets", "lang", "rewrites", "graph", "space", "search", "measure", "records", "runtime", "compile"},
+    "compile": {"errors", "targets", "lang", "rewrites", "graph", "space", "program", "backends", "runtime", "records"},
+    "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "compile", "search"},
+    "tuning": {
+        "backends",
+        "errors",
+        "targets",
+        "lang",
+        "rewrites",
+        "graph",
+        "space",
+        "search",
+        "measure",
+        "records",
+        "runtime",
+        "compile",
+    },
     "tune": {"errors", "targets", "lang", "graph", "compile", "search", "records", "runtime", "tuning"},
-    "cli": {"errors", "targets", "lang", "ops", "space", "graph", "frontends", "compile", "records", "runtime", "learn", "tuning"}
+    "cli": {
+        "backends",
+        "errors",
+        "targets",
+        "lang",
+        "ops",
+        "space",
+        "graph",
+        "frontends",
+        "compile",
+        "records",
+        "runtime",
+        "learn",
+        "tuning",
+    }
     | {"tune"},
 }
 
 
 #: conveniences that reach upwards, imported when they are called: `candidate.explain()`
-UPWARDS = {("space/sketch/sketch.py", "learn")}
+UPWARDS = {("space/sketch/sketch.py", "backends")}
 
 
 def imported(path: Path) -> set[str]:

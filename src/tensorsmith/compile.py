@@ -14,7 +14,8 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 
-from tensorsmith.codegen.generate import ENTRY, generate
+from tensorsmith.backends.cpu.codegen.generate import ENTRY, generate
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import UserError
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
@@ -33,7 +34,6 @@ from tensorsmith.rewrites.formulations import Formulation, Options, formulations
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
 from tensorsmith.runtime.network import Kernel, NetworkExecutable
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, given_or_native, native

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import dtype
@@ -15,7 +16,6 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.expr import binary
 from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
 

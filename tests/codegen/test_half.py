@@ -8,10 +8,10 @@ import itertools
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 from tensorsmith.targets.target import Target, native
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorsmith.codegen import layout
-from tensorsmith.codegen.layout import layouts
+from tensorsmith.backends.cpu.codegen import layout
+from tensorsmith.backends.cpu.codegen.layout import layouts
 from tensorsmith.compile import build
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.define import compute, placeholder, workload

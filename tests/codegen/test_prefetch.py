@@ -8,10 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tensorsmith.codegen.body import Storage
-from tensorsmith.codegen.irtext import Value
-from tensorsmith.codegen.layout import layouts
-from tensorsmith.codegen.prefetch import fetching
+from tensorsmith.backends.cpu.codegen.body import Storage
+from tensorsmith.backends.cpu.codegen.irtext import Value
+from tensorsmith.backends.cpu.codegen.layout import layouts
+from tensorsmith.backends.cpu.codegen.prefetch import fetching
 from tensorsmith.compile import build
 from tensorsmith.lang.define import cast, compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
@@ -74,7 +74,7 @@ def test_every_operand_has_lines_of_its_own(monkeypatch) -> None:
     w = workload([a, b, c, d])
     sketch = Sketch(w, (Nest("D", "j.0 i.0 | k.0 i.1 j.1", vector="j.1", packed=("B", "C")),)).check()
     seen: list[str] = []
-    monkeypatch.setattr("tensorsmith.codegen.reduction.emit", lambda body, what, env: seen.append(what.tensor))
+    monkeypatch.setattr("tensorsmith.backends.cpu.codegen.reduction.emit", lambda body, what, env: seen.append(what.tensor))
     build(Candidate(sketch, {"D.j.1": 16, "D.i.1": 4, "D.unroll": 32, "D.parallel": 1}), TARGET)
     assert Counter(seen) == {"B": 2, "C": 1}
 

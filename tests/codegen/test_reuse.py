@@ -11,11 +11,11 @@ from tests.lang.reuse import KINDS, either_branch, guarded_inside, guarded_outsi
 from tests.property.agreement import disagreements
 from tests.property.guarded import check
 
-from tensorsmith.codegen.generate import generate
+from tensorsmith.backends.cpu.codegen.generate import generate
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.program.lower import lower
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
 

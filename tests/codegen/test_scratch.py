@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorsmith.codegen.generate import generate
-from tensorsmith.codegen.scratch import place, touched
+from tensorsmith.backends.cpu.codegen.generate import generate
+from tensorsmith.backends.cpu.codegen.scratch import place, touched
 from tensorsmith.compile import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.workload import Workload

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from tensorsmith.codegen import vecmath
+from tensorsmith.backends.cpu.codegen import vecmath
 
 DTYPES = {"f32": np.float32, "f64": np.float64}
 INTS = {"f32": np.uint32, "f64": np.uint64}

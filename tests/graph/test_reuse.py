@@ -14,7 +14,8 @@ from tests.graph.networks import Network, inputs
 
 from tensorsmith import compile as compile_
 from tensorsmith import load
-from tensorsmith.codegen.generate import generate
+from tensorsmith.backends.cpu.codegen.generate import generate
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.model import Model
@@ -22,7 +23,6 @@ from tensorsmith.graph.passes import optimise
 from tensorsmith.graph.tasks import partition
 from tensorsmith.lang.expr import walk, written_out
 from tensorsmith.program.lower import lower
-from tensorsmith.space.default import default_candidate
 from tensorsmith.targets.target import native
 
 

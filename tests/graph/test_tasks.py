@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from tests.graph.networks import NETWORKS, Network, graphs, inputs
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build
 from tensorsmith.graph import tasks
 from tensorsmith.graph.evaluate import evaluate
@@ -20,7 +21,6 @@ from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.expr import Load, Var, same
 from tensorsmith.ops import conv
 from tensorsmith.rewrites.formulations import formulations
-from tensorsmith.space.default import default_candidate
 from tensorsmith.targets.target import native
 
 

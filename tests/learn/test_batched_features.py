@@ -10,12 +10,12 @@ import pytest
 from tests.learn.machines import target
 from tests.property.schedules import random_candidate, random_decisions
 
-from tensorsmith.learn.features.extract import FeatureMatrix, extract, extract_decisions
-from tensorsmith.learn.features.schema import FEATURES, NAMES
-from tensorsmith.learn.models.prior import estimate_seconds
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract, extract_decisions
+from tensorsmith.backends.cpu.features.schema import FEATURES, NAMES
+from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower_decisions
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch.rewrite import Rewrite
 from tensorsmith.space.sketch.sketch import Nest, Sketch
 

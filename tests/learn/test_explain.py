@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.learn.machines import target
 from tests.learn.test_golden_features import candidate, matmul
 
-from tensorsmith.learn.explain import explain
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.explain import explain
 from tensorsmith.ops import catalogue
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Nest
 

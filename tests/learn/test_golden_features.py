@@ -7,12 +7,12 @@ import pytest
 from tests.learn.machines import target
 
 import tensorsmith as ts
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
 from tensorsmith.lang.define import workload
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features.extract import FeatureMatrix, extract
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.features.schema import FEATURES
 from tensorsmith.errors import UserError
-from tensorsmith.learn.features.schema import FEATURES
 from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
 
 RNG = np.random.default_rng(0)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.features.batch import FeatureRows
+from tensorsmith.backends.cpu.features.schema import FEATURES, SCHEMA_VERSION
 from tensorsmith.errors import UserError
-from tensorsmith.learn.features.batch import FeatureRows
-from tensorsmith.learn.features.schema import FEATURES, SCHEMA_VERSION
 from tensorsmith.learn.models.cost import KINDS, load_model, make_model
 from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel, pairwise_accuracy
 

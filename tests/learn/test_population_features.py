@@ -11,12 +11,12 @@ from tests.learn.machines import target
 from tests.learn.test_batched_features import STRUCTURES, random_batch
 from tests.property.schedules import random_candidate
 
-from tensorsmith.learn.features import batch
-from tensorsmith.learn.features.batch import Batch, extract_groups, extract_rows
-from tensorsmith.learn.features.extract import FeatureMatrix, extract_decisions
-from tensorsmith.learn.features.outline import Outlines
-from tensorsmith.learn.features.schema import NAMES
-from tensorsmith.learn.features.symbol import Graph
+from tensorsmith.backends.cpu.features import batch
+from tensorsmith.backends.cpu.features.batch import Batch, extract_groups, extract_rows
+from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract_decisions
+from tensorsmith.backends.cpu.features.outline import Outlines
+from tensorsmith.backends.cpu.features.schema import NAMES
+from tensorsmith.backends.cpu.features.symbol import Graph
 from tensorsmith.ops import catalogue
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample

@@ -9,13 +9,13 @@ import pytest
 from tests.learn.machines import target
 from tests.learn.test_golden_features import candidate, matmul
 
-from tensorsmith.learn.features.extract import FeatureMatrix, extract
-from tensorsmith.learn.features.schema import INDEX
-from tensorsmith.learn.models.machine import Machine
-from tensorsmith.learn.models.prior import estimate, estimate_seconds
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
+from tensorsmith.backends.cpu.features.schema import INDEX
+from tensorsmith.backends.cpu.prior import estimate, estimate_seconds
+from tensorsmith.backends.cpu.rates import Machine
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Nest
 

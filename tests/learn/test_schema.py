@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tensorsmith.learn.features.schema import FEATURES, INDEX, NAMES, SCHEMA_VERSION, SLOT_NAMES, SLOTS, markdown
+from tensorsmith.backends.cpu.features.schema import FEATURES, INDEX, NAMES, SCHEMA_VERSION, SLOT_NAMES, SLOTS, markdown
 
 
 def test_names_are_unique_and_indexed() -> None:

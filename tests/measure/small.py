@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import tensorsmith as ts
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure import Limits
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.measure.small import candidate, matmul
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import compute, placeholder
 from tensorsmith.lang.define import workload as to_workload
@@ -19,7 +20,6 @@ from tensorsmith.measure.timing import Plan
 from tensorsmith.ops import conv
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.search.trial import CACHES, Cache
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
 

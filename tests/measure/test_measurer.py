@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.measure.small import BAD, LIMITS, PATIENCE, candidate, candidates, fault, matmul, unrolls
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build
 from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs
@@ -25,7 +26,6 @@ from tensorsmith.measure.workshop import Workshop
 from tensorsmith.ops import conv
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 

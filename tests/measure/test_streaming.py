@@ -8,12 +8,12 @@ import itertools
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build
 from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
 from tensorsmith.measure.streaming import places_of, streamed
 from tensorsmith.runtime.buffers import ALIGNMENT, data_pointer
-from tensorsmith.space.default import default_candidate
 from tensorsmith.targets.target import native
 
 TARGET = dataclasses.replace(native(), l2_bytes=1 << 16, l3_bytes=1 << 20)

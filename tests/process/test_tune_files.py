@@ -12,11 +12,11 @@ import pytest
 from tests.records.rights import public_folder, unprivileged
 
 import tensorsmith as ts
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import UserError
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.targets.target import native
 
 N = 16

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tests.records.samples import TARGET, TIMING, candidate, failure, matmul, trial
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.ops import catalogue, conv
 from tensorsmith.records import Store, StoreError, Timing, candidate_key, structure_key
 from tensorsmith.records.record import FINALISTS, WINNER, ranked
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 
 W = matmul()

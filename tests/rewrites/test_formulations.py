@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build, build_kernel, compile
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import compute as compute_tensor
@@ -12,7 +13,6 @@ from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, conv, elementwise
 from tensorsmith.rewrites.formulations import DIRECT, formulations, likely
-from tensorsmith.space.default import default_candidate
 from tensorsmith.targets.target import native
 
 

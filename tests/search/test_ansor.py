@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import UserError
 from tensorsmith.learn.models.trees import TreeModel
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.search.ansor import RANDOM, AnsorPolicy, Settings
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.adapt import adapt
 from tensorsmith.space.population.embed import Programs
 from tensorsmith.space.population.population import Space

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from tensorsmith.backends.cpu.features.extract import extract_decisions
+from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features.extract import extract_decisions
-from tensorsmith.learn.models.prior import estimate_seconds
 from tensorsmith.learn.models.trees import ModelSettings, TreeModel, pairwise_accuracy
 from tensorsmith.ops import catalogue
 from tensorsmith.search import transfer

@@ -8,12 +8,12 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from tests.property.agreement import disagreements
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.adapt import adapt
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.repair import repair

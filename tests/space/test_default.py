@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu import default
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space import default
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.population.seeds import seeds

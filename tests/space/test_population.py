@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.lang import define as ts
 from tensorsmith.ops import catalogue
 from tensorsmith.program.ir import Block, Node
 from tensorsmith.program.lower import lower, lower_decisions
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.derive import ANSOR
 from tensorsmith.space.population.evolve import offspring
 from tensorsmith.space.population.population import Space, unique

@@ -10,12 +10,12 @@ from tests.lang.reuse import KINDS, N, doubled, silu
 from tests.property.agreement import disagreements
 
 import tensorsmith
+from tensorsmith.backends.cpu.features.batch import extract_groups
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.expr import walk
-from tensorsmith.learn.features.batch import extract_groups
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.registry import sketches

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.seeds import seeds
 from tensorsmith.targets.target import native

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tests.rewrites.test_formulations import SAME, conv_layer
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import formulations
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate

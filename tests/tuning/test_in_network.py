@@ -10,6 +10,7 @@ import pytest
 from tests.test_tune_network import MODEL, check
 
 import tensorsmith as ts
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import best_alike, compile_model
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.networks import Failure, Ran
@@ -17,7 +18,6 @@ from tensorsmith.program.lower import lower
 from tensorsmith.records.keys import IN_NETWORK, Timing, candidate_key
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
 from tensorsmith.tuning import in_network

@@ -12,6 +12,7 @@ from tests.measure.small import matmul
 from tests.tuning.fakes import FakeMeasurer
 
 import tensorsmith as ts
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Timed
 from tensorsmith.records.faults import StoreError
@@ -20,7 +21,6 @@ from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import RANDOM, AnsorPolicy
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 from tensorsmith.tune import Progress

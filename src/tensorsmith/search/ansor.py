@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import Refusal
 from tensorsmith.learn.models.cost import CostModel, PriorModel, make_model
 from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel
 from tensorsmith.search.picking import Place, pick
 from tensorsmith.search.scores import Scorer, describe
 from tensorsmith.search.trial import Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.adapt import adapt
 from tensorsmith.space.population.embed import Programs
 from tensorsmith.space.population.evolve import Mutation, mutate, offspring

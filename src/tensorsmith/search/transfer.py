@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.backends.cpu.features.batch import FeatureRows, extract_rows
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features.batch import FeatureRows, extract_rows
 from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel
 from tensorsmith.search.scores import prior_scores
 from tensorsmith.search.trial import Trial

@@ -31,6 +31,7 @@ class Target:
     #: the same on all machines so far: cycles until a multiply-add's result can be used, and how many of them start in a cycle
     fma_latency: ClassVar[int] = 4
     fmas_per_cycle: ClassVar[int] = 2
+    kind: ClassVar[str] = "cpu"  # which backend generates for it
 
     def lanes(self, element_bytes: int = 4) -> int:
         """How many elements of that size one vector register holds."""

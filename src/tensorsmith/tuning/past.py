@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import FINALS, Record
 from tensorsmith.rewrites.formulations import Options, formulations, likely
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.embed import Programs
 from tensorsmith.targets.target import Target
 from tensorsmith.tuning.journal import Journal

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
+from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.conditions import Condition
@@ -31,7 +32,6 @@ from tensorsmith.records.record import Record
 from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.ansor import SETTINGS, AnsorPolicy, Settings
 from tensorsmith.search.trial import Cache, Trial
-from tensorsmith.space.default import default_candidate
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from tensorsmith.backends.cpu.features.batch import FeatureRows
 from tensorsmith.errors import UserError
-from tensorsmith.learn.features.batch import FeatureRows
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.trees import Array, ModelSettings, Samples, TreeModel
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tensorsmith.backends.cpu.features.schema import FEATURES, SCHEMA_VERSION
 from tensorsmith.errors import UserError
-from tensorsmith.learn.features.schema import FEATURES, SCHEMA_VERSION
 
 _FORMAT, _VERSION = "tensorsmith-model", 1
 

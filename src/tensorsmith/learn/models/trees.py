@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorsmith.backends.cpu.features.batch import FeatureRows
+from tensorsmith.backends.cpu.features.schema import FEATURES
 from tensorsmith.errors import UserError
-from tensorsmith.learn.features.batch import FeatureRows
-from tensorsmith.learn.features.schema import FEATURES
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.forest import Forest
 

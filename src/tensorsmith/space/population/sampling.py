@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorsmith.backends.cpu.default_tile import register_tiles
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import variables
-from tensorsmith.space.default_tile import register_tiles
 from tensorsmith.space.population.geometry import Array, Matrix, Measured, reach
 from tensorsmith.space.population.population import Column, Plan, Population, Space
 from tensorsmith.space.population.repair import LIMITS, Limits, repair

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.default_tile import COPIES, register_tiles
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.expr import variables
-from tensorsmith.space.default import default_candidate
-from tensorsmith.space.default_tile import COPIES, register_tiles
 from tensorsmith.space.population.geometry import Matrix
 from tensorsmith.space.population.population import Column, Plan, Population, Space, unique
 from tensorsmith.space.population.repair import repair

@@ -281,7 +281,7 @@ class Candidate:
 
     def explain(self, target: Target | None = None) -> str:
         """What the program of this candidate will ask of the machine: registers, loads, traffic, balance, and what bounds it."""
-        from tensorsmith.learn.explain import explain
+        from tensorsmith.backends.cpu.explain import explain
 
         return explain(self, target or native())
 

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tensorsmith.backends.cpu.features.operations import conditions
+from tensorsmith.backends.cpu.features.symbol import Symbol
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.learn.features.operations import conditions
-from tensorsmith.learn.features.symbol import Symbol
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program, blocks
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.linear import Num as Integer

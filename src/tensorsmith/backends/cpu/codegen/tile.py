@@ -11,13 +11,13 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensorsmith.codegen.arith import Arithmetic
-from tensorsmith.codegen.body import BodyEmitter, Bound, Lanes, Shifted
-from tensorsmith.codegen.irtext import Function, Value, i64, type_text
-from tensorsmith.codegen.reduction import Reduction
-from tensorsmith.codegen.remaining import MAX_SIZES, Remainders, Remaining
-from tensorsmith.codegen.shape import Key, Shape, chunks, pieces
-from tensorsmith.codegen.transpose import preload, strided_loads
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Lanes, Shifted
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, type_text
+from tensorsmith.backends.cpu.codegen.reduction import Reduction
+from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
+from tensorsmith.backends.cpu.codegen.shape import Key, Shape, chunks, pieces
+from tensorsmith.backends.cpu.codegen.transpose import preload, strided_loads
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tensorsmith.codegen.body import BodyEmitter, Bound, Lanes, blank
-from tensorsmith.codegen.irtext import Function, Value, storage_type
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Lanes, blank
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, storage_type
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, loads
 from tensorsmith.program.ir import Block, Loop

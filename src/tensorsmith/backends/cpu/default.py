@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -32,7 +33,6 @@ from tensorsmith.space.analysis import (
     selecting_axes,
     transposing_axis,
 )
-from tensorsmith.space.default_tile import STEPS_PER_THREAD, TilePlan
 from tensorsmith.space.rules.constant import selecting_nest
 from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, follow

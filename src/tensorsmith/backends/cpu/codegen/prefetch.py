@@ -15,8 +15,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
-from tensorsmith.codegen.irtext import Value
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Storage
+from tensorsmith.backends.cpu.codegen.irtext import Value
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
 from tensorsmith.program.linear import Linear

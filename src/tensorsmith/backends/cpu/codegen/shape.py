@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.codegen.body import Lanes
+from tensorsmith.backends.cpu.codegen.body import Lanes
 
 MAX_LAID_OUT = 16  # steps of a loop that are written one by one; a longer loop stays one
 

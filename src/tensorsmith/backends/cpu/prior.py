@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.learn.features.extract import FeatureMatrix, extract
-from tensorsmith.learn.features.nest import Array
-from tensorsmith.learn.models.machine import DEFAULT, Machine
+from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
+from tensorsmith.backends.cpu.features.nest import Array
+from tensorsmith.backends.cpu.rates import DEFAULT, Machine
 from tensorsmith.program.ir import Program
 from tensorsmith.targets.target import Target
 

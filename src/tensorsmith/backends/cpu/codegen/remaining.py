@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.codegen.irtext import Function, Value, i64
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64
 
 MAX_SIZES = 3  # how many sizes of a partial tile get code of their own
 

@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tensorsmith.codegen import scratch
-from tensorsmith.codegen.arith import Arithmetic
-from tensorsmith.codegen.body import BodyEmitter, Bound, Storage
-from tensorsmith.codegen.irtext import Function, Value, i64, storage_type
-from tensorsmith.codegen.layout import layouts
-from tensorsmith.codegen.remaining import Remainders, Remaining
-from tensorsmith.codegen.shape import MAX_LAID_OUT
-from tensorsmith.codegen.tile import TileEmitter
-from tensorsmith.codegen.transpose import turns_over
+from tensorsmith.backends.cpu.codegen import scratch
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Storage
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, storage_type
+from tensorsmith.backends.cpu.codegen.layout import layouts
+from tensorsmith.backends.cpu.codegen.remaining import Remainders, Remaining
+from tensorsmith.backends.cpu.codegen.shape import MAX_LAID_OUT
+from tensorsmith.backends.cpu.codegen.tile import TileEmitter
+from tensorsmith.backends.cpu.codegen.transpose import turns_over
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inplace import replaceable_inputs

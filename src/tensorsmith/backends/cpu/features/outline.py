@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tensorsmith.backends.cpu.features.access import Access, Dimension
+from tensorsmith.backends.cpu.features.context import Contexts
+from tensorsmith.backends.cpu.features.extract import Statement, structure
+from tensorsmith.backends.cpu.features.nest import Array, Flag, Level, Nested, Num, flag
+from tensorsmith.backends.cpu.features.operations import operations
+from tensorsmith.backends.cpu.features.symbol import Graph, Symbol
 from tensorsmith.lang.workload import Stage
-from tensorsmith.learn.features.access import Access, Dimension
-from tensorsmith.learn.features.context import Contexts
-from tensorsmith.learn.features.extract import Statement, structure
-from tensorsmith.learn.features.nest import Array, Flag, Level, Nested, Num, flag
-from tensorsmith.learn.features.operations import operations
-from tensorsmith.learn.features.symbol import Graph, Symbol
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch.sketch import Sketch
 

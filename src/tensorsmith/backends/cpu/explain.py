@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorsmith.learn.features.extract import Statement, analyse, extract
-from tensorsmith.learn.features.nest import Level, Num
-from tensorsmith.learn.models.machine import DEFAULT, Machine
-from tensorsmith.learn.models.prior import Estimate, estimate
+from tensorsmith.backends.cpu.features.extract import Statement, analyse, extract
+from tensorsmith.backends.cpu.features.nest import Level, Num
+from tensorsmith.backends.cpu.prior import Estimate, estimate
+from tensorsmith.backends.cpu.rates import DEFAULT, Machine
 from tensorsmith.program.lower import lower
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.lang.dtypes import dtype
-from tensorsmith.learn.features.access import (
+from tensorsmith.backends.cpu.features.access import (
     Access,
     Reuse,
     accesses,
@@ -28,7 +27,7 @@ from tensorsmith.learn.features.access import (
     stride_and_lines,
     traffic,
 )
-from tensorsmith.learn.features.nest import (
+from tensorsmith.backends.cpu.features.nest import (
     Array,
     Flag,
     Integer,
@@ -45,9 +44,10 @@ from tensorsmith.learn.features.nest import (
     times,
     where,
 )
-from tensorsmith.learn.features.operations import KINDS, operations
-from tensorsmith.learn.features.schema import CACHES, CURVE, FEATURES, INDEX, SCHEMA_VERSION, SLOTS
-from tensorsmith.learn.models.machine import DEFAULT, Machine
+from tensorsmith.backends.cpu.features.operations import KINDS, operations
+from tensorsmith.backends.cpu.features.schema import CACHES, CURVE, FEATURES, INDEX, SCHEMA_VERSION, SLOTS
+from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch.sketch import Sketch

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorsmith.learn.features.operations import KINDS
+from tensorsmith.backends.cpu.features.operations import KINDS
 
 #: raise it whenever a column is added, removed, moved or redefined: models and stored matrices of another version do not fit
 SCHEMA_VERSION = 1

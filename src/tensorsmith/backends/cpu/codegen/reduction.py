@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorsmith.codegen.body import Bound, Lanes, Shifted, affine_facts, axis_form, form_key
-from tensorsmith.codegen.irtext import Value, const, i64, storage_type
-from tensorsmith.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
-from tensorsmith.codegen.remaining import MAX_SIZES, Remainders, Remaining
-from tensorsmith.codegen.shape import MAX_LAID_OUT, Key, Shape
+from tensorsmith.backends.cpu.codegen.body import Bound, Lanes, Shifted, affine_facts, axis_form, form_key
+from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
+from tensorsmith.backends.cpu.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
+from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
+from tensorsmith.backends.cpu.codegen.shape import MAX_LAID_OUT, Key, Shape
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
@@ -27,7 +27,7 @@ from tensorsmith.program.linear import Linear
 from tensorsmith.space.sketch.rewrite import identity
 
 if TYPE_CHECKING:
-    from tensorsmith.codegen.tile import TileEmitter
+    from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 
 _TILES_WITH_AN_INSIDE = 6  # in a row, from which on most tiles are not on its border, and get code without tests
 

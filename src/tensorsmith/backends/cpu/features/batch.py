@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.learn.features.extract import Analysis, FeatureMatrix, Statement, fill
-from tensorsmith.learn.features.nest import Array, Integer, Num
-from tensorsmith.learn.features.outline import Outline, Outlined, Outlines, Structure
-from tensorsmith.learn.features.schema import FEATURES
-from tensorsmith.learn.features.symbol import Graph
-from tensorsmith.learn.models.machine import DEFAULT, Machine
+from tensorsmith.backends.cpu.features.extract import Analysis, FeatureMatrix, Statement, fill
+from tensorsmith.backends.cpu.features.nest import Array, Integer, Num
+from tensorsmith.backends.cpu.features.outline import Outline, Outlined, Outlines, Structure
+from tensorsmith.backends.cpu.features.schema import FEATURES
+from tensorsmith.backends.cpu.features.symbol import Graph
+from tensorsmith.backends.cpu.rates import DEFAULT, Machine
 from tensorsmith.space.sketch.sketch import Sketch
 from tensorsmith.targets.target import Target
 

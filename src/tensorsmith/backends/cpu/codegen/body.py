@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.codegen.arith import Arithmetic
-from tensorsmith.codegen.irtext import Function, Value, const, i64, storage_type, type_text
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, storage_type, type_text
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tensorsmith.codegen import vecmath
-from tensorsmith.codegen.irtext import Function, Value, const, number, type_text
+from tensorsmith.backends.cpu.codegen import vecmath
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, number, type_text
 from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}

@@ -12,12 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorsmith.lang.affine import affine
-from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Load, variables
-from tensorsmith.lang.flat import flat_offset
-from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.learn.features.nest import (
+from tensorsmith.backends.cpu.features.nest import (
     Array,
     Flag,
     Level,
@@ -33,6 +28,11 @@ from tensorsmith.learn.features.nest import (
     times,
     where,
 )
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Load, variables
+from tensorsmith.lang.flat import flat_offset
+from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
 
