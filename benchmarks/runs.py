@@ -1,6 +1,7 @@
 """Several runs of one benchmark side by side, from their JSON files: what holds in all of them.
 
     python benchmarks/runs.py ops-1.json ops-2.json ops-3.json
+    python benchmarks/runs.py --markdown ops-1.json               # the table of the docs
 
 A line per case with the ratio to the best peer and the ratio of tuned to untuned in every run; then, for each run, its figures over
 all cases, and the cases that are behind, or slower than untuned, in every one.
@@ -17,12 +18,13 @@ import about
 from report import console, read_json
 from rows import Row, figures, still_disturbed
 from summary import SLOWER, summary
-from tables import MARK, number
+from tables import MARK, number, page_table
 
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", help="JSON files that a benchmark wrote")
+    parser.add_argument("--markdown", action="store_true", help="each run's table as the docs show it")
     given = parser.parse_args(words)
     found = [read_json(file) for file in given.files]
     runs = [rows for _, rows in found]
@@ -31,6 +33,9 @@ def main(words: Sequence[str] | None = None) -> None:
         screen.print(
             f"run {n}", about.contest_text(run) if run else "", *summary(rows), "", sep="\n", markup=False, highlight=False
         )
+    if given.markdown:
+        print(*map(page_table, runs), sep="\n\n")
+        return
     screen.print(table(runs))
     print(verdict(runs))
 

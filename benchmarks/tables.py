@@ -89,6 +89,31 @@ def _mean(rows: Mapping[str, Row], heading: str) -> str:
     return number(geometric_mean(values), form) + missing
 
 
+#: of the columns above, those that the docs show, shorter: (heading, cell)
+_PAGE: dict[str, Callable[[Row], str]] = {
+    "ratio": lambda entry: number(entry.get("ratio_to_best_peer"), "{:.2f}"),
+    "medians": lambda entry: number(entry.get("median_ratio_to_best_peer"), "{:.2f}"),
+    "quartiles": quartiles_text,
+    "best peer": _COLUMNS["best peer"],
+    "untuned": lambda entry: "default" if entry.get("same_program") else number(entry.get("untuned_ratio_to_best_peer"), "{:.2f}"),
+    "to untuned": lambda entry: "" if entry.get("same_program") else number(entry.get("tuned_to_untuned"), "{:.2f}"),
+    "of peak": lambda entry: (
+        number(entry.get("share_of_peak"), "{:.0%}")
+        + (f" ({form})" if (form := entry.get("formulation", "direct")) not in ("", "direct") else "")
+    ),
+    "s of search": lambda entry: number(entry.get("seconds_searching"), "{:.0f}"),
+}
+
+
+def page_table(rows: Mapping[str, Row]) -> str:
+    """The rows as a table of a Markdown page, without the columns that nobody has a figure for."""
+    columns = {heading: [cell(entry) for entry in rows.values()] for heading, cell in _PAGE.items()}
+    shown = {heading: column for heading, column in columns.items() if any(column)}
+    cases = [f"{case} {MARK}" if still_disturbed(entry) else case for case, entry in rows.items()]
+    lines = [["case", *shown], ["---"] * (1 + len(shown)), *map(list, zip(cases, *shown.values()))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def plain_table(title: str, rows: Mapping[str, Row]) -> Table:
     """A column for every figure that occurs."""
     keys = list(dict.fromkeys(key for entry in rows.values() for key in entry))

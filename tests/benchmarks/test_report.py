@@ -14,7 +14,7 @@ import runs
 from harness import DISTURBED, Comparison, Timing
 from rows import ALONE, OURS, UNTUNED, row
 from summary import summary
-from tables import comparison_table
+from tables import comparison_table, page_table
 
 
 def timing(best: float) -> Timing:
@@ -193,3 +193,16 @@ def test_what_holds_in_every_run(tmp_path, capsys):
     assert "slower than 0.97 of untuned: in every run none; in some a" in text
     first = cells(runs.table(made))[0]
     assert [first[h] for h in ("ratio 1", "ratio 2", "to untuned 1", "to untuned 2")] == ["2.000", "2.000", "0.667", "2.000"]
+
+
+def test_the_table_of_a_page_has_a_line_per_case_and_the_same_figures():
+    lines = page_table({"C2D-1": row(TUNED, flops=2e6, seconds_searching=1.5, formulation="winograd")}).splitlines()
+    assert [cell.strip() for cell in lines[0].strip("|").split("|")][:3] == ["case", "ratio", "medians"]
+    assert lines[1].count("---") == lines[0].count("|") - 1
+    assert lines[2] == "| C2D-1 | 1.50 | 1.50 | 1.50-1.50 | openvino | 1.25 | 1.20 | 50% (winograd) | 2 |"
+
+
+def test_the_table_of_a_page_says_default_where_the_search_kept_it_and_marks_what_was_disturbed():
+    kept = row(comparison(ours=1e-3, torch=2e-3, disturbed=1.0, runs=5), flops=2e6) | {"same_program": True}
+    (line,) = page_table({"GMM-1": kept}).splitlines()[2:]
+    assert line.startswith("| GMM-1 ! |") and "| default |" in line
