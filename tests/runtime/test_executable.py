@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tensorsmith as ts
 from tensorsmith.errors import TensorsmithError, UserError
 from tensorsmith.runtime import buffers, jit
-from tensorsmith.runtime.buffers import aligned_empty, aligned_zeros, as_array, data_pointer
+from tensorsmith.runtime.buffers import PAGE, aligned_empty, aligned_zeros, as_array, data_pointer, output_allocator
 from tensorsmith.runtime.executable import DTYPES, Argument, Executable, Timing
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.targets.target import native
@@ -364,6 +364,14 @@ def test_texts(add):
     with pytest.raises(UserError, match="adder does not know its program"):
         _ = add.program
     assert repr(add) == "<adder(A: f32[2, 3], B: f32[2, 3]) -> C: f32[2, 3]>"
+
+
+def test_large_outputs_begin_far_from_where_large_arrays_do_in_their_page():
+    starts = {n: data_pointer(output_allocator((64, 64), "f4", "an output", n)()) % PAGE for n in range(3)}
+    assert len(set(starts.values())) == 3  # nor do several outputs of a call begin alike
+    assert all(512 <= start <= PAGE - 512 and start % 64 == 0 for start in starts.values())
+    small = output_allocator((8,), "f4", "an output")()
+    assert data_pointer(small) % 64 == 0 and small.base is not None and small.base.nbytes < PAGE  # no page for a few numbers
 
 
 def test_aligned_arrays():

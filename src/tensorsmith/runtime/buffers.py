@@ -15,6 +15,7 @@ from tensorsmith.targets.target import memory_bytes
 
 _BYTE = np.dtype(np.uint8)
 ALIGNMENT = 64  # a cache line, and the widest vector register
+PAGE = 4096  # bytes after which a processor cannot tell addresses apart at once: see `output_allocator`
 
 
 def round_up(size: int) -> int:
@@ -27,26 +28,40 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any, what: str = "an array") ->
     return aligned_allocator(shape, dtype, what)()
 
 
-def aligned_allocator(shape: tuple[int, ...], dtype: Any, what: str = "an array") -> Callable[[], np.ndarray]:
-    """What makes `aligned_empty(shape, dtype, what)` again and again, in half the time.
+def aligned_allocator(
+    shape: tuple[int, ...], dtype: Any, what: str = "an array", start: int = 0, spacing: int = ALIGNMENT
+) -> Callable[[], np.ndarray]:
+    """What makes `aligned_empty(shape, dtype, what)` again and again, in half the time; at `start` beyond a multiple of `spacing`.
 
     It raises `OutOfMemory` also where the system would grant more than the machine has, and end the process that touches it.
     """
     dtype = np.dtype(dtype)
-    size = math.prod(shape) * dtype.itemsize + ALIGNMENT
+    size = math.prod(shape) * dtype.itemsize + spacing
     fits = size <= memory_bytes()
     empty, ndarray = np.empty, np.ndarray
 
     def allocate() -> np.ndarray:
         if not fits:
-            raise OutOfMemory(what, size - ALIGNMENT)
+            raise OutOfMemory(what, size - spacing)
         try:
             memory = empty(size, _BYTE)
         except MemoryError:
-            raise OutOfMemory(what, size - ALIGNMENT) from None
-        return ndarray(shape, dtype, memory, -data_pointer(memory) % ALIGNMENT)
+            raise OutOfMemory(what, size - spacing) from None
+        return ndarray(shape, dtype, memory, (start - data_pointer(memory)) % spacing)
 
     return allocate
+
+
+def output_allocator(shape: tuple[int, ...], dtype: Any, what: str, number: int = 0) -> Callable[[], np.ndarray]:
+    """What makes arrays for the output of that number of a call.
+
+    A load waits for an earlier store whose address differs by a multiple of a page: until the whole addresses are compared it may
+    be the same. Large arrays of NumPy and PyTorch all begin within the first 64 bytes of a page, so a result there would meet its
+    own operands (a depthwise convolution took up to one and a half times as long). Ours begin in the middle of a page.
+    """
+    if math.prod(shape) * np.dtype(dtype).itemsize < PAGE:
+        return aligned_allocator(shape, dtype, what)
+    return aligned_allocator(shape, dtype, what, (PAGE // 2 + number * 9 * ALIGNMENT) % PAGE, PAGE)
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.runtime import jit
-from tensorsmith.runtime.buffers import aligned_allocator, aligned_copy, aligned_empty, as_array, data_pointer, round_up
+from tensorsmith.runtime.buffers import aligned_copy, aligned_empty, as_array, data_pointer, output_allocator, round_up
 from tensorsmith.runtime.call import PlainCall, never_plain, plain_call
 from tensorsmith.runtime.call_ir import FRAME
 from tensorsmith.runtime.driver import process_driver
@@ -435,7 +435,9 @@ _REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_int64)
 
 def _output_allocator(outputs: Sequence[Argument]) -> Callable[[], Any]:
     """What makes the array that a call writes to, or the tuple of several."""
-    allocators = [aligned_allocator(a.shape, a.numpy_dtype, f"output {a.name} {a.dtype}{list(a.shape)}") for a in outputs]
+    allocators = [
+        output_allocator(a.shape, a.numpy_dtype, f"output {a.name} {a.dtype}{list(a.shape)}", n) for n, a in enumerate(outputs)
+    ]
     return allocators[0] if len(allocators) == 1 else lambda: tuple([allocate() for allocate in allocators])
 
 
