@@ -71,7 +71,7 @@ class Workload:
     def canonical(self) -> Workload:
         """The workload with names by place: tensors t0, t1, ... (inputs, then stages), the axes of each stage i0, i1, ..."""
         tensors = [f"t{n}" for n in range(len(self.inputs) + len(self.stages))]
-        return self._renamed(tensors, [[f"i{n}" for n in range(len(s.all_axes))] for s in self.stages])
+        return self.with_names(tensors, [[f"i{n}" for n in range(len(s.all_axes))] for s in self.stages])
 
     @functools.cached_property
     def canonical_key(self) -> str:
@@ -81,9 +81,10 @@ class Workload:
     def named_like(self, other: Workload) -> Workload:
         """The workload with the names of another one, which has as many inputs and stages with as many axes: place by place."""
         tensors = [b.name for b in (*other.inputs, *other.stages)]
-        return self._renamed(tensors, [[a.name for a in s.all_axes] for s in other.stages])
+        return self.with_names(tensors, [[a.name for a in s.all_axes] for s in other.stages])
 
-    def _renamed(self, tensors: Sequence[str], axes: Sequence[Sequence[str]]) -> Workload:
+    def with_names(self, tensors: Sequence[str], axes: Sequence[Sequence[str]]) -> Workload:
+        """The workload with these names of its tensors (inputs, then stages) and of the axes of each stage."""
         names = dict(zip((b.name for b in (*self.inputs, *self.stages)), tensors, strict=True))
         inputs = tuple(Buffer(names[b.name], b.shape, b.dtype, b.constant) for b in self.inputs)
         stages = tuple(renamed(stage, names, own) for stage, own in zip(self.stages, axes, strict=True))

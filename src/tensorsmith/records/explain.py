@@ -47,14 +47,14 @@ def why_missing(connection: sqlite3.Connection, workload: Workload, target: Targ
     if not of_timing:
         known = _listed(_timings(of_target, timing))
         return f"workload {workload.key} was never timed with {timing}; its records differ: {known}"
-    return _unusable(connection, of_timing[0], queries.Where(workload.key, target, timing))
+    return _unusable(connection, of_timing[0], queries.Where(workload, target, timing))
 
 
 def _narrowed(
     connection: sqlite3.Connection, workload: Workload, target: Target, timing: Timing
 ) -> tuple[list[sqlite3.Row], list[sqlite3.Row], list[sqlite3.Row]]:
     """The groups of records with that workload; of those, with that target; of those, with that timing."""
-    of_workload = queries.groups(connection, "w.key = ?", (workload.key,))
+    of_workload = queries.groups(connection, "w.canonical = ?", (workload.canonical_key,))
     of_target = [row for row in of_workload if row["target_key"] == target.key]
     of_timing = [row for row in of_target if (row["cache"], row["threads"]) == (timing.cache, timing.threads)]
     return of_workload, of_target, of_timing

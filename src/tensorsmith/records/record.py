@@ -12,13 +12,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing, candidate_key, canonical_json, target_from_json
+from tensorsmith.records.names import renamed_sketch
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
@@ -111,17 +112,17 @@ class Reader:
     def __init__(self) -> None:
         self._workloads: dict[str, Workload] = {}
         self._targets: dict[str, Target] = {}
-        self._sketches: dict[tuple[str, str], Sketch] = {}
+        self._sketches: dict[tuple[str, str, str], tuple[Sketch, Mapping[str, str] | None]] = {}
 
-    def record(self, data: Any, workload: Workload | None = None) -> Record:
-        """The record of a JSON form; with a workload, one whose own was compared to it already."""
+    def record(self, data: Any, workload: Workload | None = None, written: Workload | None = None) -> Record:
+        """The record of a JSON form; with a workload, for that one, which is the same computation as the one `written` with it."""
         if not isinstance(data, dict):
             raise Invalid("not a JSON object")
         if data.get("format") != FORMAT:
             raise Invalid(f"record format {data.get('format')!r:.20} is not known; this version reads {FORMAT}")
         workload = workload or self.workload(data.get("workload"))
         timing = _guarded("timing", lambda: Timing(**_fields(data["timing"], Timing)))
-        candidate = _guarded("candidate", lambda: self._candidate(workload, data["candidate"]))
+        candidate = _guarded("candidate", lambda: self.candidate(data["candidate"], workload, written))
         uid = data.get("uid")
         if not isinstance(uid, str) or not 0 < len(uid) <= 64 or not uid.isascii():
             raise Invalid("uid: not a short text")
@@ -134,18 +135,25 @@ class Reader:
     def target(self, data: Any) -> Target:
         return _remembered(self._targets, "target", data, target_from_json)
 
-    def _candidate(self, workload: Workload, data: Any) -> Candidate:
+    def candidate(self, data: Any, workload: Workload, written: Workload | None = None) -> Candidate:
+        """A candidate of a workload; `written` is the one whose names the data uses, if that has others. May raise anything."""
+        written = written or workload
         decisions = data["decisions"]
         for name, value in decisions.items():
             if isinstance(value, bool) or not isinstance(value, int) or value > _LARGEST_DECISION:
                 raise UserError(f"decision {name} is {value!r:.40}")
-        key = workload.key, canonical_json(data["sketch"])
+        key = workload.key, written.key, canonical_json(data["sketch"])
         known = self._sketches.get(key)
-        if known is not None:
-            return Candidate(known, dict(decisions))
-        candidate = Candidate.from_json(workload, data)
-        _keep(self._sketches, key, candidate.sketch)
-        return candidate
+        if known is None:
+            sketch = Candidate.from_json(written, data).sketch
+            known = (sketch, None) if written.key == workload.key else renamed_sketch(sketch, workload)
+            _keep(self._sketches, key, known)
+        sketch, holes = known
+        return Candidate(sketch, dict(decisions) if holes is None else {holes[h]: value for h, value in decisions.items()})
+
+    def candidate_key(self, text: str, workload: Workload, written: Workload) -> str:
+        """The key that a candidate has in the names of a workload, of its JSON text in the names of the one `written` with it."""
+        return _guarded("candidate", lambda: candidate_key(self.candidate(json.loads(text), workload, written)))
 
 
 def clean(text: str) -> str:
