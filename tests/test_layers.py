@@ -93,5 +93,14 @@ def test_imports_go_downwards(path: Path) -> None:
 def test_the_public_names_are_few() -> None:
     import tensorsmith
 
-    assert len(tensorsmith.__all__) <= 30
+    assert len(tensorsmith.__all__) <= 40
     assert all(hasattr(tensorsmith, name) for name in tensorsmith.__all__)
+
+
+def test_every_function_of_elements_is_a_public_name() -> None:
+    import tensorsmith
+    from tensorsmith.lang.expr import FLOAT_FUNCTIONS, REDUCTIONS
+
+    wanted = {*FLOAT_FUNCTIONS, *REDUCTIONS, "abs", "cast", "maximum", "minimum", "select"}
+    assert wanted <= set(tensorsmith.__all__)
+    assert all(name in (tensorsmith.__doc__ or "") for name in wanted)

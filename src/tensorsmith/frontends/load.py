@@ -23,7 +23,7 @@ def load(
     `shapes={"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in `constants` become constants of that value.
     """
     try:
-        import onnx  # noqa: F401
+        import onnx  # noqa: F401  # not needed by those who load nothing, and not installed with everyone
     except ImportError as problem:
         raise UserError("reading ONNX files needs the onnx package: pip install 'tensorsmith[onnx]'") from problem
     from tensorsmith.frontends.onnx.importer import load_onnx
