@@ -34,13 +34,13 @@ _GRAPH = (
     ),
     Mutant(
         "fused-though-needed-elsewhere",
-        "if self.leaves[n] or not self.readers[n]:\n                continue\n            common",
-        "if not self.readers[n]:\n                continue\n            common",
+        "if leaves[n] or not readers[n]:\n            continue\n        common",
+        "if not readers[n]:\n            continue\n        common",
         (FUSION + "test_a_value_needed_elsewhere_ends_the_kernel",),
     ),
     Mutant(
         "expensive-work-is-repeated",
-        "return _reads(self.graph, self.nodes[reader], name) <= _FEW_READS",
+        "return reads(self.graph, self.nodes[reader], name) <= _FEW_READS",
         "return True",
         (FUSION + "test_an_expensive_function_stays_out_of_overlapping_windows",),
     ),
