@@ -52,14 +52,14 @@ _GRAPH = (
     ),
     Mutant(
         "in-place-before-the-last-reader",
-        "if block.last == n and block.size == size:",
-        "if block.size == size:",
+        "if slot.last == n and slot.size == size:",
+        "if slot.size == size:",
         (MEMORY + "test_not_in_place_while_another_reader_comes_later",),
     ),
     Mutant(
         "a-result-overlaps-its-operand",
-        "for n in range(block.first, block.last + 1):\n            alive[n].append(block)",
-        "for n in range(block.first, max(block.last, block.first + 1)):\n            alive[n].append(block)",
+        "for n in range(slot.first, slot.last + 1):\n            alive[n].append(slot)",
+        "for n in range(slot.first, max(slot.last, slot.first + 1)):\n            alive[n].append(slot)",
         (MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",),
     ),
 )

@@ -16,7 +16,7 @@ from tensorsmith.lang.workload import Workload
 
 
 @dataclass(frozen=True)
-class Facts:
+class NodeFacts:
     """What fusion asks of a node."""
 
     kind: Kind
@@ -24,9 +24,9 @@ class Facts:
     moves: bool  # every element is an element of the input, found without a division
 
 
-def facts_of(graph: Graph) -> list[Facts]:
+def facts_of(graph: Graph) -> list[NodeFacts]:
     """The facts of each node; nodes of one operator on values of one type are alike."""
-    known: dict[tuple[object, ...], Facts] = {}
+    known: dict[tuple[object, ...], NodeFacts] = {}
     found = []
     for node in graph.nodes:
         types = tuple((graph.values[x].shape, graph.values[x].dtype) for x in node.inputs)
@@ -37,16 +37,16 @@ def facts_of(graph: Graph) -> list[Facts]:
     return found
 
 
-def _facts(graph: Graph, node: Node) -> Facts:
+def _facts(graph: Graph, node: Node) -> NodeFacts:
     kind = operators.kind(node)
     if len(node.outputs) > 1:
-        return Facts(Kind.OPAQUE, True, False)
+        return NodeFacts(Kind.OPAQUE, True, False)
     if kind > Kind.INJECTIVE:
-        return Facts(kind, False, False)
+        return NodeFacts(kind, False, False)
     bodies = [tidied(s).body for s in _definition(graph, node).stages]
     expensive = any(isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE for body in bodies for e in walk(body))
     plain = [isinstance(body, Load) and all(affine(i) is not None for i in body.indices) for body in bodies]
-    return Facts(kind, expensive, kind is Kind.INJECTIVE and len(node.inputs) == 1 and all(plain))
+    return NodeFacts(kind, expensive, kind is Kind.INJECTIVE and len(node.inputs) == 1 and all(plain))
 
 
 def _definition(graph: Graph, node: Node) -> Workload:

@@ -23,7 +23,7 @@ class Shown(HasOperands, Protocol):
     def text(self, names: Names, level: int = 0) -> str: ...
 
 
-class Loop(Protocol):
+class HasExtent(Protocol):
     """An axis."""
 
     @property
@@ -56,6 +56,6 @@ def call(function: str, names: Names, *operands: Shown) -> str:
     return f"{function}({', '.join(inside(x, names) for x in operands)})"
 
 
-def axes_text(axes: Iterable[Loop]) -> str:
+def axes_text(axes: Iterable[HasExtent]) -> str:
     """`i<512, j<512`"""
     return ", ".join(f"{a.name}<{a.extent}" for a in axes)

@@ -289,7 +289,7 @@ class Store:
         with faults.explained(self.path, self._patience):
             return explain.why_missing(self._connection, workload, target, timing)
 
-    def key_parts(self, workload: Workload, target: Target, timing: Timing) -> list[explain.Part]:
+    def key_parts(self, workload: Workload, target: Target, timing: Timing) -> list[explain.KeyPart]:
         """How many records have each part of a key, and what there is where none has."""
         with faults.explained(self.path, self._patience):
             return explain.key_parts(self._connection, workload, target, timing)
