@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Array
 from tensorsmith.graph.model import Model
 
+if TYPE_CHECKING:
+    from onnx import ModelProto  # not installed with everyone
+
 
 def load(
-    model: str | Path | bytes | Any,
+    model: str | Path | bytes | ModelProto,
     *,
     shapes: Mapping[str, Sequence[int] | int] | None = None,
     constants: Mapping[str, Array] | None = None,

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import InternalError
+from tensorsmith.lang.dtypes import Array as Array
 from tensorsmith.lang.dtypes import canonical, dtype
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Attribute = Any  # None, bool, int, float, str, or a (nested) tuple of those: hashable, and equal where the meaning is
 
 

@@ -32,6 +32,7 @@ _LONGEST_TEXT = 4000  # characters of a cause or a run's name that are kept
 _MOST_KEPT = 4096  # workloads, targets or sketches a reader remembers
 _LARGEST_DECISION = (1 << 31) - 1  # populations hold decisions in 32 bits
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -219,7 +220,7 @@ def _remembered(known: dict[str, T], what: str, data: Any, make: Callable[[Any],
     return known[key]
 
 
-def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:
+def _keep(known: dict[K, T], key: K, value: T) -> None:
     if len(known) >= _MOST_KEPT:
         known.clear()
     known[key] = value

@@ -65,7 +65,7 @@ class Store:
         self.path = path
         self.read_only = read_only
         self.skipped: Counter[str] = Counter()
-        self._skipped_uids: set[Any] = set()  # each is counted once, however often it is read
+        self._skipped_uids: set[object] = set()  # each is counted once, however often it is read
         self._connection = connection
         self._patience = patience
         self._reader = Reader()

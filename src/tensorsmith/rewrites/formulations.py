@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from tensorsmith.errors import UserError
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.define import placeholder, workload
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.lang.expr import Binary, Load, Select
 from tensorsmith.lang.stage import Buffer, Stage, renamed, topological
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.conv import pad
 from tensorsmith.rewrites.epilogue import joined
-from tensorsmith.rewrites.winograd import KERNEL, Array, transform_weight
+from tensorsmith.rewrites.winograd import KERNEL, transform_weight
 from tensorsmith.rewrites.winograd_tiles import PARTS, winograd_conv
 
 DIRECT = "direct"
