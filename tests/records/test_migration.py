@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 from tests.records.samples import TARGET, TIMING, failure, matmul, trial
 
-from tensorsmith.records import Store, candidate_key, schema
+from tensorsmith.records import Store, candidate_key, recover, schema
 from tensorsmith.records.keys import canonical_json
 
 VERSION_1 = (
@@ -25,6 +25,7 @@ VERSION_1 = (
     "PRAGMA user_version = 1",
 )
 
+PAGE = 4096
 W, RENAMED = matmul(), matmul(name="product")
 
 
@@ -95,3 +96,16 @@ def test_what_cannot_be_read_stays_as_it_is(tmp_path):
         assert [r.seconds for r in store.top(W, TARGET, TIMING, 9)] == [1e-3, 3e-3]
         assert store.skipped == {"candidate: not JSON": 1}
         assert store.best(matmul(64), TARGET, TIMING) is None
+
+
+def test_a_damaged_file_is_recovered(tmp_path):
+    """Page by page: what lies on the others is saved. Of the first page nothing is missed."""
+    path = version_1(tmp_path / "old.db", [(w, [trial(w)]) for w in (matmul(n) for n in range(16, 56))])
+    whole = path.read_bytes()
+    added = []
+    for page in range(len(whole) // PAGE):
+        path.write_bytes(whole[: page * PAGE] + b"\xa5" * PAGE + whole[(page + 1) * PAGE :])
+        added.append(recover(path, tmp_path / f"{page}.db").added)
+    assert added[0] == 40
+    assert added.count(0) == 3  # the roots of three tables
+    assert all(n >= 20 for n in added if n)

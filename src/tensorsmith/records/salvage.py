@@ -70,7 +70,7 @@ def _opened(copy: Path, path: Path) -> sqlite3.Connection:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA writable_schema = ON")  # opens a file that is shorter than its header says
-            if schema.inspect(connection, path) not in schema.ALIKE:  # a damaged file is not migrated if it can be read as it is
+            if schema.inspect(connection, path) != schema.VERSION:
                 with connect.transaction(connection):
                     schema.upgrade(connection, path)
             return connection

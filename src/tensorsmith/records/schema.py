@@ -20,7 +20,6 @@ from pathlib import Path
 from tensorsmith.records import faults, migration
 
 VERSION = 2
-ALIKE = (1, 2)  # versions in which what a record says stands in the same columns
 APPLICATION = 0x54534D52  # "TSMR", in the file's header: whose file it is
 
 TABLES = (
