@@ -24,6 +24,7 @@ POOL = "tests/runtime/test_pool.py::"
 BENCH = "tests/measure/test_bench.py::"
 TIMING = "tests/measure/test_timing.py::"
 RECORDS = "tests/records/test_store.py::"
+NAMES = "tests/records/test_names.py::"
 
 _GRAPH = (
     Mutant(
@@ -479,6 +480,18 @@ _MEASURING = (
 )
 
 _RECORDS = (
+    Mutant(
+        "records-are-found-under-their-own-names-alone",
+        'self.sql, self.values = "w.canonical = ?", [workload.canonical_key]',
+        'self.sql, self.values = "w.key = ?", [workload.key]',
+        (NAMES + "test_all_questions_are_answered_in_the_names_of_who_asks",),
+    ),
+    Mutant(
+        "a-computation-has-records-under-each-name",
+        "records = self._in_first_names(records)",
+        "records = list(records)",
+        (NAMES + "test_a_computation_is_stored_under_the_names_of_the_first",),
+    ),
     Mutant(
         "timings-cut-short-count",
         "AS age FROM mine WHERE NOT at_least",
