@@ -123,7 +123,7 @@ class Reader:
             raise Invalid(f"record format {data.get('format')!r:.20} is not known; this version reads {FORMAT}")
         workload = workload or self.workload(data.get("workload"))
         timing = _guarded("timing", lambda: Timing(**_fields(data["timing"], Timing)))
-        candidate = _guarded("candidate", lambda: self.candidate(data["candidate"], workload, written))
+        candidate = _guarded("candidate", lambda: self._candidate(data["candidate"], workload, written or workload))
         uid = data.get("uid")
         if not isinstance(uid, str) or not 0 < len(uid) <= 64 or not uid.isascii():
             raise Invalid("uid: not a short text")
@@ -136,9 +136,15 @@ class Reader:
     def target(self, data: Any) -> Target:
         return _remembered(self._targets, "target", data, target_from_json)
 
-    def candidate(self, data: Any, workload: Workload, written: Workload | None = None) -> Candidate:
-        """A candidate of a workload; `written` is the one whose names the data uses, if that has others. May raise anything."""
-        written = written or workload
+    def candidate(self, text: str, workload: Workload, written: Workload) -> Candidate:
+        """The candidate of a JSON text for a workload, where the text is in the names of the one `written` with it."""
+        return _guarded("candidate", lambda: self._candidate(json.loads(text), workload, written))
+
+    def renamed(self, candidate: Candidate, workload: Workload) -> Candidate:
+        """The candidate for a workload that is the same computation as its own."""
+        return self.candidate(canonical_json(candidate.to_json()), workload, candidate.sketch.workload)
+
+    def _candidate(self, data: Any, workload: Workload, written: Workload) -> Candidate:
         decisions = data["decisions"]
         for name, value in decisions.items():
             if isinstance(value, bool) or not isinstance(value, int) or value > _LARGEST_DECISION:
@@ -151,10 +157,6 @@ class Reader:
             _keep(self._sketches, key, known)
         sketch, holes = known
         return Candidate(sketch, dict(decisions) if holes is None else {holes[h]: value for h, value in decisions.items()})
-
-    def candidate_key(self, text: str, workload: Workload, written: Workload) -> str:
-        """The key that a candidate has in the names of a workload, of its JSON text in the names of the one `written` with it."""
-        return _guarded("candidate", lambda: candidate_key(self.candidate(json.loads(text), workload, written)))
 
 
 def clean(text: str) -> str:

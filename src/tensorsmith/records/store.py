@@ -20,12 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from tensorsmith.errors import InternalError, Refusal, UserError
+from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import connect, explain, faults, lines, queries
-from tensorsmith.records.keys import Timing, canonical_json, shape_distance, structure_key
+from tensorsmith.records.keys import Timing, candidate_key, canonical_json, shape_distance, structure_key
 from tensorsmith.records.lines import Counts
-from tensorsmith.records.names import renamed
 from tensorsmith.records.queries import Where, json_form
 from tensorsmith.records.record import Invalid, Reader, Record
 from tensorsmith.search.trial import Status, Trial
@@ -167,7 +166,16 @@ class Store:
         for r in records:
             if r.workload.canonical_key not in first:
                 first[r.workload.canonical_key] = self._first_named(r.workload)
-        return [_in_names_of(first[r.workload.canonical_key], r) for r in records]
+        return [self._in_names_of(first[r.workload.canonical_key], r) for r in records]
+
+    def _in_names_of(self, workload: Workload, record: Record) -> Record:
+        """The record with its candidate in the names of a workload; as it is, if it is in those, or cannot be."""
+        if workload.key == record.workload.key:
+            return record
+        try:
+            return replace(record, trial=replace(record.trial, candidate=self._reader.renamed(record.candidate, workload)))
+        except Invalid:
+            return record
 
     def _first_named(self, workload: Workload) -> Workload:
         sql = "SELECT key FROM workload WHERE canonical = ? ORDER BY id"
@@ -346,18 +354,8 @@ class Store:
                     found.add(key)
                 else:
                     with contextlib.suppress(Invalid):  # what cannot be told in other names is no candidate here
-                        found.add(self._reader.candidate_key(form, workload, self._written(written, workload)))
+                        found.add(candidate_key(self._reader.candidate(form, workload, self._written(written, workload))))
         return found
-
-
-def _in_names_of(workload: Workload, record: Record) -> Record:
-    """The record with its candidate in the names of a workload; as it is, if it is in those, or cannot be."""
-    if workload.key == record.workload.key:
-        return record
-    try:
-        return replace(record, trial=replace(record.trial, candidate=renamed(record.candidate, workload)))
-    except (UserError, Refusal):
-        return record
 
 
 def _shared_values(workload: Workload, target: Target) -> tuple[tuple[str, str, str, str], tuple[str, str]]:
