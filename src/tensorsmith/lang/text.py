@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from tensorsmith.lang.visit import HasOperands, parts
 
-Names = Mapping[Hashable, str]  # of parts that are written once, before the rest
+Names = Mapping[object, str]  # of parts that are written once, before the rest
 
 #: how operators read, and how tightly they bind
 INFIX = {
@@ -38,7 +38,7 @@ def show(e: Shown) -> str:
 
     t2 + t2 where t1 = A[i] + 1.0; t2 = t1 * t1
     """
-    names: dict[Hashable, str] = {}
+    names: dict[object, str] = {}
     named = []
     for part in parts(e):
         text = part.text(names)

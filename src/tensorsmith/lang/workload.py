@@ -70,7 +70,7 @@ class Workload:
     @functools.cached_property
     def canonical(self) -> Workload:
         """The workload with names by place: tensors t0, t1, ... (inputs, then stages), the axes of each stage i0, i1, ..."""
-        tensors = [f"t{n}" for n in range(len(self.inputs) + len(self.stages))]
+        tensors = [f"t{n}" for n in range(len(self.buffers))]
         return self.with_names(tensors, [[f"i{n}" for n in range(len(s.all_axes))] for s in self.stages])
 
     @functools.cached_property
@@ -80,12 +80,11 @@ class Workload:
 
     def named_like(self, other: Workload) -> Workload:
         """The workload with the names of another one, which has as many inputs and stages with as many axes: place by place."""
-        tensors = [b.name for b in (*other.inputs, *other.stages)]
-        return self.with_names(tensors, [[a.name for a in s.all_axes] for s in other.stages])
+        return self.with_names(list(other.buffers), [[a.name for a in s.all_axes] for s in other.stages])
 
     def with_names(self, tensors: Sequence[str], axes: Sequence[Sequence[str]]) -> Workload:
         """The workload with these names of its tensors (inputs, then stages) and of the axes of each stage."""
-        names = dict(zip((b.name for b in (*self.inputs, *self.stages)), tensors, strict=True))
+        names = dict(zip(self.buffers, tensors, strict=True))
         inputs = tuple(Buffer(names[b.name], b.shape, b.dtype, b.constant) for b in self.inputs)
         stages = tuple(renamed(stage, names, own) for stage, own in zip(self.stages, axes, strict=True))
         return Workload(inputs, stages, tuple(names[name] for name in self.outputs))

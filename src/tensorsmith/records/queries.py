@@ -102,13 +102,11 @@ def in_order(connection: sqlite3.Connection, where: Where) -> Iterator[sqlite3.R
     return rows(connection, f"SELECT {COLUMNS} FROM {JOINED} WHERE {where.sql} ORDER BY r.created, r.id", where.values)
 
 
-def candidate_keys(
-    connection: sqlite3.Connection, where: Where, workload: Workload, failed: bool = False
-) -> Iterator[tuple[str, str, str | None]]:
+def candidate_keys(connection: sqlite3.Connection, where: Where, workload: Workload, failed: bool = False) -> Iterator[sqlite3.Row]:
     """Of each candidate its key, the key of the workload it is of and, where that has other names than the given one, its JSON."""
     sql = f"""SELECT r.candidate_key, w.key, CASE WHEN w.key = ? THEN NULL ELSE r.candidate END FROM {JOINED}
         WHERE {where.sql} {"AND r.status != 'ok'" if failed else ""} GROUP BY r.candidate_key, w.id"""
-    yield from map(tuple, rows(connection, sql, [workload.key, *where.values]))  # type: ignore[arg-type]
+    return rows(connection, sql, [workload.key, *where.values])
 
 
 def everything(connection: sqlite3.Connection) -> Iterator[sqlite3.Row]:
