@@ -14,7 +14,9 @@
     executable = ts.compile(model, database="tune.db")
     y = executable(x)
 
-More element functions (sin, floor, round, ...) are in `tensorsmith.lang.define`, ready-made operators in `tensorsmith.ops`.
+Elements are combined by Python's operators (`+ - * / // % **`, `< <= == !=`, `& | ~`), by `minimum`, `maximum`, `select` and
+`cast`, and by functions of one: `abs exp expm1 log log1p sqrt rsqrt tanh sigmoid erf sin cos floor ceil round`. Reductions are
+`sum`, `prod`, `max` and `min`. These are all there are. Ready-made operators are in `tensorsmith.ops`.
 """
 
 from tensorsmith.compile import compile
@@ -24,10 +26,13 @@ from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import (
     abs,
     cast,
+    ceil,
     compute,
+    cos,
     erf,
     exp,
     expm1,
+    floor,
     log,
     log1p,
     max,
@@ -37,8 +42,11 @@ from tensorsmith.lang.define import (
     placeholder,
     prod,
     reduce_axis,
+    round,
+    rsqrt,
     select,
     sigmoid,
+    sin,
     sqrt,
     sum,
     tanh,
@@ -56,11 +64,14 @@ __all__ = [
     "UserError",
     "abs",
     "cast",
+    "ceil",
     "compile",
     "compute",
+    "cos",
     "erf",
     "exp",
     "expm1",
+    "floor",
     "load",
     "load_executable",
     "log",
@@ -73,8 +84,11 @@ __all__ = [
     "placeholder",
     "prod",
     "reduce_axis",
+    "round",
+    "rsqrt",
     "select",
     "sigmoid",
+    "sin",
     "sketches",
     "sqrt",
     "sum",

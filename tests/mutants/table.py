@@ -24,6 +24,7 @@ POOL = "tests/runtime/test_pool.py::"
 BENCH = "tests/measure/test_bench.py::"
 TIMING = "tests/measure/test_timing.py::"
 RECORDS = "tests/records/test_store.py::"
+NAMES = "tests/records/test_names.py::"
 
 _GRAPH = (
     Mutant(
@@ -34,13 +35,13 @@ _GRAPH = (
     ),
     Mutant(
         "fused-though-needed-elsewhere",
-        "if self.leaves[n] or not self.readers[n]:\n                continue\n            common",
-        "if not self.readers[n]:\n                continue\n            common",
+        "if leaves[n] or not readers[n]:\n            continue\n        common",
+        "if not readers[n]:\n            continue\n        common",
         (FUSION + "test_a_value_needed_elsewhere_ends_the_kernel",),
     ),
     Mutant(
         "expensive-work-is-repeated",
-        "return _reads(self.graph, self.nodes[reader], name) <= _FEW_READS",
+        "return reads(self.graph, self.nodes[reader], name) <= _FEW_READS",
         "return True",
         (FUSION + "test_an_expensive_function_stays_out_of_overlapping_windows",),
     ),
@@ -52,14 +53,14 @@ _GRAPH = (
     ),
     Mutant(
         "in-place-before-the-last-reader",
-        "if block.last == n and block.size == size:",
-        "if block.size == size:",
+        "if slot.last == n and slot.size == size:",
+        "if slot.size == size:",
         (MEMORY + "test_not_in_place_while_another_reader_comes_later",),
     ),
     Mutant(
         "a-result-overlaps-its-operand",
-        "for n in range(block.first, block.last + 1):\n            alive[n].append(block)",
-        "for n in range(block.first, max(block.last, block.first + 1)):\n            alive[n].append(block)",
+        "for n in range(slot.first, slot.last + 1):\n            alive[n].append(slot)",
+        "for n in range(slot.first, max(slot.last, slot.first + 1)):\n            alive[n].append(slot)",
         (MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",),
     ),
 )
@@ -479,6 +480,18 @@ _MEASURING = (
 )
 
 _RECORDS = (
+    Mutant(
+        "records-are-found-under-their-own-names-alone",
+        'self.sql, self.values = "w.canonical = ?", [workload.canonical_key]',
+        'self.sql, self.values = "w.key = ?", [workload.key]',
+        (NAMES + "test_all_questions_are_answered_in_the_names_of_who_asks",),
+    ),
+    Mutant(
+        "a-computation-has-records-under-each-name",
+        "records = self._in_first_names(records)",
+        "records = list(records)",
+        (NAMES + "test_a_computation_is_stored_under_the_names_of_the_first",),
+    ),
     Mutant(
         "timings-cut-short-count",
         "AS age FROM mine WHERE NOT at_least",

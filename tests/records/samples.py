@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorsmith.lang import define as ts
+from tensorsmith.lang.define import Reduction
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Timing
 from tensorsmith.search.trial import Status, Trial
@@ -13,10 +14,10 @@ TARGET = Target("x86_64-linux-gnu", "znver4", "+avx2,+fma", 32, 16, 32768, 8, 1 
 TIMING = Timing("warm", 2)
 
 
-def matmul(n: int = 32, m: int = 16, name: str = "C") -> Workload:
+def matmul(n: int = 32, m: int = 16, name: str = "C", reduction: Reduction = ts.sum) -> Workload:
     a, b = ts.placeholder((n, n), name="A"), ts.placeholder((n, m), name="B", constant=True)
     k = ts.reduce_axis(n, name="k")
-    return ts.workload([a, b, ts.compute((n, m), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name=name)])
+    return ts.workload([a, b, ts.compute((n, m), lambda i, j: reduction(a[i, k] * b[k, j], axis=k), name=name)])
 
 
 def candidate(workload: Workload, i: int = 4, j: int = 8, unroll: int = 1, parallel: int = 1) -> Candidate:

@@ -17,6 +17,8 @@ def to_version_0(path):
     with Store.open(path) as store:
         store.add(W, TARGET, TIMING, [trial(W, 2e-3, 1), trial(W, 1e-3, 2)], run="lost")
     connection = sqlite3.connect(path)
+    connection.execute("DROP INDEX workload_canonical")
+    connection.execute("ALTER TABLE workload DROP COLUMN canonical")
     connection.execute("ALTER TABLE record DROP COLUMN run")
     connection.execute("UPDATE record SET seconds = seconds * 1000")
     connection.execute("PRAGMA user_version = 0")
@@ -75,17 +77,17 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, monkeypatch):
 
 def test_steps_run_one_after_the_other(tmp_path, monkeypatch):
     to_version_0(tmp_path / "old.db")
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "VERSION", 3)
     monkeypatch.setitem(schema.STEPS, 0, step_from_0)
-    monkeypatch.setitem(schema.STEPS, 1, lambda c: c.execute("UPDATE record SET run = run || '!'"))
+    monkeypatch.setitem(schema.STEPS, 2, lambda c: c.execute("UPDATE record SET run = run || '!'"))
     with Store.open(tmp_path / "old.db") as store:
         assert store.best(W, TARGET, TIMING).run == "before runs had names!"
-    assert version(tmp_path / "old.db") == 2
+    assert version(tmp_path / "old.db") == 3
 
 
 def test_a_version_without_a_way_is_refused(tmp_path):
     to_version_0(tmp_path / "old.db")
-    with pytest.raises(StoreError, match="schema version is 0, from which there is no way to 1"):
+    with pytest.raises(StoreError, match="schema version is 0, from which there is no way to 2"):
         Store.open(tmp_path / "old.db")
 
 
@@ -95,7 +97,7 @@ def test_a_newer_version_is_refused(tmp_path, read_only):
     connection = sqlite3.connect(tmp_path / "new.db")
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match=r"newer Tensorsmith \(schema version 99; this one knows 1\). Update") as problem:
+    with pytest.raises(StoreError, match=r"newer Tensorsmith \(schema version 99; this one knows 2\). Update") as problem:
         Store.open(tmp_path / "new.db", read_only=read_only)
     assert problem.value.kind == "newer"
     assert version(tmp_path / "new.db") == 99

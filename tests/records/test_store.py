@@ -172,7 +172,7 @@ def test_workloads_sums_up(store):
 
 
 def test_similar_is_the_same_structure_in_other_shapes(store):
-    near, far, unlike = matmul(64), matmul(512), matmul(64, name="D")
+    near, far, unlike = matmul(64), matmul(512), matmul(64, reduction=ts.max)
     for w in (far, near, unlike, W):
         store.add(w, TARGET, TIMING, [trial(w, 2e-3, 1), trial(w, 1e-3, 2), failure(w)])
     store.add(near, TARGET, Timing("cold", 2), [trial(near, 5e-4, 3)])

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from tests.records.samples import TARGET, TIMING, failure, matmul, trial
 
+from tensorsmith.lang import define as ts
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.trial import Status
 
@@ -29,7 +30,7 @@ def test_nothing_is_missing(store):
 
 
 def test_no_such_workload(store):
-    for other in (matmul(64), matmul(name="D")):
+    for other in (matmul(64), matmul(reduction=ts.max)):
         store.add(other, TARGET, TIMING, [trial(other)])
     assert store.why_missing(W, TARGET, TIMING) == (
         f"no such workload: {W.key} was never tuned; "

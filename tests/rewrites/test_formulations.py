@@ -7,12 +7,13 @@ import pytest
 
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build, build_kernel, compile
+from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import compute as compute_tensor
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, conv, elementwise
-from tensorsmith.rewrites.formulations import DIRECT, formulations, likely
+from tensorsmith.rewrites.formulations import DIRECT, formulations, likely, only
 from tensorsmith.targets.target import native
 
 
@@ -108,10 +109,36 @@ def test_what_has_none(original):
     assert [f.name for f in formulations(original)] == [DIRECT]
 
 
-def test_the_environment_can_insist_on_the_sum_as_written(monkeypatch):
-    monkeypatch.setenv("TENSORSMITH_FORMULATIONS", "direct")
-    assert [f.name for f in formulations(SAME["square"])] == [DIRECT]
-    assert likely(SAME["square"]).name == DIRECT
+@pytest.mark.parametrize(
+    "allowed, names",
+    [
+        (None, ["direct", "winograd-4", "winograd-2"]),
+        ("direct", ["direct"]),
+        ("winograd-2", ["direct", "winograd-2"]),
+        ("winograd-2, winograd-4", ["direct", "winograd-4", "winograd-2"]),
+    ],
+)
+def test_only_what_is_allowed(allowed, names):
+    found = formulations(SAME["square"], allowed)
+    assert [f.name for f in found] == names
+    assert only(formulations(SAME["square"]), allowed) == found
+    assert likely(SAME["square"], found).name == (names[1] if len(names) > 1 else DIRECT)
+
+
+def test_names_do_not_matter():
+    """The same convolution by someone who calls everything otherwise has the same formulations, and so the same records."""
+    original = SAME["square"]
+    other = original.with_names(
+        [f"n{n}" for n in range(len(original.buffers))], [[f"a{n}" for n in range(len(s.all_axes))] for s in original.stages]
+    )
+    assert [(f.name, f.workload.canonical_key) for f in formulations(other)] == [
+        (f.name, f.workload.canonical_key) for f in formulations(original)
+    ]
+
+
+def test_a_formulation_that_is_not_there():
+    with pytest.raises(UserError, match="no formulation 'winograd-6'; known are direct, winograd-4, winograd-2"):
+        formulations(SAME["square"], "direct,winograd-6")
 
 
 def test_names_that_are_taken_are_left_alone():

@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.lang.compare import Array
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.runtime.executable import Argument, Executable
 
 

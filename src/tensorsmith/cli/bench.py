@@ -15,7 +15,7 @@ from tensorsmith.cli.executables import executable_of, kernels
 from tensorsmith.cli.options import Inputs, ModelOrExecutable, Records, Shapes
 from tensorsmith.cli.race import largest_difference, race
 from tensorsmith.errors import UserError
-from tensorsmith.lang.compare import Array
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.runtime.pool import shared

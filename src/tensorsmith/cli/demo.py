@@ -16,7 +16,7 @@ from tensorsmith.cli.computation import load_model
 from tensorsmith.cli.tasks import show_tasks
 from tensorsmith.compile import compile
 from tensorsmith.errors import InternalError
-from tensorsmith.lang.compare import Array
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.runtime.file import load as load_executable
 from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.tune import tune

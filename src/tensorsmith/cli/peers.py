@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.lang.compare import Array
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.runtime.pool import shared
 
 _SPIN_LOOKS = "10000"  # of OpenMP's waiting threads, about 0.1 ms: longer than any gap inside a model, over before others run

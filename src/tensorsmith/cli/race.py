@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.lang.compare import Array
+from tensorsmith.lang.dtypes import Array
 
 Run = Callable[[], object]
 

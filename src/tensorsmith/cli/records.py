@@ -199,7 +199,7 @@ def _workload(store: Store, text: str) -> Workload:
 def _summaries(store: Store, text: str) -> list[Summary]:
     """What the file has of a workload, for each target and timing. Raises `UserError` if it has nothing."""
     wanted = _workload(store, text)
-    found = [s for s in store.workloads() if s.workload.key == wanted.key]
+    found = [s for s in store.workloads() if s.workload.canonical_key == wanted.canonical_key]
     if not found:
         target = native()
         why = store.why_missing(wanted, target, Timing("warm", target.cores))

@@ -11,7 +11,7 @@ from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_outputs, inputs_for, write_outputs
 from tensorsmith.cli.executables import executable_of
 from tensorsmith.cli.options import Inputs, ModelOrExecutable, Records, Shapes
-from tensorsmith.lang.compare import Array
+from tensorsmith.lang.dtypes import Array
 
 
 def run(

@@ -21,19 +21,14 @@ step 3. Work is never multiplied by much: an expensive function stays out of wha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tensorsmith.errors import InternalError
-from tensorsmith.graph import operators
-from tensorsmith.graph.graph import Graph, Node, Value
+from tensorsmith.graph.dominators import post_dominators
+from tensorsmith.graph.facts import facts_of, reads
+from tensorsmith.graph.graph import Graph, Value
 from tensorsmith.graph.operators import Kind
-from tensorsmith.graph.stages import tidied
-from tensorsmith.lang.affine import affine
-from tensorsmith.lang.define import placeholder, workload
-from tensorsmith.lang.expr import EXPENSIVE, Binary, Load, Unary, walk
-from tensorsmith.lang.workload import Workload
 
 _LARGEST = 48  # nodes of a group: beyond it code grows, and compiling it, but nothing is saved
 _SMALL = 1 << 14  # elements up to which starting another kernel costs more than what it does
@@ -77,7 +72,7 @@ class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = graph.nodes
-        self.facts = _facts_of(graph)
+        self.facts = facts_of(graph)
         self.place = {v.name: n for n, node in enumerate(graph.nodes) for v in node.outputs}
         self.readers: list[list[int]] = [[] for _ in graph.nodes]
         for n, node in enumerate(graph.nodes):
@@ -85,25 +80,11 @@ class _Fuser:
                 if name in self.place and n not in self.readers[self.place[name]]:
                     self.readers[self.place[name]].append(n)
         self.leaves = [any(v.name in graph.returned for v in node.outputs) for node in graph.nodes]
-        self.post = self._post_dominators()
+        self.post = post_dominators(self.readers, self.leaves)
         self.owner: dict[int, int] = {}
         self.members: dict[int, list[int]] = {}
         self.copies: dict[int, set[int]] = {}  # of each group, the movements copied into it
         self.holders: dict[int, list[int]] = {}  # of each such movement, the groups; these are products and reductions, and final
-
-    def _post_dominators(self) -> list[int | None]:
-        """For each node the first one that all paths from it lead through; None where they only meet outside."""
-        found: list[int | None] = [None] * len(self.nodes)
-        depth = [0] * len(self.nodes)
-        for n in reversed(range(len(self.nodes))):
-            if self.leaves[n] or not self.readers[n]:
-                continue
-            common: int | None = self.readers[n][0]
-            for other in self.readers[n][1:]:
-                common = _meeting(common, other, found, depth)
-            found[n] = common
-            depth[n] = depth[common] + 1 if common is not None else 0
-        return found
 
     # -- the steps -------------------------------------------------------------------------------------------------
 
@@ -301,7 +282,7 @@ class _Fuser:
     def _worth_repeating(self, n: int, reader: int, name: str) -> bool:
         if not self.facts[n].expensive or self.facts[reader].kind is not Kind.REDUCTION:
             return self._value(n).elements >= self._value(reader).elements or not self.facts[n].expensive
-        return _reads(self.graph, self.nodes[reader], name) <= _FEW_READS
+        return reads(self.graph, self.nodes[reader], name) <= _FEW_READS
 
     def _outputs(self, *groups: int) -> int:
         """How many values leave groups, if they become one."""
@@ -382,76 +363,7 @@ class _Fuser:
             waiting.remove(ready)
 
 
-def _meeting(a: int | None, b: int | None, parent: list[int | None], depth: list[int]) -> int | None:
-    """The lowest common ancestor in the tree of post-dominators."""
-    while a is not None and b is not None and a != b:
-        if depth[a] < depth[b]:
-            b = parent[b]
-        elif depth[b] < depth[a]:
-            a = parent[a]
-        else:
-            a, b = parent[a], parent[b]
-    return a if a == b else None
-
-
 def _origin(name: str, views: dict[str, str]) -> str:
     while name in views:
         name = views[name]
     return name
-
-
-# -- what a node's definition says -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Facts:
-    kind: Kind
-    expensive: bool  # calls a function of many instructions
-    moves: bool  # every element is an element of the input, found without a division
-
-
-def _facts_of(graph: Graph) -> list[_Facts]:
-    """The facts of each node; nodes of one operator on values of one type are alike."""
-    known: dict[tuple[object, ...], _Facts] = {}
-    found = []
-    for node in graph.nodes:
-        types = tuple((graph.values[x].shape, graph.values[x].dtype) for x in node.inputs)
-        key = (node.operator, len(node.outputs), types, tuple(sorted(node.attributes.items())))
-        if key not in known:
-            known[key] = _facts(graph, node)
-        found.append(known[key])
-    return found
-
-
-def _facts(graph: Graph, node: Node) -> _Facts:
-    kind = operators.kind(node)
-    if len(node.outputs) > 1:
-        return _Facts(Kind.OPAQUE, True, False)
-    if kind > Kind.INJECTIVE:
-        return _Facts(kind, False, False)
-    bodies = [tidied(s).body for s in _definition(graph, node).stages]
-    expensive = any(isinstance(e, (Unary, Binary)) and e.op in EXPENSIVE for body in bodies for e in walk(body))
-    plain = [isinstance(body, Load) and all(affine(i) is not None for i in body.indices) for body in bodies]
-    return _Facts(kind, expensive, kind is Kind.INJECTIVE and len(node.inputs) == 1 and all(plain))
-
-
-def _definition(graph: Graph, node: Node) -> Workload:
-    tensors = [placeholder(graph.values[x].shape, graph.values[x].dtype, name=f"in{n}") for n, x in enumerate(node.inputs)]
-    made = operators.define(node.operator, tensors, node.attributes)
-    stages = {t.name: t for t in made if t.stage is not None}
-    return workload([*tensors, *stages.values()]) if stages else Workload((), (), ())
-
-
-def _reads(graph: Graph, node: Node, name: str) -> float:
-    """How often a node reads each element of an input, on average."""
-    defined = _definition(graph, node)
-    names = {f"in{n}" for n, x in enumerate(node.inputs) if x == name}
-    reached = set(names)
-    for stage in defined.stages:  # padding and the like hand it on
-        if not stage.reduction and any(x.tensor in reached for x in stage.reads):
-            reached.add(stage.name)
-    points = 0
-    for stage in defined.stages:
-        times = sum(x.tensor in reached for x in stage.reads)
-        points += times * math.prod(a.extent for a in stage.all_axes)
-    return points / max(1, graph.values[name].elements)

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import InternalError
-from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.dtypes import Array as Array
+from tensorsmith.lang.dtypes import canonical, dtype
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Attribute = Any  # None, bool, int, float, str, or a (nested) tuple of those: hashable, and equal where the meaning is
 
 
@@ -136,8 +136,6 @@ def constant_value(name: str, array: Array) -> Value:
 
 def dtype_name(array: Array) -> str:
     """Our name of an array's type."""
-    from tensorsmith.lang.dtypes import canonical
-
     return canonical(array.dtype)
 
 

@@ -52,19 +52,19 @@ def root(name: str, views: Mapping[str, str]) -> str:
 
 def plan(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, str], elsewhere: Collection[str]) -> MemoryPlan:
     """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...)."""
-    blocks = _blocks(uses, sizes, views, elsewhere)
-    distinct = list({id(b): b for b in blocks.values()}.values())
-    scratch = [_Block(_aligned(use.scratch), n, n) for n, use in enumerate(uses) if use.scratch]
-    apart = [_Block(max(b.size for b in scratch), 0, len(uses))] if scratch else []
+    slots = _slots(uses, sizes, views, elsewhere)
+    distinct = list({id(b): b for b in slots.values()}.values())
+    scratch = [_Slot(_aligned(use.scratch), n, n) for n, use in enumerate(uses) if use.scratch]
+    apart = [_Slot(max(b.size for b in scratch), 0, len(uses))] if scratch else []
     plans = (_place(first, sorted(distinct, key=order)) for order in _ORDERS for first in (scratch, apart))
     total, places = min(plans, key=lambda found: found[0])
-    offsets = {name: places[id(block)] for name, block in blocks.items()}
+    offsets = {name: places[id(slot)] for name, slot in slots.items()}
     offsets |= {view: offsets[base] for view in views if (base := root(view, views)) in offsets}
     return MemoryPlan(offsets, total)
 
 
 @dataclass(eq=False)
-class _Block:
+class _Slot:
     """Memory of a value, or of several that replace each other; alive during calls `first` to `last`, both included."""
 
     size: int
@@ -72,79 +72,77 @@ class _Block:
     last: int
 
 
-#: in which blocks are placed: the largest first, or the earliest first
-_ORDERS: tuple[Callable[[_Block], tuple[int, int]], ...] = (
+#: in which slots are placed: the largest first, or the earliest first
+_ORDERS: tuple[Callable[[_Slot], tuple[int, int]], ...] = (
     lambda b: (-b.size, b.first),
     lambda b: (b.first, -b.size),
 )
 
 
-def _blocks(
-    uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, str], elsewhere: Collection[str]
-) -> dict[str, _Block]:
-    """The block of each value that is a root."""
+def _slots(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, str], elsewhere: Collection[str]) -> dict[str, _Slot]:
+    """The slot of each value that is a root."""
     last = {root(name, views): n for n, use in enumerate(uses) for name in (*use.reads, *use.writes)}
-    blocks: dict[str, _Block] = {}
+    slots: dict[str, _Slot] = {}
     for n, use in enumerate(uses):
         for name in use.reads:
-            if (base := root(name, views)) not in blocks and base not in elsewhere:
+            if (base := root(name, views)) not in slots and base not in elsewhere:
                 raise InternalError(f"call {n} reads {name!r}, which no call before it writes")
         for name in use.writes:
-            if name in views or name in blocks:
+            if name in views or name in slots:
                 raise InternalError(f"call {n} writes {name!r}, which has its value already")
             if name in elsewhere:
                 continue
             size = _aligned(sizes[name])
-            block = _dying(n, use, size, blocks, views) or _Block(size, n, n)
-            block.last = last[name]
-            blocks[name] = block
-    return blocks
+            slot = _dying(n, use, size, slots, views) or _Slot(size, n, n)
+            slot.last = last[name]
+            slots[name] = slot
+    return slots
 
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _dying(n: int, use: Use, size: int, blocks: Mapping[str, _Block], views: Mapping[str, str]) -> _Block | None:
-    """The block of an operand that the result of call n may take over."""
+def _dying(n: int, use: Use, size: int, slots: Mapping[str, _Slot], views: Mapping[str, str]) -> _Slot | None:
+    """The slot of an operand that the result of call n may take over."""
     if len(use.writes) != 1:
         return None
     kept = {root(name, views) for name in use.reads if name not in use.replaceable}
     for name in use.reads:
         base = root(name, views)
-        if name in use.replaceable and base not in kept and base in blocks:
-            block = blocks[base]
-            if block.last == n and block.size == size:
-                return block
+        if name in use.replaceable and base not in kept and base in slots:
+            slot = slots[base]
+            if slot.last == n and slot.size == size:
+                return slot
     return None
 
 
-def _place(first: Sequence[_Block], blocks: Sequence[_Block]) -> tuple[int, dict[int, int]]:
-    """The bytes that the blocks take together, and the offset of each by its identity; placed in this order.
+def _place(first: Sequence[_Slot], slots: Sequence[_Slot]) -> tuple[int, dict[int, int]]:
+    """The bytes that the slots take together, and the offset of each by its identity; placed in this order.
 
-    The `first` blocks, none of which live at the same time, are all at the beginning.
+    The `first` slots, none of which live at the same time, are all at the beginning.
     """
     places: dict[int, int] = {}
-    alive: defaultdict[int, list[_Block]] = defaultdict(list)  # during each call, those that have their place
+    alive: defaultdict[int, list[_Slot]] = defaultdict(list)  # during each call, those that have their place
 
-    def put(block: _Block, offset: int) -> None:
-        places[id(block)] = offset
-        for n in range(block.first, block.last + 1):
-            alive[n].append(block)
+    def put(slot: _Slot, offset: int) -> None:
+        places[id(slot)] = offset
+        for n in range(slot.first, slot.last + 1):
+            alive[n].append(slot)
 
-    for block in first:
-        put(block, 0)
-    total = max((block.size for block in first), default=0)
-    for block in blocks:
-        others = {id(other): other for n in range(block.first, block.last + 1) for other in alive[n]}
+    for slot in first:
+        put(slot, 0)
+    total = max((slot.size for slot in first), default=0)
+    for slot in slots:
+        others = {id(other): other for n in range(slot.first, slot.last + 1) for other in alive[n]}
         best, best_gap, end = None, None, 0
         for other in sorted(others.values(), key=lambda b: places[id(b)]):
             offset = places[id(other)]
             gap = offset - end
-            if gap >= block.size and (best_gap is None or gap < best_gap):
+            if gap >= slot.size and (best_gap is None or gap < best_gap):
                 best, best_gap = end, gap
             end = max(end, offset + other.size)
         at = end if best is None else best
-        total = max(total, at + block.size)
-        put(block, at)
+        total = max(total, at + slot.size)
+        put(slot, at)
     return total, places

@@ -49,14 +49,14 @@ class Model:
     @functools.cached_property
     def graph(self) -> Graph:
         """What is compiled: the source after the passes."""
-        from tensorsmith.graph.passes import optimise
+        from tensorsmith.graph.passes import optimise  # passes, fusion and operators are loaded by those who have a network
 
         return optimise(self.source)
 
     @functools.cached_property
     def partition(self) -> Partition:
         """The graph cut into calls of tasks."""
-        from tensorsmith.graph.tasks import partition
+        from tensorsmith.graph.tasks import partition  # as above
 
         return partition(self.graph)
 

@@ -12,16 +12,13 @@ Integers and bools must be equal.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from tensorsmith.errors import OutOfMemory
-from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.dtypes import Array, dtype
 from tensorsmith.lang.expr import loads
 from tensorsmith.lang.workload import Workload
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _SAFETY = 8  # other orders of summation, contraction to FMA, polynomial functions good to some units in the last place
 

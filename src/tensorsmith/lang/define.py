@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from tensorsmith.errors import UserError
+from tensorsmith.lang.check import check_depth
 from tensorsmith.lang.dtypes import canonical, dtype
 from tensorsmith.lang.expr import (
     Axis,
@@ -28,7 +29,8 @@ from tensorsmith.lang.expr import (
     walk,
     wrap,
 )
-from tensorsmith.lang.workload import Buffer, Stage, Workload, check_depth, topological
+from tensorsmith.lang.stage import Buffer, Stage, topological
+from tensorsmith.lang.workload import Workload
 
 _MOST_ELEMENTS = 1 << 59  # of a tensor: 8 bytes each, and offsets still fit 64 bits
 

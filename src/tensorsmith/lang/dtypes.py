@@ -1,12 +1,15 @@
-"""The element types: their names, sizes and NumPy equivalents."""
+"""The element types: their names, sizes and NumPy equivalents; arrays of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tensorsmith.errors import UserError
+
+Array = np.ndarray[Any, np.dtype[Any]]  # of any shape and type
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The NumPy reference evaluator: what a workload means, and the first oracle of every test.
 
-A stage is evaluated block by block over its axes so that memory stays bounded. Inside a block every expression is one
+A stage is evaluated chunk by chunk over its axes so that memory stays bounded. Inside a chunk every expression is one
 NumPy operation on arrays with one dimension per axis, of size 1 where the expression does not use the axis:
 
     A[i, k] * B[k, j]  over i<4, j<5, k<6   ->   a (4, 1, 6) view of A  times  a (1, 5, 6) view of B
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,14 @@ from numpy.lib.stride_tricks import as_strided
 
 from tensorsmith.errors import InternalError, OutOfMemory, UserError
 from tensorsmith.lang.affine import affine
-from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.dtypes import Array, dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var, uses, variables
 from tensorsmith.lang.workload import Stage, Workload
 
-Array = np.ndarray[Any, np.dtype[Any]]
-Block = tuple[tuple[int, int], ...]  # per axis of the stage, first and one past the last
+Chunk = tuple[tuple[int, int], ...]  # per axis of the stage, first and one past the last
 
-_LIMIT = 1 << 20  # elements of one block; its temporaries then take some tens of megabytes
-_PRODUCT_LIMIT = 1 << 22  # elements of both factors and the result of one block of a sum of products
+_LIMIT = 1 << 20  # elements of one chunk; its temporaries then take some tens of megabytes
+_PRODUCT_LIMIT = 1 << 22  # elements of both factors and the result of one chunk of a sum of products
 
 
 def evaluate(workload: Workload, inputs: Mapping[str, Array], *, precise: bool = False) -> dict[str, Array]:
@@ -78,35 +78,35 @@ def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
     rank = len(stage.axes)
     body = stage.body
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
-        for block in _blocks(stage, _product_size(stage, body), _PRODUCT_LIMIT):
-            part = _part(result, block)
-            scope = _Scope(stage, arrays, precise, block)
-            part += _sum_of_product(scope.value(body.a), scope.value(body.b), block, rank)
+        for chunk in _chunks(stage, _product_size(stage, body), _PRODUCT_LIMIT):
+            part = _part(result, chunk)
+            scope = _Scope(stage, arrays, precise, chunk)
+            part += _sum_of_product(scope.value(body.a), scope.value(body.b), chunk, rank)
     else:
-        for block in _blocks(stage, math.prod, _LIMIT):
-            part = _part(result, block)
-            value = _Scope(stage, arrays, precise, block).value(body)
+        for chunk in _chunks(stage, math.prod, _LIMIT):
+            part = _part(result, chunk)
+            value = _Scope(stage, arrays, precise, chunk).value(body)
             if stage.reduction is None:
                 part[...] = value
             else:
-                value = np.broadcast_to(value, [high - low for low, high in block])
+                value = np.broadcast_to(value, [high - low for low, high in chunk])
                 combine = _REDUCTIONS[stage.reduction]
                 reduced = combine.reduce(value, axis=tuple(range(rank, value.ndim)), dtype=kind)
                 part[...] = combine(part, reduced)
     return result.astype(dtype(stage.dtype).numpy, copy=False)
 
 
-def _part(array: Array, block: Block) -> Array:
-    """The view of a stage's result that a block computes."""
-    where: tuple[Any, ...] = (*(slice(*span) for span in block[: array.ndim]), ...)
+def _part(array: Array, chunk: Chunk) -> Array:
+    """The view of a stage's result that a chunk computes."""
+    where: tuple[slice | EllipsisType, ...] = (*(slice(*span) for span in chunk[: array.ndim]), ...)
     return array[where]  # the ellipsis makes a view even of an array without dimensions
 
 
 _REDUCTIONS: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def _blocks(stage: Stage, size: Callable[[list[int]], int], limit: int) -> Iterator[Block]:
-    """Blocks that cover the stage's axes; `size` of the extents of each is at most `limit`, if any split allows it."""
+def _chunks(stage: Stage, size: Callable[[list[int]], int], limit: int) -> Iterator[Chunk]:
+    """Chunks that cover the stage's axes; `size` of the extents of each is at most `limit`, if any split allows it."""
     steps = [a.extent for a in stage.all_axes]
     while size(steps) > limit and any(s > 1 for s in steps):
         halved = [[*steps[:d], (s + 1) // 2, *steps[d + 1 :]] for d, s in enumerate(steps) if s > 1]
@@ -123,15 +123,15 @@ def _product_size(stage: Stage, product: Binary) -> Callable[[list[int]], int]:
     return lambda steps: sum(math.prod(steps[d] for d in dims) for dims in used)
 
 
-def _sum_of_product(a: Array, b: Array, block: Block, rank: int) -> Array:
+def _sum_of_product(a: Array, b: Array, chunk: Chunk, rank: int) -> Array:
     """sum(a * b) over the dimensions from `rank` on, as a batched matmul.
 
     An output dimension is a batch dimension where both factors have it, else a row (of a) or a column (of b).
     """
-    extents = [high - low for low, high in block]
+    extents = [high - low for low, high in chunk]
     a = np.broadcast_to(a, (*a.shape[:rank], *extents[rank:]))
     b = np.broadcast_to(b, (*b.shape[:rank], *extents[rank:]))
-    inner = list(range(rank, len(block)))
+    inner = list(range(rank, len(chunk)))
     rows = [d for d in range(rank) if a.shape[d] > 1 and b.shape[d] == 1]
     columns = [d for d in range(rank) if a.shape[d] == 1]
     batch = [d for d in range(rank) if a.shape[d] > 1 and b.shape[d] > 1]
@@ -150,10 +150,10 @@ def _computed_in(name: str, precise: bool) -> np.dtype[Any]:
 
 
 class _Scope:
-    """Evaluates the body of a stage over a block of its axes; a value that is used again is kept until its last use."""
+    """Evaluates the body of a stage over a chunk of its axes; a value that is used again is kept until its last use."""
 
-    def __init__(self, stage: Stage, arrays: Mapping[str, Array], precise: bool, block: Block) -> None:
-        self.stage, self.arrays, self.precise, self.block = stage, arrays, precise, block
+    def __init__(self, stage: Stage, arrays: Mapping[str, Array], precise: bool, chunk: Chunk) -> None:
+        self.stage, self.arrays, self.precise, self.chunk = stage, arrays, precise, chunk
         self.left = uses(stage.body)
         self.kept: dict[Expr, Array] = {}
 
@@ -161,7 +161,7 @@ class _Scope:
         return _computed_in(name, self.precise)
 
     def value(self, e: Expr) -> Array:
-        """`e` over the block, with one dimension per axis, 1 where unused."""
+        """`e` over the chunk, with one dimension per axis, 1 where unused."""
         value = self.kept.pop(e, None)
         if value is None:
             value = self._value(e)
@@ -171,14 +171,14 @@ class _Scope:
         return value
 
     def _value(self, e: Expr) -> Array:
-        block, rank = self.block, len(self.block)
+        chunk, rank = self.chunk, len(self.chunk)
         if isinstance(e, Const):
             rounded = np.array(e.value).astype(dtype(e.dtype).numpy)
             return rounded.astype(self.numpy(e.dtype)).reshape((1,) * rank)
         if isinstance(e, Var):
             position = next(d for d, a in enumerate(self.stage.all_axes) if a.name == e.name)
             shape = [-1 if d == position else 1 for d in range(rank)]
-            return np.arange(*block[position], dtype=np.int64).reshape(shape)
+            return np.arange(*chunk[position], dtype=np.int64).reshape(shape)
         if isinstance(e, Load):
             return self.load(e).astype(self.numpy(e.dtype), copy=False)
         if isinstance(e, Cast):
@@ -194,21 +194,21 @@ class _Scope:
         raise InternalError(f"stage {self.stage.name}: cannot evaluate {type(e).__name__}")
 
     def load(self, e: Load) -> Array:
-        array, block = self.arrays[e.tensor], self.block
+        array, chunk = self.arrays[e.tensor], self.chunk
         if array.size == 0:  # no element to read: only a branch that is never taken can ask for one
-            return np.zeros((1,) * len(block), array.dtype)
+            return np.zeros((1,) * len(chunk), array.dtype)
         view = self.view(e, array)
         if view is not None:
             return view
         if not e.indices:
-            return array.reshape((1,) * len(block))
+            return array.reshape((1,) * len(chunk))
         indices = [np.clip(self.value(i), 0, n - 1) for i, n in zip(e.indices, array.shape)]
         return np.asarray(array[tuple(indices)])
 
     def view(self, e: Load, array: Array) -> Array | None:
         """The load as a view without a copy, where all indices are affine and stay in bounds."""
-        block, bounds = self.block, self.stage.bounds()
-        shape, strides = [1] * len(block), [0] * len(block)
+        chunk, bounds = self.chunk, self.stage.bounds()
+        shape, strides = [1] * len(chunk), [0] * len(chunk)
         starts = []
         positions = {a.name: d for d, a in enumerate(self.stage.all_axes)}
         for index, extent, stride in zip(e.indices, array.shape, array.strides):
@@ -220,9 +220,9 @@ class _Scope:
                 return None
             for name, coefficient in form.terms.items():
                 d = positions[name]
-                shape[d] = block[d][1] - block[d][0]
+                shape[d] = chunk[d][1] - chunk[d][0]
                 strides[d] += coefficient * stride
-            starts.append(form.offset + sum(c * block[positions[n]][0] for n, c in form.terms.items()))
+            starts.append(form.offset + sum(c * chunk[positions[n]][0] for n, c in form.terms.items()))
         base = array[tuple(slice(start, None) for start in starts)] if starts else array
         return as_strided(base, shape, strides, writeable=False)
 

@@ -12,7 +12,7 @@ import math
 
 from tensorsmith.lang.cost import Inside, cost
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import ARITHMETIC, COMPARISONS, Binary, Expr, Load, Select, Unary, children
+from tensorsmith.lang.expr import ARITHMETIC, COMPARISONS, Binary, Expr, Load, Select, Unary
 from tensorsmith.lang.workload import Stage, Workload
 
 
@@ -49,4 +49,4 @@ def _operations(e: Expr, kinds: str, ansor: bool) -> int:
 def _computed(e: Expr) -> Inside:
     if isinstance(e, Select):
         return (e.cond,), (e.a, e.b)
-    return () if isinstance(e, Load) else children(e), ()
+    return () if isinstance(e, Load) else e.operands, ()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.affine import Bounds
-from tensorsmith.lang.expr import Expr, Load, Select, children, loads, operands_first
+from tensorsmith.lang.expr import Expr, Load, Select, loads, operands_first
 
 _MOST_STEPS = 100_000  # of a proof that is not simple; no body that was written by hand comes near
 
@@ -48,7 +48,7 @@ def simply_in_bounds(e: Expr, bounds: Bounds, shapes: Shapes) -> bool:
             )
         else:
             here = not isinstance(x, Load) or _past_the_end(x, bounds, shapes) is None
-            holds = here and all(c in proved for c in children(x))
+            holds = here and all(c in proved for c in x.operands)
         if holds:
             proved.add(x)
     return e in proved
@@ -86,7 +86,7 @@ class _Proof:
             )
         if isinstance(e, Load) and (problem := _past_the_end(e, bounds, self.shapes)):
             return problem
-        return next((found for c in children(e) if (found := self.fails(c, bounds))), None)
+        return next((found for c in e.operands if (found := self.fails(c, bounds))), None)
 
     def _branch(self, e: Expr, bounds: Bounds) -> OutOfBounds | None:
         return None if simply_in_bounds(e, bounds, self.shapes) else self.fails(e, bounds)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.cost import cost
-from tensorsmith.lang.expr import Binary, Const, Expr, Load, Var, children, substitute, transform, walk
+from tensorsmith.lang.expr import Binary, Const, Expr, Load, Var, substitute, transform, walk
 from tensorsmith.lang.workload import Stage, Workload, topological
 
 _LARGEST_BODY = 256  # nodes of a body that others were put into: beyond it code grows, and compiling it, but nothing is saved
@@ -55,7 +55,7 @@ def _operations(body: Expr) -> int:
     def own(e: Expr) -> int:
         return 0 if isinstance(e, (Const, Var, Load)) else 1
 
-    return cost(body, own, lambda e: (() if isinstance(e, Load) else children(e), ()))
+    return cost(body, own, lambda e: (() if isinstance(e, Load) else e.operands, ()))
 
 
 def _without_reads(reader: Stage, stage: Stage) -> Stage:

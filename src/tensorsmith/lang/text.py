@@ -1,59 +1,61 @@
-"""Readable text of expressions."""
+"""Readable text of expressions: what nodes say of themselves, put together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from tensorsmith.lang.expr import COMPARISONS, Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var, parts
+from tensorsmith.lang.visit import HasOperands, parts
 
-_INFIX = {
+Names = Mapping[object, str]  # of parts that are written once, before the rest
+
+#: how operators read, and how tightly they bind
+INFIX = {
     "or": ("|", 1), "and": ("&", 2), "lt": ("<", 3), "le": ("<=", 3), "eq": ("==", 3), "ne": ("!=", 3),
     "add": ("+", 4), "sub": ("-", 4), "mul": ("*", 5), "div": ("/", 5), "floordiv": ("//", 5), "mod": ("%", 5),
 }  # fmt: skip
+TIGHTEST = 6
 
 
-def show(e: Expr) -> str:
+class Shown(HasOperands, Protocol):
+    """A node that reads as a text, in parentheses where it binds less tightly than `level`."""
+
+    def text(self, names: Names, level: int = 0) -> str: ...
+
+
+class HasExtent(Protocol):
+    """An axis."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def extent(self) -> int: ...
+
+
+def show(e: Shown) -> str:
     """`e` as one line; parentheses only where the precedence asks for them. Where that would be too long, with names for parts.
 
     t2 + t2 where t1 = A[i] + 1.0; t2 = t1 * t1
     """
-    names: dict[Expr, str] = {}
+    names: dict[object, str] = {}
     named = []
     for part in parts(e):
-        text = _show(part, names)
+        text = part.text(names)
         names[part] = f"t{len(names) + 1}"
         named.append(f"{names[part]} = {text}")
-    return f"{_show(e, names)}{' where ' if named else ''}{'; '.join(named)}"
+    return f"{inside(e, names)}{' where ' if named else ''}{'; '.join(named)}"
 
 
-def _show(e: Expr, names: Mapping[Expr, str], level: int = 0) -> str:
-    if e in names:
-        return names[e]
-    if isinstance(e, Const):
-        return repr(e.value)
-    if isinstance(e, Var):
-        return e.name
-    if isinstance(e, Load):
-        return f"{e.tensor}[{', '.join(_show(i, names) for i in e.indices)}]"
-    if isinstance(e, Cast):
-        return f"{e.dtype}({_show(e.a, names)})"
-    if isinstance(e, Select):
-        return f"select({_show(e.cond, names)}, {_show(e.a, names)}, {_show(e.b, names)})"
-    if isinstance(e, Reduce):
-        return f"{e.op}({_show(e.source, names)}, over {axes_text(e.axes)})"
-    if isinstance(e, Unary):
-        if e.op == "neg":
-            return f"-{_show(e.a, names, 6)}"
-        return f"{e.op}({_show(e.a, names)})"
-    assert isinstance(e, Binary)
-    if e.op not in _INFIX:
-        return f"{e.op}({_show(e.a, names)}, {_show(e.b, names)})"
-    symbol, own = _INFIX[e.op]
-    chained = own + (e.op in COMPARISONS)  # `a < b == c` would read as two comparisons of b
-    text = f"{_show(e.a, names, chained)} {symbol} {_show(e.b, names, own + 1)}"
-    return f"({text})" if own < level else text
+def inside(e: Shown, names: Names, level: int = 0) -> str:
+    """An operand: by its name, if it has one."""
+    return names[e] if e in names else e.text(names, level)
 
 
-def axes_text(axes: tuple[Axis, ...]) -> str:
+def call(function: str, names: Names, *operands: Shown) -> str:
+    return f"{function}({', '.join(inside(x, names) for x in operands)})"
+
+
+def axes_text(axes: Iterable[HasExtent]) -> str:
     """`i<512, j<512`"""
     return ", ".join(f"{a.name}<{a.extent}" for a in axes)

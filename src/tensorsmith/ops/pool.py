@@ -51,14 +51,14 @@ def max_pool_positions(
     """
     rank = len(x.shape) - 2
     largest = max_pool(x, kernel, stride, padding, dilation, ceil_mode, name)
-    plan = _plan(x, kernel, stride, padding, dilation, ceil_mode, name)
-    taps = [reduce_axis(k, f"k{a}") for k, a in zip(plan.kernel, SPATIAL[rank])]
+    given = _arguments(x, kernel, stride, padding, dilation, ceil_mode, name)
+    taps = [reduce_axis(k, f"k{a}") for k, a in zip(given.kernel, SPATIAL[rank])]
     extents = x.shape[1:-1]
     area = math.prod(extents)
 
     def first(i: tuple[Expr, ...]) -> Expr:
         window = [
-            scaled(h, s, -b) + scaled(t, d) for h, s, t, d, (b, _) in zip(i[1:-1], plan.stride, taps, plan.dilation, plan.pairs)
+            scaled(h, s, -b) + scaled(t, d) for h, s, t, d, (b, _) in zip(i[1:-1], given.stride, taps, given.dilation, given.pairs)
         ]
         place: Expr = window[0]
         for index, extent in zip(window[1:], extents[1:]):
@@ -67,8 +67,8 @@ def max_pool_positions(
         found = define.equal(element, largest[i])
         if is_float(x.dtype):
             found = found | define.not_equal(element, element)
-        inside = [w >= 0 for w, (b, _) in zip(window, plan.pairs) if b > 0]
-        inside += [w < n for w, n, (_, a) in zip(window, extents, plan.pairs) if a > 0]
+        inside = [w >= 0 for w, (b, _) in zip(window, given.pairs) if b > 0]
+        inside += [w < n for w, n, (_, a) in zip(window, extents, given.pairs) if a > 0]
         here = select(found, place, area)
         return define.min(select(functools.reduce(lambda a, b: a & b, inside), here, area) if inside else here, taps)
 
@@ -103,12 +103,12 @@ def avg_pool(
     """As max_pool. With `count_pad` padding counts as zeros (but not what lies past it), else not at all."""
     rank = len(x.shape) - 2
     total = _windows("sum", x, kernel, stride, padding, dilation, ceil_mode, f"{name}_sum")
-    plan = _plan(x, kernel, stride, padding, dilation, ceil_mode, name)
+    given = _arguments(x, kernel, stride, padding, dilation, ceil_mode, name)
     spans = [(0, b + n + a) if count_pad else (b, b + n) for n, (b, a) in zip(x.shape[1:-1], pad_pairs(padding, rank))]
 
     def body(i: tuple[Expr, ...]) -> Expr:
         fixed, varying = 1, []
-        for h, out, k, s, d, (low, high) in zip(i[1:-1], total.shape[1:-1], plan.kernel, plan.stride, plan.dilation, spans):
+        for h, out, k, s, d, (low, high) in zip(i[1:-1], total.shape[1:-1], given.kernel, given.stride, given.dilation, spans):
             if low <= 0 and (out - 1) * s + d * (k - 1) < high:
                 fixed *= k
             else:  # the taps before `high`, less those before `low`
@@ -154,7 +154,7 @@ def global_avg_pool(x: Tensor, keepdims: bool = True, name: str = "global_avg_po
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Arguments:
     """The arguments per spatial dimension; `pairs` include what overhanging windows need."""
 
     kernel: tuple[int, ...]
@@ -163,7 +163,7 @@ class _Plan:
     pairs: Pairs
 
 
-def _plan(
+def _arguments(
     x: Tensor,
     kernel: PerDimension,
     stride: PerDimension | None,
@@ -171,7 +171,7 @@ def _plan(
     dilation: PerDimension,
     ceil_mode: bool,
     name: str,
-) -> _Plan:
+) -> _Arguments:
     rank = len(x.shape) - 2
     if rank not in SPATIAL:
         raise UserError(f"{name}: {x.name} has the shape {list(x.shape)}; expected N, 1-3 spatial dimensions, C")
@@ -183,7 +183,7 @@ def _plan(
         raise UserError(f"{name}: padding {pairs} must be smaller than the kernel {kernels}, or a window is all padding")
     if ceil_mode:
         pairs = _overhang(x.shape[1:-1], kernels, strides, pairs, dilations)
-    return _Plan(kernels, strides, dilations, pairs)
+    return _Arguments(kernels, strides, dilations, pairs)
 
 
 def _windows(
@@ -198,15 +198,15 @@ def _windows(
     of: Callable[[Expr], Expr] = lambda e: e,
 ) -> Tensor:
     """`op` over each window, of `of` each element, which must leave the padding (the identity of `op`) as it is."""
-    plan = _plan(x, kernel, stride, padding, dilation, ceil_mode, name)
+    given = _arguments(x, kernel, stride, padding, dilation, ceil_mode, name)
     letters = SPATIAL[len(x.shape) - 2]
-    out = window_extents(x.shape[1:-1], plan.kernel, plan.stride, plan.pairs, plan.dilation, name)
-    source = pad_spatial(x, plan.pairs, identity(op, x.dtype), f"{name}_pad")
-    taps = [reduce_axis(k, f"k{a}") for k, a in zip(plan.kernel, letters)]
+    out = window_extents(x.shape[1:-1], given.kernel, given.stride, given.pairs, given.dilation, name)
+    source = pad_spatial(x, given.pairs, identity(op, x.dtype), f"{name}_pad")
+    taps = [reduce_axis(k, f"k{a}") for k, a in zip(given.kernel, letters)]
     combine = define.max if op == "max" else define.sum
 
     def body(i: tuple[Expr, ...]) -> Expr:
-        window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], plan.stride, taps, plan.dilation)]
+        window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], given.stride, taps, given.dilation)]
         return combine(of(at(source, i[0], *window, i[-1])), taps)
 
     return compute_named((x.shape[0], *out, x.shape[-1]), ("n", *letters, "c"), body, name)

@@ -2,7 +2,9 @@
 
 keys      what a record is found by: workload, target, timing; the keys of candidates and structures
 record    a record, its JSON form, and the validation of what a stranger wrote
-schema    tables, schema version, migration
+schema    tables, schema version
+migration the steps from older versions
+names     a candidate in the names of another workload of the same computation
 faults    what can go wrong with a file, as errors that say what to do
 connect   opening a file
 queries   the SQL that reads

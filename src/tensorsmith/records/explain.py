@@ -16,7 +16,7 @@ _MOST_NAMED = 3  # other targets, timings or causes that are listed
 
 
 @dataclass(frozen=True)
-class Part:
+class KeyPart:
     """One part of a key. `records`: how many have it and all parts before it; `others`: what there is instead of none."""
 
     name: str
@@ -25,13 +25,13 @@ class Part:
     others: str = ""
 
 
-def key_parts(connection: sqlite3.Connection, workload: Workload, target: Target, timing: Timing) -> list[Part]:
+def key_parts(connection: sqlite3.Connection, workload: Workload, target: Target, timing: Timing) -> list[KeyPart]:
     """The parts of a key in the order in which they are looked up."""
     of_workload, of_target, of_timing = _narrowed(connection, workload, target, timing)
     return [
-        Part("workload", workload.key, _trials(of_workload), "" if of_workload else _other_workloads(connection, workload)),
-        Part("target", target.key, _trials(of_target), "" if of_target else _listed(_targets(of_workload, target))),
-        Part("timing", str(timing), _trials(of_timing), "" if of_timing else _listed(_timings(of_target, timing))),
+        KeyPart("workload", workload.key, _trials(of_workload), "" if of_workload else _other_workloads(connection, workload)),
+        KeyPart("target", target.key, _trials(of_target), "" if of_target else _listed(_targets(of_workload, target))),
+        KeyPart("timing", str(timing), _trials(of_timing), "" if of_timing else _listed(_timings(of_target, timing))),
     ]
 
 
@@ -47,14 +47,14 @@ def why_missing(connection: sqlite3.Connection, workload: Workload, target: Targ
     if not of_timing:
         known = _listed(_timings(of_target, timing))
         return f"workload {workload.key} was never timed with {timing}; its records differ: {known}"
-    return _unusable(connection, of_timing[0], queries.Where(workload.key, target, timing))
+    return _unusable(connection, of_timing[0], queries.Where(workload, target, timing))
 
 
 def _narrowed(
     connection: sqlite3.Connection, workload: Workload, target: Target, timing: Timing
 ) -> tuple[list[sqlite3.Row], list[sqlite3.Row], list[sqlite3.Row]]:
     """The groups of records with that workload; of those, with that target; of those, with that timing."""
-    of_workload = queries.groups(connection, "w.key = ?", (workload.key,))
+    of_workload = queries.groups(connection, "w.canonical = ?", (workload.canonical_key,))
     of_target = [row for row in of_workload if row["target_key"] == target.key]
     of_timing = [row for row in of_target if (row["cache"], row["threads"]) == (timing.cache, timing.threads)]
     return of_workload, of_target, of_timing

@@ -1,4 +1,4 @@
-"""What a record is found by: the workload's key, the target's key, and how the time was taken.
+"""What a record is found by: the workload's canonical key, the target's key, and how the time was taken.
 
 Each part is stored with what it was made of, so that a miss can be explained.
 """
@@ -47,24 +47,25 @@ def canonical_json(data: Any) -> str:
 
 
 def candidate_key(candidate: Candidate) -> str:
-    """A stable identity of a candidate within its workload: 16 hex digits over sketch and decisions."""
+    """A stable identity of a candidate within its workload, in its names: 16 hex digits over sketch and decisions."""
     return _digest(canonical_json(candidate.to_json()))
 
 
 def structure_key(workload: Workload) -> str:
-    """What workloads that differ in their shapes alone have in common.
+    """What workloads that differ in their shapes and names alone have in common.
 
     Extents are left out, and so are the values of index constants, since bounds of padding and strides follow the shape.
-    Names stay: candidates refer to stages and axes by name.
     """
-    data = workload.to_json()
+    data = workload.canonical.to_json()
     for b in data["inputs"]:
         b[1] = len(b[1])
     for stage in data["stages"]:
         stage["axes"] = [name for name, _ in stage["axes"]]
         if "reduce" in stage:
             stage["reduce"] = [stage["reduce"][0], [name for name, _ in stage["reduce"][1]]]
-        stage["body"] = _without_index_constants(stage["body"])
+        for name in ("parts", "body"):
+            if name in stage:
+                stage[name] = _without_index_constants(stage[name])
     return _digest(canonical_json(data))
 
 
@@ -105,7 +106,7 @@ def timing_differences(here: Timing, there: Timing) -> list[str]:
 
 
 def _without_index_constants(body: Any) -> Any:
-    if not isinstance(body, list):
+    if not isinstance(body, list) or not body:
         return body
     if body[0] == "const" and body[2] == "i64":
         return ["const", "i64"]

@@ -15,7 +15,7 @@ from tensorsmith.targets.target import Target
 
 COLUMNS = (
     "r.uid, r.cache, r.threads, r.run, r.created, r.candidate_key, r.candidate, r.status, r.seconds, r.spread, r.at_least, "
-    "r.cause, r.build_seconds, r.run_seconds, t.json AS target"
+    "r.cause, r.build_seconds, r.run_seconds, t.json AS target, w.key AS workload_key"
 )
 JOINED = "record r JOIN workload w ON w.id = r.workload JOIN target t ON t.id = r.target"
 
@@ -38,7 +38,8 @@ _RANKED = f"""
             AS place
         FROM standing
     )
-    SELECT {COLUMNS} FROM ranking CROSS JOIN record r ON r.id = ranking.id JOIN target t ON t.id = r.target ORDER BY ranking.place
+    SELECT {COLUMNS} FROM ranking CROSS JOIN record r ON r.id = ranking.id JOIN workload w ON w.id = r.workload
+    JOIN target t ON t.id = r.target ORDER BY ranking.place
 """
 
 # The candidates of a workload that are not trusted.
@@ -61,10 +62,10 @@ _SAMPLE = f"""
 
 
 class Where:
-    """A condition on records: of a workload, and of a target and a timing where given."""
+    """A condition on records: of a workload, whatever it calls its tensors, and of a target and a timing where given."""
 
-    def __init__(self, workload: str, target: Target | None = None, timing: Timing | None = None) -> None:
-        self.sql, self.values = "w.key = ?", [workload]  # type: str, list[Any]
+    def __init__(self, workload: Workload, target: Target | None = None, timing: Timing | None = None) -> None:
+        self.sql, self.values = "w.canonical = ?", [workload.canonical_key]  # type: str, list[str | int]
         if target is not None:
             self.sql += " AND t.key = ?"
             self.values.append(target.key)
@@ -78,7 +79,7 @@ class Where:
         return Where(*self._parts)
 
 
-def rows(connection: sqlite3.Connection, sql: str, values: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
+def rows(connection: sqlite3.Connection, sql: str, values: Sequence[str | int] = ()) -> Iterator[sqlite3.Row]:
     """Rows one by one; the read transaction ends with the iteration, also when that is left early."""
     with contextlib.closing(connection.execute(sql, values)) as cursor:
         yield from cursor
@@ -101,6 +102,13 @@ def in_order(connection: sqlite3.Connection, where: Where) -> Iterator[sqlite3.R
     return rows(connection, f"SELECT {COLUMNS} FROM {JOINED} WHERE {where.sql} ORDER BY r.created, r.id", where.values)
 
 
+def candidate_keys(connection: sqlite3.Connection, where: Where, workload: Workload, failed: bool = False) -> Iterator[sqlite3.Row]:
+    """Of each candidate its key, the key of the workload it is of and, where that has other names than the given one, its JSON."""
+    sql = f"""SELECT r.candidate_key, w.key, CASE WHEN w.key = ? THEN NULL ELSE r.candidate END FROM {JOINED}
+        WHERE {where.sql} {"AND r.status != 'ok'" if failed else ""} GROUP BY r.candidate_key, w.id"""
+    return rows(connection, sql, [workload.key, *where.values])
+
+
 def everything(connection: sqlite3.Connection) -> Iterator[sqlite3.Row]:
     """All records with their workloads, as they were stored."""
     return rows(connection, f"SELECT {COLUMNS}, w.json AS workload FROM {JOINED} ORDER BY r.id")
@@ -113,7 +121,7 @@ def failures(connection: sqlite3.Connection, where: Where) -> list[sqlite3.Row]:
     return connection.execute(sql, where.values).fetchall()
 
 
-def groups(connection: sqlite3.Connection, where: str = "1", values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+def groups(connection: sqlite3.Connection, where: str = "1", values: Sequence[str | int] = ()) -> list[sqlite3.Row]:
     """One row for each workload, target key and timing."""
     sql = f"""SELECT w.key, w.json AS workload, t.key AS target_key, t.json AS target, r.cache, r.threads, count(*) AS trials,
         sum(r.status != 'ok') AS failed, min(r.created) AS first, max(r.created) AS last

@@ -12,13 +12,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing, candidate_key, canonical_json, target_from_json
+from tensorsmith.records.names import renamed_sketch
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
@@ -31,6 +32,7 @@ _LONGEST_TEXT = 4000  # characters of a cause or a run's name that are kept
 _MOST_KEPT = 4096  # workloads, targets or sketches a reader remembers
 _LARGEST_DECISION = (1 << 31) - 1  # populations hold decisions in 32 bits
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -111,17 +113,17 @@ class Reader:
     def __init__(self) -> None:
         self._workloads: dict[str, Workload] = {}
         self._targets: dict[str, Target] = {}
-        self._sketches: dict[tuple[str, str], Sketch] = {}
+        self._sketches: dict[tuple[str, str, str], tuple[Sketch, Mapping[str, str] | None]] = {}
 
-    def record(self, data: Any, workload: Workload | None = None) -> Record:
-        """The record of a JSON form; with a workload, one whose own was compared to it already."""
+    def record(self, data: Any, workload: Workload | None = None, written: Workload | None = None) -> Record:
+        """The record of a JSON form; with a workload, for that one, which is the same computation as the one `written` with it."""
         if not isinstance(data, dict):
             raise Invalid("not a JSON object")
         if data.get("format") != FORMAT:
             raise Invalid(f"record format {data.get('format')!r:.20} is not known; this version reads {FORMAT}")
         workload = workload or self.workload(data.get("workload"))
         timing = _guarded("timing", lambda: Timing(**_fields(data["timing"], Timing)))
-        candidate = _guarded("candidate", lambda: self._candidate(workload, data["candidate"]))
+        candidate = _guarded("candidate", lambda: self._candidate(data["candidate"], workload, written or workload))
         uid = data.get("uid")
         if not isinstance(uid, str) or not 0 < len(uid) <= 64 or not uid.isascii():
             raise Invalid("uid: not a short text")
@@ -134,18 +136,27 @@ class Reader:
     def target(self, data: Any) -> Target:
         return _remembered(self._targets, "target", data, target_from_json)
 
-    def _candidate(self, workload: Workload, data: Any) -> Candidate:
+    def candidate(self, text: str, workload: Workload, written: Workload) -> Candidate:
+        """The candidate of a JSON text for a workload, where the text is in the names of the one `written` with it."""
+        return _guarded("candidate", lambda: self._candidate(json.loads(text), workload, written))
+
+    def renamed(self, candidate: Candidate, workload: Workload) -> Candidate:
+        """The candidate for a workload that is the same computation as its own."""
+        return self.candidate(canonical_json(candidate.to_json()), workload, candidate.sketch.workload)
+
+    def _candidate(self, data: Any, workload: Workload, written: Workload) -> Candidate:
         decisions = data["decisions"]
         for name, value in decisions.items():
             if isinstance(value, bool) or not isinstance(value, int) or value > _LARGEST_DECISION:
                 raise UserError(f"decision {name} is {value!r:.40}")
-        key = workload.key, canonical_json(data["sketch"])
+        key = workload.key, written.key, canonical_json(data["sketch"])
         known = self._sketches.get(key)
-        if known is not None:
-            return Candidate(known, dict(decisions))
-        candidate = Candidate.from_json(workload, data)
-        _keep(self._sketches, key, candidate.sketch)
-        return candidate
+        if known is None:
+            sketch = Candidate.from_json(written, data).sketch
+            known = (sketch, None) if written.key == workload.key else renamed_sketch(sketch, workload)
+            _keep(self._sketches, key, known)
+        sketch, holes = known
+        return Candidate(sketch, dict(decisions) if holes is None else {holes[h]: value for h, value in decisions.items()})
 
 
 def clean(text: str) -> str:
@@ -211,7 +222,7 @@ def _remembered(known: dict[str, T], what: str, data: Any, make: Callable[[Any],
     return known[key]
 
 
-def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:
+def _keep(known: dict[K, T], key: K, value: T) -> None:
     if len(known) >= _MOST_KEPT:
         known.clear()
     known[key] = value

@@ -1,11 +1,14 @@
 """The tables of a record file, its version, and the way from older versions to this one.
 
-    workload   key, structure, JSON                     one row for each workload
+    workload   key, structure, JSON, canonical key      one row for each workload
     target     key, JSON of all parts                   one row for each distinct target
     record     workload, target, cache, threads, ...    one row for each trial
 
 The version stands in SQLite's `user_version`. `STEPS[n]` turns version n into n + 1; all steps that are needed run in one
 transaction, so a process that dies on the way leaves the old version.
+
+    1   a workload is known by its key alone, which has the names of its tensors in it
+    2   its canonical key is the same whatever they are called (`migration`)
 """
 
 from __future__ import annotations
@@ -14,13 +17,19 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from tensorsmith.records import faults
+from tensorsmith.records import faults, migration
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x54534D52  # "TSMR", in the file's header: whose file it is
 
 TABLES = (
-    "CREATE TABLE workload (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, structure TEXT NOT NULL, json TEXT NOT NULL)",
+    """CREATE TABLE workload (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        structure TEXT NOT NULL,
+        json TEXT NOT NULL,
+        canonical TEXT NOT NULL DEFAULT ''
+    )""",
     "CREATE TABLE target (id INTEGER PRIMARY KEY, key TEXT NOT NULL, json TEXT NOT NULL UNIQUE)",
     """CREATE TABLE record (
         id INTEGER PRIMARY KEY,
@@ -43,10 +52,11 @@ TABLES = (
     )""",
     "CREATE INDEX workload_structure ON workload (structure)",
     "CREATE INDEX record_key ON record (workload, target, cache, threads, candidate_key)",
+    "CREATE INDEX workload_canonical ON workload (canonical)",
 )
 
 #: the step from each older version to the next
-STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: migration.from_1}
 
 
 def inspect(connection: sqlite3.Connection, path: Path) -> int | None:

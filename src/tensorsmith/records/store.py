@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import connect, explain, faults, lines, queries
-from tensorsmith.records.keys import Timing, canonical_json, shape_distance, structure_key
+from tensorsmith.records.keys import Timing, candidate_key, canonical_json, shape_distance, structure_key
 from tensorsmith.records.lines import Counts
 from tensorsmith.records.queries import Where, json_form
 from tensorsmith.records.record import Invalid, Reader, Record
@@ -64,7 +64,7 @@ class Store:
         self.path = path
         self.read_only = read_only
         self.skipped: Counter[str] = Counter()
-        self._skipped_uids: set[Any] = set()  # each is counted once, however often it is read
+        self._skipped_uids: set[object] = set()  # each is counted once, however often it is read
         self._connection = connection
         self._patience = patience
         self._reader = Reader()
@@ -142,23 +142,52 @@ class Store:
             raise faults.read_only(self.path, "it was opened for reading only")
         if not records:
             return 0
-        prepared = [_values(r) for r in records]  # before the lock is taken
-        shared = {(r.workload.key, r.target): r.workload for r in records}
-        shared_rows = {key: _shared_values(workload, key[1]) for key, workload in shared.items()}
-        with faults.explained(self.path, self._patience), connect.transaction(self._connection):
-            numbers = {key: self._shared(*rows) for key, rows in shared_rows.items()}
-            before = self._connection.total_changes
-            for record, values in zip(records, prepared):
-                row = values | dict(zip(("workload", "target"), numbers[record.workload.key, record.target]))
-                names = ", ".join(row)
-                marks = ", ".join(f":{name}" for name in row)
-                self._connection.execute(f"INSERT INTO record ({names}) VALUES ({marks}) ON CONFLICT (uid) DO NOTHING", row)
-            return self._connection.total_changes - before
+        with faults.explained(self.path, self._patience):
+            records = self._in_first_names(records)
+            prepared = [_values(r) for r in records]  # before the lock is taken
+            shared = {(r.workload.key, r.target): r.workload for r in records}
+            shared_rows = {key: _shared_values(workload, key[1]) for key, workload in shared.items()}
+            with connect.transaction(self._connection):
+                numbers = {key: self._shared(*rows) for key, rows in shared_rows.items()}
+                before = self._connection.total_changes
+                for record, values in zip(records, prepared):
+                    row = values | dict(zip(("workload", "target"), numbers[record.workload.key, record.target]))
+                    names = ", ".join(row)
+                    marks = ", ".join(f":{name}" for name in row)
+                    self._connection.execute(f"INSERT INTO record ({names}) VALUES ({marks}) ON CONFLICT (uid) DO NOTHING", row)
+                return self._connection.total_changes - before
 
-    def _shared(self, workload: tuple[str, str, str], target: tuple[str, str]) -> tuple[int, int]:
+    def _in_first_names(self, records: Sequence[Record]) -> list[Record]:
+        """The records in the names under which the file, or the first of them, knows each computation: a candidate has one key.
+
+        Two processes may still store one computation under two names at the same moment. Its records are found under either.
+        """
+        first: dict[str, Workload] = {}
+        for r in records:
+            if r.workload.canonical_key not in first:
+                first[r.workload.canonical_key] = self._first_named(r.workload)
+        return [self._in_names_of(first[r.workload.canonical_key], r) for r in records]
+
+    def _in_names_of(self, workload: Workload, record: Record) -> Record:
+        """The record with its candidate in the names of a workload; as it is, if it is in those, or cannot be."""
+        if workload.key == record.workload.key:
+            return record
+        try:
+            return replace(record, trial=replace(record.trial, candidate=self._reader.renamed(record.candidate, workload)))
+        except Invalid:
+            return record
+
+    def _first_named(self, workload: Workload) -> Workload:
+        sql = "SELECT key FROM workload WHERE canonical = ? ORDER BY id"
+        for (key,) in self._connection.execute(sql, (workload.canonical_key,)).fetchall():
+            with contextlib.suppress(Invalid):
+                return self._written(key, workload)
+        return workload
+
+    def _shared(self, workload: tuple[str, str, str, str], target: tuple[str, str]) -> tuple[int, int]:
         """The row numbers of a workload and a target, which are written if they are new."""
         run = self._connection.execute
-        run("INSERT INTO workload (key, structure, json) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING", workload)
+        run("INSERT INTO workload (key, canonical, structure, json) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO NOTHING", workload)
         run("INSERT INTO target (key, json) VALUES (?, ?) ON CONFLICT (json) DO NOTHING", target)
         (a,) = run("SELECT id FROM workload WHERE key = ?", workload[:1]).fetchone()
         (b,) = run("SELECT id FROM target WHERE json = ?", target[1:]).fetchone()
@@ -178,26 +207,20 @@ class Store:
         comes before all that was known when it won, see `record.ranked`.
         """
         with faults.explained(self.path, self._patience):
-            return list(islice(self._records(queries.ranked(self._connection, Where(workload.key, target, timing)), workload), k))
+            return list(islice(self._records(queries.ranked(self._connection, Where(workload, target, timing)), workload), k))
 
     def history(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
         """All records, failures too, in the order of their making."""
         with faults.explained(self.path, self._patience):
-            return list(self._records(queries.in_order(self._connection, Where(workload.key, target, timing)), workload))
+            return list(self._records(queries.in_order(self._connection, Where(workload, target, timing)), workload))
 
     def failed(self, workload: Workload, target: Target) -> set[str]:
         """The keys (`candidate_key`) of all candidates that ever failed, in whatever way, however they were timed."""
-        where = Where(workload.key, target)
-        sql = f"SELECT DISTINCT r.candidate_key FROM {queries.JOINED} WHERE {where.sql} AND r.status != 'ok'"
-        with faults.explained(self.path, self._patience):
-            return {row[0] for row in self._connection.execute(sql, where.values)}
+        return self._candidate_keys(Where(workload, target), workload, failed=True)
 
     def measured(self, workload: Workload, target: Target, timing: Timing) -> set[str]:
         """The keys (`candidate_key`) of all candidates that were tried, with or without success."""
-        where = Where(workload.key, target, timing)
-        sql = f"SELECT DISTINCT r.candidate_key FROM {queries.JOINED} WHERE {where.sql}"
-        with faults.explained(self.path, self._patience):
-            return {row[0] for row in self._connection.execute(sql, where.values)}
+        return self._candidate_keys(Where(workload, target, timing), workload)
 
     def failures(
         self, workload: Workload, target: Target | None = None, timing: Timing | None = None
@@ -205,7 +228,7 @@ class Store:
         """How often each (status, cause) came up and the first example (None if that is invalid), the most frequent first."""
         found: dict[tuple[Status, str], tuple[int, Record | None]] = {}
         with faults.explained(self.path, self._patience):
-            for row in queries.failures(self._connection, Where(workload.key, target, timing)):
+            for row in queries.failures(self._connection, Where(workload, target, timing)):
                 if row["status"] in {s.value for s in Status}:
                     found[Status(row["status"]), str(row["cause"])] = row["count"], next(self._records([row], workload), None)
         return found
@@ -230,14 +253,16 @@ class Store:
     def similar(self, workload: Workload, target: Target, timing: Timing | None = None, *, k: int = 3) -> list[Record]:
         """The k best records of each other workload with the same structure on this target, the nearest shapes first.
 
-        Their candidates are of their own workloads (`record.workload`); to use one here, it has to be adapted. Without a timing,
-        all timings count.
+        Their candidates are of their own workloads (`record.workload`), in the names of this one; to use one here, it has to be
+        adapted. Without a timing, all timings count.
         """
         structure = structure_key(workload)
         found: dict[str, list[Record]] = {}
         with faults.explained(self.path, self._patience):
             for row in queries.groups(
-                self._connection, "w.structure = ? AND w.key != ? AND t.key = ?", (structure, workload.key, target.key)
+                self._connection,
+                "w.structure = ? AND w.canonical != ? AND t.key = ?",
+                (structure, workload.canonical_key, target.key),
             ):
                 try:
                     other = self._workload(row)
@@ -246,7 +271,8 @@ class Store:
                     self.skipped[str(problem)] += row["trials"]
                     continue
                 if structure_key(other) == structure and timing in (None, measured):
-                    found.setdefault(other.key, []).extend(self.top(other, target, measured, k))
+                    here = other.named_like(workload)
+                    found.setdefault(here.key, []).extend(self.top(here, target, measured, k))
         per_workload = [sorted(records, key=lambda r: r.seconds or 0.0)[:k] for records in found.values() if records]
         per_workload.sort(key=lambda records: shape_distance(workload, records[0].workload))
         return [record for records in per_workload for record in records]
@@ -271,7 +297,7 @@ class Store:
         with faults.explained(self.path, self._patience):
             return explain.why_missing(self._connection, workload, target, timing)
 
-    def key_parts(self, workload: Workload, target: Target, timing: Timing) -> list[explain.Part]:
+    def key_parts(self, workload: Workload, target: Target, timing: Timing) -> list[explain.KeyPart]:
         """How many records have each part of a key, and what there is where none has."""
         with faults.explained(self.path, self._patience):
             return explain.key_parts(self._connection, workload, target, timing)
@@ -298,21 +324,45 @@ class Store:
             raise Invalid("workload: it is not the one its key says")
         return workload
 
+    def _written(self, key: str, workload: Workload) -> Workload:
+        """The stored workload of a key, which has to be the same computation as the given one."""
+        if key == workload.key:
+            return workload
+        row = self._connection.execute("SELECT key, json AS workload FROM workload WHERE key = ?", (key,)).fetchone()
+        found = self._workload(row)
+        if found.canonical_key != workload.canonical_key:
+            raise Invalid("workload: it is not the computation its key says")
+        return found
+
     def _records(self, rows: Iterable[sqlite3.Row], workload: Workload) -> Iterator[Record]:
-        """The valid records among rows of a workload."""
+        """The valid records among rows of a workload, in its names."""
         for row in rows:
             try:
-                yield self._reader.record(json_form(row, workload), workload)
+                written = self._written(row["workload_key"], workload)
+                yield self._reader.record(json_form(row, workload), workload, written)
             except Invalid as problem:
                 if row["uid"] not in self._skipped_uids:
                     self._skipped_uids.add(row["uid"])
                     self.skipped[str(problem)] += 1
 
+    def _candidate_keys(self, where: Where, workload: Workload, failed: bool = False) -> set[str]:
+        """The keys of candidates in the names of a workload."""
+        found: set[str] = set()
+        with faults.explained(self.path, self._patience):
+            for key, written, form in queries.candidate_keys(self._connection, where, workload, failed):
+                if form is None:
+                    found.add(key)
+                else:
+                    with contextlib.suppress(Invalid):  # what cannot be told in other names is no candidate here
+                        found.add(candidate_key(self._reader.candidate(form, workload, self._written(written, workload))))
+        return found
 
-def _shared_values(workload: Workload, target: Target) -> tuple[tuple[str, str, str], tuple[str, str]]:
+
+def _shared_values(workload: Workload, target: Target) -> tuple[tuple[str, str, str, str], tuple[str, str]]:
     """The columns of a workload and of a target."""
     parts = canonical_json(dataclasses.asdict(target))
-    return (workload.key, structure_key(workload), canonical_json(workload.to_json())), (target.key, parts)
+    own = workload.key, workload.canonical_key, structure_key(workload), canonical_json(workload.to_json())
+    return own, (target.key, parts)
 
 
 def _values(record: Record) -> dict[str, Any]:

@@ -8,28 +8,31 @@ fewer multiplications. The weight is then another one, made of the original once
               winograd-4, winograd-2       weight (6, 6, ci, co) or (4, 4, ci, co), by `transform_weight`
 
 Rounding differs from the direct sum's, and is larger for tiles of 4 than for tiles of 2. Whoever wants the sum
-as it was written sets TENSORSMITH_FORMULATIONS=direct.
+as it was written allows "direct" alone.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tensorsmith.errors import UserError
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.define import placeholder, workload
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.lang.expr import Binary, Load, Select
-from tensorsmith.lang.workload import Buffer, Stage, Workload, topological
+from tensorsmith.lang.stage import Buffer, Stage, renamed, topological
+from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.conv import pad
 from tensorsmith.rewrites.epilogue import joined
-from tensorsmith.rewrites.winograd import KERNEL, Array, transform_weight
+from tensorsmith.rewrites.winograd import KERNEL, transform_weight
 from tensorsmith.rewrites.winograd_tiles import PARTS, winograd_conv
 
 DIRECT = "direct"
 _TILES = (4, 2)  # the likelier first
+NAMES = (DIRECT, *(f"winograd-{tile}" for tile in _TILES))
 _LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
 _LEAST_TILES = 12  # with fewer, the larger weight is read too seldom: in a network it comes from memory every time
 _SLACK = 4.0  # tiles of 4 were off by up to 1.2 times the tolerance of the sum as written
@@ -55,10 +58,26 @@ class Formulation:
 Options = Sequence[Formulation]  # some of the formulations of one workload, which itself comes first
 
 
-def formulations(original: Workload) -> tuple[Formulation, ...]:
-    """The workload itself, first, then other formulations of it, unless the environment says TENSORSMITH_FORMULATIONS=direct."""
-    found = _formulations(original)
-    return found[:1] if os.environ.get("TENSORSMITH_FORMULATIONS") == DIRECT else found
+def formulations(original: Workload, allowed: str | None = None) -> tuple[Formulation, ...]:
+    """The workload itself, first, then other formulations of it: all there are, or those `allowed` (see `only`).
+
+    Of one workload they are the same objects every time, so that `is` tells them apart.
+    """
+    return only(_formulations(original), allowed)
+
+
+def only(options: Options, allowed: str | None) -> tuple[Formulation, ...]:
+    """The options whose names are allowed, separated by commas ("direct", "winograd-2,winograd-4"); None allows all.
+
+    The workload as it was written is always among them.
+    """
+    if allowed is None:
+        return tuple(options)
+    names = {name.strip() for name in allowed.split(",")}
+    unknown = names - set(NAMES)
+    if unknown:
+        raise UserError(f"there is no formulation {', '.join(sorted(unknown))!r}; known are {', '.join(NAMES)}")
+    return tuple(f for f in options if f.name in names | {DIRECT})
 
 
 def as_written(original: Workload) -> Formulation:
@@ -67,7 +86,7 @@ def as_written(original: Workload) -> Formulation:
 
 
 def formulation_named(original: Workload, name: str) -> Formulation:
-    """One of the formulations by its name, whatever the environment says."""
+    """One of the formulations by its name."""
     return next(f for f in _formulations(original) if f.name == name)
 
 
@@ -155,7 +174,10 @@ def _padding(original: Workload, name: str, rank: int) -> tuple[Buffer, tuple[tu
     pairs = [(b, full - b - n) for b, full, n in zip(before, stage.shape, source.shape)]
     x = placeholder(source.shape, source.dtype, source.name)
     same = pad(x, pairs, name=name)
-    if same is x or workload([x, same]).stage(name) != stage:
+    if same is x or stage.reduction:
+        return None
+    expected = workload([x, same]).stage(name)
+    if renamed(stage, {b: b for b in original.buffers}, [a.name for a in expected.all_axes]) != expected:
         return None
     return source, tuple(pairs[1 : rank + 1])
 

@@ -14,18 +14,16 @@ zeros and ones vanish. The weight is transformed beforehand, once, by `transform
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute, reduce_axis, select
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.lang.expr import Const, Expr
 from tensorsmith.ops.common import Padding, check_rank, compute_named, pad_pairs, scaled
 from tensorsmith.ops.conv import pad_spatial, window_extents
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 KERNEL = 3  # the only kernel size there is
 TILES = (2, 4)  # sizes of an output tile; the larger, the less work and the less precise

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, reduce_axis
+from tensorsmith.lang.dtypes import Array
 from tensorsmith.lang.expr import Expr
 from tensorsmith.ops.common import Padding, at, compute_named, pad_pairs, scaled
 from tensorsmith.ops.conv import pad_spatial, window_extents
-from tensorsmith.rewrites.winograd import KERNEL, Array, chain, transform_matrices
+from tensorsmith.rewrites.winograd import KERNEL, chain, transform_matrices
 
 _LEAD = {2: (), 3: ("d",)}  # spatial dimensions before the last two, which are convolved directly
 PARTS = ("pad", "rows", "data", "gemm", "columns", "blocks")

@@ -25,14 +25,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Taught:
-    """What was learned, and of which workloads (by key)."""
+    """What was learned, and of which workloads (by canonical key)."""
 
     model: TreeModel
     workloads: frozenset[str]
 
     def model_for(self, workload: Workload) -> TreeModel | None:
         """A model of its own to begin a search with; None if that very workload alone was learned from, whose records it gets."""
-        if self.workloads <= {workload.key}:
+        if self.workloads <= {workload.canonical_key}:
             return None
         new = TreeModel(self.model.settings)
         new.kept = new.booster = self.model.booster
@@ -44,11 +44,11 @@ def learn(trials: Sequence[Trial], target: Target, settings: ModelSettings) -> T
     ran = [(t.candidate, t.seconds) for t in trials if t.seconds is not None]
     best: dict[str, float] = {}
     for candidate, seconds in ran:
-        key = candidate.sketch.workload.key
+        key = candidate.sketch.workload.canonical_key
         best[key] = min(seconds, best.get(key, seconds))
     samples = Samples()
     for n, features, prior in _described([c for c, _ in ran], target):
-        key = ran[n][0].sketch.workload.key
+        key = ran[n][0].sketch.workload.canonical_key
         samples.add(features, best[key] / ran[n][1], key, prior)
     model = TreeModel(settings)
     model.update(samples)

@@ -48,7 +48,7 @@ def _compiled(graph: Graph) -> Runner:
 
 def _not_supported(problem: Exception) -> Exception:
     """What ONNX's test suite takes for "this backend does not do that"."""
-    from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
+    from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt  # ONNX's test suite, which few have a use for
 
     return BackendIsNotSupposedToImplementIt(str(problem))
 

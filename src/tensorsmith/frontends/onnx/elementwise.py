@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.read import TYPES, type_of
@@ -214,8 +215,6 @@ def cast_to(x: Value, number: int, b: Builder, what: str) -> Value:
 
 
 def _type_numbers() -> dict[str, int]:
-    from onnx import TensorProto
-
     return {TensorProto.DataType.Name(n): int(n) for n in TYPES}
 
 

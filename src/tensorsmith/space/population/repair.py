@@ -13,7 +13,7 @@ from typing import TypeGuard
 import numpy as np
 
 from tensorsmith.lang.cost import Inside, cost
-from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Select, Unary, children, variables
+from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Select, Unary, variables
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import is_padding
 from tensorsmith.space.population.geometry import Array, Matrix, Measured
@@ -172,7 +172,7 @@ def _chooses(e: Expr) -> TypeGuard[Select]:
 def _computed(e: Expr) -> Inside:
     if _chooses(e):
         return (), (e.a, e.b)
-    return () if isinstance(e, Load) else children(e), ()
+    return () if isinstance(e, Load) else e.operands, ()
 
 
 def _shrink_tiles(plan: Plan, rows: Matrix, limits: Limits) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tensorsmith.lang.affine import Affine, affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, children, joined, walk
+from tensorsmith.lang.expr import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, joined, walk
 from tensorsmith.lang.workload import Stage
 
 KINDS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
@@ -70,7 +70,7 @@ def _count(e: Expr, counts: dict[str, float], counted: set[Expr]) -> None:
             _count(e.b, counts, counted)
             return
         counts["select_op"] += 1
-    for c in children(e):
+    for c in e.operands:
         if not (isinstance(e, Load) and affine(c) is not None):
             _count(c, counts, counted)
 
