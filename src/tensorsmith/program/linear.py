@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Union, overload
 
 import numpy as np
 
 Num = Union[int, "np.ndarray[Any, Any]"]
+Number = Union[float, "np.ndarray[Any, Any]"]  # where fractions may be, too
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,17 @@ def ceil_div(a: Num, b: Num) -> Num:
     return -(-a // b)
 
 
-def minimum(a: Num, b: Num) -> Num:
+@overload
+def minimum(a: Num, b: Num) -> Num: ...
+@overload
+def minimum(a: Number, b: Number) -> Number: ...
+def minimum(a: Number, b: Number) -> Number:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
 
 
-def maximum(a: Num, b: Num) -> Num:
+@overload
+def maximum(a: Num, b: Num) -> Num: ...
+@overload
+def maximum(a: Number, b: Number) -> Number: ...
+def maximum(a: Number, b: Number) -> Number:
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
-from tensorsmith.backends.cpu.features.nest import Array
+from tensorsmith.backends.cpu.features.extract import extract
+from tensorsmith.backends.cpu.features.numbers import Array
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
 from tensorsmith.program.ir import Program
 from tensorsmith.targets.target import Target
 
@@ -91,3 +92,9 @@ def estimate_seconds(given: FeatureMatrix | Program, target: Target, machine: Ma
     """Seconds that each candidate is expected to take, float64. A batch's program needs its parallel degrees: see `extract`."""
     matrix = extract(given, target) if isinstance(given, Program) else given
     return estimate(matrix, target, machine).seconds.sum(axis=1)
+
+
+def estimated_seconds(rows: FeatureRows, target: Target, machine: Machine = DEFAULT) -> Array:
+    """The same for all candidates of a population."""
+    statements = FeatureMatrix(rows.values[:, None], ("any",), rows.schema)  # they add up, so one at a time will do
+    return rows.total(estimate_seconds(statements, target, machine))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.learn.machines import target
+from tests.backends.cpu.machines import target
 
 import tensorsmith as ts
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
+from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.lang.define import workload
 from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.plain import plain_candidate
@@ -164,7 +165,7 @@ def test_rows_at_a_power_of_two_share_cache_sets(k: int, lines: int) -> None:
 def test_values_that_stay_in_registers_touch_no_memory() -> None:
     w = catalogue.get("ConvLayer-2-b1").workload()
     m = features(default_candidate(w, target()))
-    assert m.blocks == ("layer_conv", "layer")
+    assert m.stages == ("layer_conv", "layer")
     check(m, 0, {"alloc_held": 1, "alloc_bytes": 0, "store_bytes": 0, "store_accesses": 0, "is_root": 0})
     check(m, 1, {"alloc_held": 0, "alloc_bytes": 28 * 28 * 128 * 4, "is_root": 1, "read1_is_read": 1, "read1_bytes": 0})
     # 28 x 28 x 128 results of 3 x 3 x 64 products, although the tiles of w do not divide 28; padding is no operation

@@ -7,10 +7,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tensorsmith.backends.cpu.codegen.layout import layouts
 
 from tensorsmith.backends.cpu.codegen.body import Storage
 from tensorsmith.backends.cpu.codegen.irtext import Value
-from tensorsmith.backends.cpu.codegen.layout import layouts
 from tensorsmith.backends.cpu.codegen.prefetch import fetching
 from tensorsmith.compile import build
 from tensorsmith.lang.define import cast, compute, placeholder, reduce_axis, workload
