@@ -16,7 +16,7 @@ import numpy as np
 from tensorsmith.backends.cpu.features.numbers import Integer, Num, magnitude, number, product
 from tensorsmith.backends.cpu.features.operations import conditions
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.program.flags import Flag, both, flag, where
+from tensorsmith.program.flags import Flag, both, flag, opposite, where
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program, blocks, own_block
 from tensorsmith.program.layout import Layout
 from tensorsmith.program.positions import over_loops
@@ -164,14 +164,15 @@ def _outer_level(workload: Workload, loop: Loop, depth: int, degree: Integer | N
     parallel: Flag = fused and loop.parallel
     if parallel and degree is not None:
         parallel = flag(degree > depth)
-    return _bare_level(workload, loop.var, "outer", loop.binding, parallel, loop.unrolled)
+    laid_out = both(loop.unrolled, opposite(parallel))  # what threads share stays a loop
+    return _bare_level(workload, loop.var, "outer", loop.binding, parallel, laid_out)
 
 
 def _level(workload: Workload, block: Block, var: LoopVar, kind: str) -> Level:
     return _bare_level(workload, var, kind, block.axes[var.axis], False, var.name in block.laid_out)
 
 
-def _bare_level(workload: Workload, var: LoopVar, kind: str, binding: AxisBinding, parallel: Flag, laid_out: bool) -> Level:
+def _bare_level(workload: Workload, var: LoopVar, kind: str, binding: AxisBinding, parallel: Flag, laid_out: Flag) -> Level:
     count = number(var.count)
     trips, length = _trips(var, binding, count), number(binding.length)
     position: dict[str, Flag] = {_position(workload, var): True}

@@ -15,15 +15,15 @@ from tensorsmith.backends.cpu.rates import Machine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
 from tensorsmith.program.tails import is_partial, variants
-from tensorsmith.program.unrolling import is_laid_out, steps_in_a_row
+from tensorsmith.program.unrolling import is_laid_out, is_written_whole, steps_in_a_row
 from tensorsmith.targets.target import Target
 
 
 def steps_written(nested: Nested) -> dict[str, Num]:
-    """Steps of each reduction loop that one round of it takes."""
+    """Steps of each reduction loop that are written in a row: those of one round, or all."""
     loops = nested.of_kind("reduce")
     in_a_row = steps_in_a_row([x.count for x in loops], nested.unroll)
-    return {x.name: where(is_laid_out(x.laid_out, x.count), x.count, n) for x, n in zip(loops, in_a_row)}
+    return {x.name: where(is_written_whole(x.laid_out, x.count, n), x.count, n) for x, n in zip(loops, in_a_row)}
 
 
 def annotations(s: Statement, in_a_row: Mapping[str, Num]) -> dict[str, Num]:
