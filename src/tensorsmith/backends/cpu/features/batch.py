@@ -172,8 +172,8 @@ class _Merged:
             if not same[c]:
                 place = columns.position[nodes[:, c]] * columns.count
                 numbers.append(columns.values.take(place[which] + rows, mode="clip"))
-            elif graph.nodes[node][0] == "number":
-                numbers.append(float(graph.nodes[node][2]))
+            elif (known := graph.number(node)) is not None:
+                numbers.append(known)
             else:
                 numbers.append(columns.values[columns.position[node]].take(rows, mode="clip"))
         return self.template.statement(numbers, self.outer)

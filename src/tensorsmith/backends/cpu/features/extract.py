@@ -27,6 +27,7 @@ from tensorsmith.space.sketch.sketch import Sketch
 from tensorsmith.targets.target import Target
 
 _LOG2_E = np.float32(1 / np.log(2))
+_COLUMNS = {f.name: (n, f.scaled) for n, f in enumerate(SCHEMA.features)}
 
 
 def extract(
@@ -54,7 +55,8 @@ def fill(columns: Array, values: Mapping[str, Num], share: Array | None = None) 
     fewer candidates, and it tells which of them is like each."""
     some = None if share is None else np.empty(int(share.max()) + 1, np.float32)
     for name, value in values.items():
-        column, scaled = columns[SCHEMA.index[name]], SCHEMA.features[SCHEMA.index[name]].scaled
+        number, scaled = _COLUMNS[name]
+        column = columns[number]
         if some is None or share is None or np.ndim(value) == 0:
             _fill(column, value, scaled)
         else:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from tensorsmith.backends.cpu.features.operations import KINDS
 from tensorsmith.learn.features.schema import Feature, Schema
+from tensorsmith.program.unrolling import MAX_LAID_OUT
 
 _VERSION = 2
 
@@ -56,7 +57,7 @@ def _annotations() -> list[Feature]:
     loops = {
         "vec": ("in lanes", "the loop in lanes"),
         "unroll": (
-            "laid out step by step: the tile's loops, marked loops of up to 16 steps, unrolled reduction steps",
+            f"laid out step by step: the tile's loops, marked loops of up to {MAX_LAID_OUT} steps, unrolled reduction steps",
             "such loops",
         ),
         "parallel": ("shared among threads: the leading parallel loops of the root nest", "such loops"),
@@ -135,7 +136,8 @@ _REST = (
     ("alloc_held", "flag", "It never exists: its values stay in registers.", "allocation"),
     ("points", "points", "How often the body is executed, partial tiles counted as they are.", "outer"),
     ("num_loops", "loops", "Loops of more than one step around the body.", "outer"),
-    ("unroll_steps", "steps", "Steps of the reduction loops laid out in a row.", "outer"),
+    ("unroll_steps", "steps",
+     "Steps of the reduction loops that are written one after another: those of a round, or all of a short loop.", "outer"),
     ("outer_runs", "times", "How often the tile is computed: product of the loops around it.", "outer"),
     ("is_root", "flag", "The stage has a nest of its own, instead of being attached.", "outer"),
     ("tile_values", "elements", "Values of the tile: product of its loops, lanes included.", "tile"),
