@@ -5,11 +5,11 @@ Whatever is decided about code is decided by these, so that one rule serves a si
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensorsmith.program.linear import Num, Number
+from tensorsmith.program.linear import Number
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Flag: TypeAlias = bool | Array
@@ -41,10 +41,6 @@ def opposite(a: Flag) -> Flag:
     return not a if isinstance(a, bool) else ~a
 
 
-@overload
-def where(condition: Flag, a: Num, b: Num) -> Num: ...
-@overload
-def where(condition: Flag, a: Number, b: Number) -> Number: ...
 def where(condition: Flag, a: Number, b: Number) -> Number:
     """`a` where the condition holds, else `b`."""
     if isinstance(condition, (bool, np.bool_)):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Workload
-from tensorsmith.program.flags import both, flag, where
+from tensorsmith.program.flags import both, flag
 from tensorsmith.program.ir import Program, ProgramBuffer
 from tensorsmith.program.linear import Num
 
@@ -63,7 +63,7 @@ def layout(buffer: ProgramBuffer, spacing: Spacing | None) -> Layout:
     for count in reversed(buffer.packed.shape if buffer.packed else buffer.shape):
         if strides and spacing is not None:
             meet = both(flag(count > 1), flag(total * size % spacing.distance == 0))
-            total = total + where(meet, spacing.gap // size, 0)
+            total = total + meet * (spacing.gap // size)
         strides.insert(0, total)
         total = total * count
     return Layout(tuple(strides), total, buffer.dtype)

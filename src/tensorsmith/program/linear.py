@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union, overload
+from typing import Any, Union
 
 import numpy as np
 
@@ -54,17 +54,9 @@ def ceil_div(a: Num, b: Num) -> Num:
     return -(-a // b)
 
 
-@overload
-def minimum(a: Num, b: Num) -> Num: ...
-@overload
-def minimum(a: Number, b: Number) -> Number: ...
-def minimum(a: Number, b: Number) -> Number:
+def minimum(a: Num, b: Num) -> Num:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
 
 
-@overload
-def maximum(a: Num, b: Num) -> Num: ...
-@overload
-def maximum(a: Number, b: Number) -> Number: ...
-def maximum(a: Number, b: Number) -> Number:
+def maximum(a: Num, b: Num) -> Num:
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)

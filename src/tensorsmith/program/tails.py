@@ -6,7 +6,7 @@ Sizes are integers, or arrays with one entry per candidate.
 from __future__ import annotations
 
 from tensorsmith.program.flags import Flag, flag, where
-from tensorsmith.program.linear import Num, Number
+from tensorsmith.program.linear import Number
 
 
 def is_partial(length: Number, size: Number) -> Flag:
@@ -14,6 +14,6 @@ def is_partial(length: Number, size: Number) -> Flag:
     return flag(length % size != 0)
 
 
-def variants(partial: Flag) -> Num:
+def variants(partial: Flag) -> Number:
     """How often a tile is written for an axis: for the whole tiles, and for a partial one."""
     return where(partial, 2, 1)

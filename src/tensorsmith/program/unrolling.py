@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorsmith.program.flags import Flag, both, either, flag, where
-from tensorsmith.program.linear import Number, maximum, minimum
+from tensorsmith.program.linear import Number
 
 MAX_LAID_OUT = 16  # steps of a marked loop; a longer one stays a loop
 
@@ -30,10 +30,10 @@ def steps_in_a_row(counts: Sequence[Number], unroll: Number) -> list[Number]:
     """
     found: list[Number] = []
     for count in reversed(counts):
-        count = maximum(1, count)
-        found.insert(0, minimum(unroll, count))
-        # a loop of which some steps are left to run stops the unrolling of those around it
-        unroll = where(flag(unroll >= count), unroll // count, 1)
+        count = where(flag(count < 1), 1, count)  # over an empty axis
+        whole = flag(unroll >= count)
+        found.insert(0, where(whole, count, unroll))
+        unroll = where(whole, unroll // count, 1)  # a loop of which steps are left to run stops the unrolling around it
     return found
 
 

@@ -18,7 +18,6 @@ from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
 from tensorsmith.program.ir import Program
 from tensorsmith.targets.target import Target
 
-
 _LEAST = 1e-6  # of a share that something is divided by: an empty statement has none
 
 

@@ -98,8 +98,10 @@ def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
         return np.ones(len(rows), np.int64)
     reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
     loops = [loop for loop in nest.tile if loop != nest.vector and loop.rpartition(".")[0] in reduce]
-    in_a_row = steps_in_a_row([found.loop(nest.stage, loop) for loop in loops], rows[:, column].astype(np.int64))
-    return np.prod([np.ones(len(rows), np.int64), *in_a_row], axis=0)
+    total = np.ones(len(rows), np.int64)
+    for in_a_row in steps_in_a_row([found.loop(nest.stage, loop) for loop in loops], rows[:, column].astype(np.int64)):
+        total = total * np.asarray(in_a_row)
+    return total
 
 
 def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: list[Factor]) -> list[Factor]:
@@ -142,7 +144,7 @@ def _variants(plan: Plan, nest: Nest, found: Measured, known: dict[str, Array]) 
         axis = loop.rpartition(".")[0]
         if axis in {a.name for a in plan.geometry.stages[nest.stage].axes}:
             partial = is_partial(found.lengths[nest.stage][axis], np.maximum(1, found.loop(nest.stage, loop)))
-            total = total * variants(partial & ~known.get(axis, np.zeros(found.rows, bool)))
+            total = total * np.asarray(variants(partial & ~known.get(axis, np.zeros(found.rows, bool))))
     return total
 
 

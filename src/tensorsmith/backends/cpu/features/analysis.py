@@ -12,7 +12,7 @@ from tensorsmith.backends.cpu.features.numbers import Array, Num, as_number, pro
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.cpu.features.schema import CACHES, CURVE, SLOTS
 from tensorsmith.backends.cpu.features.statement import Statement
-from tensorsmith.backends.cpu.features.tile import annotations, masks, steps_written, tile
+from tensorsmith.backends.cpu.features.tile import annotated, masks, steps_written, tile
 from tensorsmith.backends.cpu.rates import Machine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import either, flag, opposite, where
@@ -61,7 +61,7 @@ class Analysis:
         s.values |= {"points": points, "outer_runs": runs, "is_root": as_number(nested.root)}
         s.values["num_loops"] = total([as_number(x.several) for x in nested.levels])
         in_a_row = steps_written(nested)
-        s.values |= annotations(s, in_a_row)
+        s.values |= annotated(s, in_a_row)
         self._accesses(s, points)
         touched = self._touched(s)
         self._curve(s, float(per_point), touched)

@@ -29,7 +29,7 @@ def as_number(a: Flag) -> Num:
 
 
 def magnitude(a: Num) -> Num:
-    found: Num = abs(a)
+    found: Any = abs(a)
     return found
 
 

@@ -26,7 +26,7 @@ def steps_written(nested: Nested) -> dict[str, Num]:
     return {x.name: where(is_written_whole(x.laid_out, x.count, n), x.count, n) for x, n in zip(loops, in_a_row)}
 
 
-def annotations(s: Statement, in_a_row: Mapping[str, Num]) -> dict[str, Num]:
+def annotated(s: Statement, in_a_row: Mapping[str, Num]) -> dict[str, Num]:
     """Which loops are in lanes, written out or shared among threads, and over which axes they run."""
     levels = s.nested.levels
     laid_out: list[tuple[Level, Num]] = []
