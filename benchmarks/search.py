@@ -36,8 +36,7 @@ from rich.table import Table
 
 import about
 from report import RUN
-from tensorsmith.backends.cpu.features.extract import extract_decisions
-from tensorsmith.backends.cpu.prior import estimate_seconds
+from tensorsmith.backends import backend_of
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
@@ -180,8 +179,10 @@ def _text(candidate: Candidate) -> str:
 
 def _features(candidate: Candidate) -> tuple[np.ndarray, float]:
     """Features [statements, features], and log2 of the speed by the prior."""
-    found = extract_decisions(candidate.sketch, candidate.decisions, native())
-    return found.values[0], -float(np.log2(max(float(estimate_seconds(found, native())[0]), 1e-12)))
+    backend = backend_of(native())
+    rows = backend.extract_rows([(candidate.sketch, candidate.decisions)], native())
+    (found,) = rows.matrices()
+    return found.values[0], float(backend.prior_scores(rows, native())[0])
 
 
 def _samples(trials: Sequence[Trial], best: float) -> Samples:

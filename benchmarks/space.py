@@ -21,12 +21,11 @@ from rich.table import Table
 
 import about
 from report import RUN
-from tensorsmith.backends.cpu.features.batch import FeatureRows, extract_groups, extract_rows
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix
-from tensorsmith.backends.cpu.prior import estimate_seconds
+from tensorsmith.backends import backend_of
 from tensorsmith.compile import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
+from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, recall
 from tensorsmith.ops import catalogue
 from tensorsmith.space.population.evolve import offspring
@@ -39,9 +38,12 @@ ACCURACY = ("C2D-3-b1", "GMM-1-b1", "ConvLayer-3-b1", "DEP-1-b1", "TBS-1-b1")
 POPULATION = 4096
 
 
-def features(plan: Plan, matrix: np.ndarray) -> list[FeatureMatrix]:
-    """The features of every structure in a population."""
-    return extract_groups([(g.sketch, g.decisions) for g in plan.groups(matrix)], native())
+def described(plan: Plan, matrix: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Of every candidate: its features [statements, features], and the seconds that it should take."""
+    backend = backend_of(native())
+    rows = backend.extract_rows([(g.sketch, g.decisions) for g in plan.groups(matrix)], native())
+    features = [one for found in rows.matrices() for one in found.values]
+    return list(zip(features, backend.estimated_seconds(rows, native()).tolist()))
 
 
 def best_of(run: Callable[[], object], rounds: int = 3) -> float:
@@ -72,7 +74,7 @@ def speed(name: str, seed: int = 0) -> dict[str, float]:
 
     def all_features() -> FeatureRows:
         groups = [(g.sketch, g.decisions) for p in populations for g in space.plans[p.plan].groups(p.matrix)]
-        return extract_rows(groups, native())
+        return backend_of(native()).extract_rows(groups, native())
 
     def predict() -> np.ndarray:
         return model.predict(all_features())
@@ -100,10 +102,9 @@ def _any_model(space: Space, populations: list[Population]) -> TreeModel:
     samples = Samples()
     for p in populations:
         plan = space.plans[p.plan]
-        for found in features(plan, p.matrix[:64]):
-            seconds = estimate_seconds(found, native())
-            for rows, t in zip(found.values, seconds):
-                samples.add(rows, float(seconds.min() / t), "any")
+        some = described(plan, p.matrix[:64])
+        for rows, seconds in some:
+            samples.add(rows, min(t for _, t in some) / seconds, "any")
     model = TreeModel(ModelSettings(trees=100))
     model.update(samples)
     return model
@@ -126,9 +127,9 @@ def accuracy(name: str, programs: int, seed: int = 0) -> dict[str, float]:
         except Refusal:
             refused += 1
             continue
-        (found,) = features(plan, p.matrix[n : n + 1])
-        rows.append(found.values[0])
-        prior.append(float(estimate_seconds(found, native())[0]))
+        ((found, expected),) = described(plan, p.matrix[n : n + 1])
+        rows.append(found)
+        prior.append(expected)
         seconds.append(kernel.benchmark(*others, min_seconds=0.02, rounds=4).best)
         if len(rows) == programs:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorsmith.backends.cpu.features.schema import FEATURES
+from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.errors import UserError
 from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
 
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 def programs(count: int, statements: int) -> tuple[np.ndarray, np.ndarray]:
     """Random features, and a throughput that depends on two of them, summed over the statements."""
-    values = RNG.random((count, statements, len(FEATURES)), np.float32)
+    values = RNG.random((count, statements, len(SCHEMA)), np.float32)
     cost = 0.2 + (2 * values[:, :, 3] + values[:, :, 17] ** 2).sum(axis=1)
     return values, cost.min() / cost
 
@@ -58,8 +58,8 @@ def test_a_base_that_knows_the_answer_is_kept() -> None:
 def test_save_and_load(tmp_path) -> None:
     values, throughput = programs(80, 2)
     model = trained("rank", values, throughput)
-    model.save(tmp_path / "model.txt")
-    again = TreeModel.load(tmp_path / "model.txt")
+    model.save(tmp_path / "model.txt", SCHEMA)
+    again = TreeModel.load(tmp_path / "model.txt", SCHEMA)
     np.testing.assert_array_equal(model.predict(values), again.predict(values))
 
 
@@ -81,9 +81,9 @@ def test_refusals(tmp_path) -> None:
     with pytest.raises(UserError, match="unknown loss 'mse'"):
         TreeModel(ModelSettings(loss="mse"))
     with pytest.raises(UserError, match="not learned anything"):
-        TreeModel().predict(np.zeros((1, 1, len(FEATURES)), np.float32))
+        TreeModel().predict(np.zeros((1, 1, len(SCHEMA)), np.float32))
     with pytest.raises(UserError, match="cannot read"):
-        TreeModel.load(tmp_path / "missing")
+        TreeModel.load(tmp_path / "missing", SCHEMA)
 
 
 def test_measures() -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorsmith.backends.cpu.features.batch import FeatureRows
-from tensorsmith.backends.cpu.features.schema import FEATURES, SCHEMA_VERSION
+from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.errors import UserError
+from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.models.cost import KINDS, load_model, make_model
 from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel, pairwise_accuracy
 
 
 def programs(count: int, seed: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Random features of one statement, and a throughput that depends on two of them; `shift` moves the whole workload."""
-    values = np.random.default_rng(seed).random((count, 1, len(FEATURES)), np.float32)
+    values = np.random.default_rng(seed).random((count, 1, len(SCHEMA)), np.float32)
     values[:, :, 40] = shift
     cost = (1 + shift) * (0.2 + 2 * values[:, 0, 3] + values[:, 0, 17] ** 2)
     return values, cost.min() / cost
@@ -31,7 +31,7 @@ def samples_of(values: np.ndarray, throughput: np.ndarray, group: str = "w", bas
 
 
 def as_rows(values: np.ndarray) -> FeatureRows:
-    return FeatureRows(values[:, 0], np.arange(len(values)), len(values), ())
+    return FeatureRows(values[:, 0], np.arange(len(values)), len(values), (), SCHEMA)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,8 +44,8 @@ def test_every_kind_learns_predicts_and_comes_back(kind: str, tmp_path: Path) ->
     assert scores.shape == (120,) and np.isfinite(scores).all()
     if kind != "random":
         assert pairwise_accuracy(scores, throughput) > 0.75
-    model.save(tmp_path / "model")
-    again = load_model(tmp_path / "model")
+    model.save(tmp_path / "model", SCHEMA)
+    again = load_model(tmp_path / "model", SCHEMA)
     assert again.kind == kind
     np.testing.assert_array_equal(again.predict(as_rows(values), base), scores)
 
@@ -61,10 +61,10 @@ def test_what_was_loaded_survives_updates(tmp_path: Path) -> None:
     values, throughput = programs(400, 0)
     first = TreeModel()
     first.update(samples_of(values, throughput, "one"))
-    first.save(tmp_path / "model")
+    first.save(tmp_path / "model", SCHEMA)
     few, few_throughput = programs(12, 1, shift=0.5)
     test, test_throughput = programs(200, 2, shift=0.5)
-    fresh, kept = TreeModel(), TreeModel.load(tmp_path / "model")
+    fresh, kept = TreeModel(), TreeModel.load(tmp_path / "model", SCHEMA)
     for model in (fresh, kept):
         for _ in range(2):  # an update replaces the last one, and what was loaded stays below
             model.update(samples_of(few, few_throughput, "two"))
@@ -78,8 +78,8 @@ def test_an_update_corrects_what_was_loaded(tmp_path: Path) -> None:
     values, throughput = programs(200, 0)
     wrong = TreeModel()
     wrong.update(samples_of(values, throughput.min() / throughput))
-    wrong.save(tmp_path / "model")
-    model = TreeModel.load(tmp_path / "model")
+    wrong.save(tmp_path / "model", SCHEMA)
+    model = TreeModel.load(tmp_path / "model", SCHEMA)
     assert pairwise_accuracy(model.predict(values), throughput) < 0.3
     model.update(samples_of(values, throughput))
     assert pairwise_accuracy(model.predict(values), throughput) > 0.8
@@ -89,11 +89,11 @@ def test_a_loaded_and_updated_model_can_be_saved_again(tmp_path: Path) -> None:
     values, throughput = programs(80, 0)
     model = TreeModel(ModelSettings(loss="log"))
     model.update(samples_of(values, throughput))
-    model.save(tmp_path / "one")
-    second = TreeModel.load(tmp_path / "one")
+    model.save(tmp_path / "one", SCHEMA)
+    second = TreeModel.load(tmp_path / "one", SCHEMA)
     second.update(samples_of(*programs(40, 1)))
-    second.save(tmp_path / "two")
-    third = load_model(tmp_path / "two")
+    second.save(tmp_path / "two", SCHEMA)
+    third = load_model(tmp_path / "two", SCHEMA)
     assert isinstance(third, TreeModel) and third.settings.loss == "log"
     np.testing.assert_allclose(third.predict(values), second.predict(values), rtol=1e-6, atol=1e-9)
 
@@ -101,7 +101,7 @@ def test_a_loaded_and_updated_model_can_be_saved_again(tmp_path: Path) -> None:
 def _saved(folder: Path) -> Path:
     model = TreeModel(ModelSettings(trees=5))
     model.update(samples_of(*programs(40, 0)))
-    model.save(folder / "model")
+    model.save(folder / "model", SCHEMA)
     return folder / "model"
 
 
@@ -113,7 +113,7 @@ def _with_head(path: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"features": SCHEMA_VERSION + 1}, f"version {SCHEMA_VERSION + 1} of the features.*computes version {SCHEMA_VERSION}"),
+        ({"features": SCHEMA.version + 1}, f"version {SCHEMA.version + 1} of the features.*computes version {SCHEMA.version}"),
         ({"names": "x"}, "learn it anew"),
         ({"version": 99}, "model file of version 99"),
         ({"format": "other"}, "is no model of tensorsmith"),
@@ -126,7 +126,7 @@ def test_headers_are_checked(changes: dict[str, object], message: str, tmp_path:
     path = _saved(tmp_path)
     _with_head(path, **changes)
     with pytest.raises(UserError, match=message):
-        TreeModel.load(path)
+        TreeModel.load(path, SCHEMA)
 
 
 def test_damage_and_strangers_are_refused(tmp_path: Path) -> None:
@@ -134,21 +134,21 @@ def test_damage_and_strangers_are_refused(tmp_path: Path) -> None:
     whole = path.read_text()
     path.write_text(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="is damaged"):
-        TreeModel.load(path)
+        TreeModel.load(path, SCHEMA)
     for text in ("", "something else\n", "[1]\n", "\x00" * 20):
         path.write_text(text)
         with pytest.raises(UserError, match="is no model of tensorsmith"):
-            load_model(path)
+            load_model(path, SCHEMA)
     path.write_bytes(b"\xff\xfe\x80")
     with pytest.raises(UserError, match="cannot read"):
-        load_model(path)
+        load_model(path, SCHEMA)
     with pytest.raises(UserError, match="cannot write"):
-        make_model("prior", ModelSettings()).save(tmp_path / "missing" / "model")
+        make_model("prior", ModelSettings()).save(tmp_path / "missing" / "model", SCHEMA)
 
 
 def test_losses_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="learned with the loss 'rank', and 'paper' is wanted"):
-        TreeModel.load(_saved(tmp_path), ModelSettings(loss="paper"))
+        TreeModel.load(_saved(tmp_path), SCHEMA, ModelSettings(loss="paper"))
 
 
 def test_unknown_kinds(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_unknown_kinds(tmp_path: Path) -> None:
     path = _saved(tmp_path)
     _with_head(path, kind="oracle")
     with pytest.raises(UserError, match="unknown cost model 'oracle'"):
-        load_model(path)
+        load_model(path, SCHEMA)
 
 
 def test_files_hold_text_only(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ SCHEDULER = "tests/search/test_scheduler.py::"
 TRANSFER = "tests/search/test_transfer.py::"
 EVOLVE = "tests/space/test_evolve.py::"
 MODEL = "tests/learn/test_model.py::"
-PRIOR = "tests/learn/test_prior.py::"
+PRIOR = "tests/backends/cpu/test_prior.py::"
 LOWER = "tests/program/test_lower.py::"
-GENERATE = "tests/codegen/test_generate.py::"
+GENERATE = "tests/backends/cpu/codegen/test_generate.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
@@ -184,7 +184,7 @@ _CODE = (
         "temporaries-share-memory-while-alive",
         "return bool(one and other) and one[0] <= other[-1] and other[0] <= one[-1]",
         "return bool(one and other) and one[0] < other[-1] and other[0] < one[-1]",
-        ("tests/codegen/test_scratch.py::test_what_lives_together_lies_apart",),
+        ("tests/program/test_memory.py::test_what_lives_together_lies_apart",),
     ),
 )
 
@@ -280,7 +280,7 @@ _LEARNING = (
         "all-lanes-are-useful",
         '"lanes_useful": useful,',
         '"lanes_useful": 0.0 * useful + 1.0,',
-        ("tests/learn/test_golden_features.py::test_tails_of_vectors_and_tiles",),
+        ("tests/backends/cpu/features/test_golden.py::test_tails_of_vectors_and_tiles",),
     ),
     Mutant(
         "threads-do-not-help-the-prior",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tests.learn.machines import target
+from tests.backends.cpu.machines import target
 
 from tensorsmith.learn.models.cost import CostModel
 from tensorsmith.ops import catalogue

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tensorsmith.backends import backend_of
 from tensorsmith.backends.cpu.features.extract import extract_decisions
 from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.lang.workload import Workload
@@ -92,13 +93,13 @@ def test_nothing_to_learn_from() -> None:
 def test_a_candidate_that_cannot_be_lowered_is_passed_over(monkeypatch) -> None:
     given = trials("GMM-small")
     bad = given[0].candidate.sketch
-    extract = transfer.extract_rows
+    backend = backend_of(TARGET)
 
     def failing(batches, target):
         if any(sketch is bad for sketch, _ in batches):
             raise KeyError("of an older version")
-        return extract(batches, target)
+        return backend.extract_rows(batches, target)
 
-    monkeypatch.setattr(transfer, "extract_rows", failing)
+    monkeypatch.setattr(transfer, "backend_of", lambda _: replace(backend, extract_rows=failing))
     described = transfer._described([t.candidate for t in given], TARGET)
     assert sorted(n for n, _, _ in described) == [n for n, t in enumerate(given) if t.candidate.sketch is not bad]

@@ -9,11 +9,15 @@ made known by `register_backend`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.features.rows import Array, Batch, FeatureRows
+from tensorsmith.learn.features.schema import Schema
 from tensorsmith.space.rules.base import Rule
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target
@@ -26,6 +30,14 @@ class Backend:
     kind: str  # the `kind` of its targets
     rule_sets: Mapping[str, tuple[Rule, ...]]  # by name: "default", "ansor"
     default_candidate: Callable[[Workload, Target], Candidate]  # without any search, from the target's facts
+    schema: Schema  # of its features
+    extract_rows: Callable[[Sequence[Batch], Target], FeatureRows]  # features of candidates, many structures at once
+    estimated_seconds: Callable[[FeatureRows, Target], Array]  # that each candidate takes, before anything is measured
+    explain: Callable[[Candidate, Target], str]  # the same in words
+
+    def prior_scores(self, rows: FeatureRows, target: Target) -> Array:
+        """The logarithm (to base 2) of the estimated speed of each candidate: what a cost model begins with."""
+        return -np.log2(np.maximum(self.estimated_seconds(rows, target), 1e-12))
 
 
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for

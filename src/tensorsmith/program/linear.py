@@ -13,6 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 Num = Union[int, "np.ndarray[Any, Any]"]
+Number = Union[float, "np.ndarray[Any, Any]"]  # where fractions may be, too
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tensorsmith.lang.expr import Expr, Load
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, PackedRead, Program, ProgramBuffer
 from tensorsmith.program.linear import Linear, Num, ceil_div, maximum, minimum
+from tensorsmith.program.positions import over_loops
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 
 Region = dict[str, tuple[Linear, Num]]  # axis -> (where it starts, how many)
@@ -355,9 +356,4 @@ def _within(part: tuple[Linear, Num], extent: int, ranges: dict[str, Num]) -> tu
 def index_form(index: Expr, axes: Mapping[str, AxisBinding]) -> Linear | None:
     """An index of a load as a linear form of loop variables; None where it is not affine."""
     form = affine(index)
-    if form is None:
-        return None
-    total = Linear({}, form.offset)
-    for name, coefficient in form.terms.items():
-        total = total + axes[name].value.scaled(coefficient)
-    return total
+    return None if form is None else over_loops(form, axes)

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.batch import FeatureRows, extract_rows
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix
-from tensorsmith.backends.cpu.prior import estimate_seconds
+from tensorsmith.backends import backend_of
+from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.models.cost import CostModel
 from tensorsmith.space.population.population import Population, Space
-from tensorsmith.targets.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -68,12 +66,6 @@ def describe(space: Space, populations: Sequence[Population]) -> tuple[FeatureRo
         for group in space.plans[p.plan].groups(p.matrix):
             batches.append((group.sketch, group.decisions))
             places += [(number, row) for row in group.rows.tolist()]
-    rows = extract_rows(batches, space.target)
-    return rows, prior_scores(rows, space.target), places
-
-
-def prior_scores(rows: FeatureRows, target: Target) -> Array:
-    """The logarithm (to base 2) of the speed that the prior gives each candidate."""
-    statements = FeatureMatrix(rows.values[:, None], ("any",))  # the prior adds statements up, so one at a time will do
-    seconds = rows.total(estimate_seconds(statements, target))
-    return -np.log2(np.maximum(seconds, 1e-12))
+    backend = backend_of(space.target)
+    rows = backend.extract_rows(batches, space.target)
+    return rows, backend.prior_scores(rows, space.target), places

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.batch import FeatureRows, extract_rows
+from tensorsmith.backends import backend_of
 from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel
-from tensorsmith.search.scores import prior_scores
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
@@ -62,6 +62,7 @@ def _described(candidates: Sequence[Candidate], target: Target) -> list[tuple[in
         groups.setdefault(id(candidate.sketch), []).append(n)
     numbers = list(groups.values())
     batches = [(candidates[ns[0]].sketch, _columns(candidates[ns[0]].sketch, [candidates[n] for n in ns])) for ns in numbers]
+    extract_rows = backend_of(target).extract_rows
     try:
         found = [(numbers, extract_rows(batches, target))]
     except Exception:  # one that an older version wrote spoils it for all; without it
@@ -81,4 +82,4 @@ def _columns(sketch: Sketch, candidates: Sequence[Candidate]) -> dict[str, Array
 def _by_candidate(numbers: Sequence[Sequence[int]], rows: FeatureRows, target: Target) -> list[tuple[int, Array, float]]:
     features = [one for matrix in rows.matrices() for one in matrix.values]
     order = [n for ns in numbers for n in ns]
-    return list(zip(order, features, prior_scores(rows, target).tolist()))
+    return list(zip(order, features, backend_of(target).prior_scores(rows, target).tolist()))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.extract import Statement, analyse, extract
-from tensorsmith.backends.cpu.features.nest import Level, Num
+from tensorsmith.backends.cpu.features.extract import analyse, extract
+from tensorsmith.backends.cpu.features.nest import Level
+from tensorsmith.backends.cpu.features.numbers import Num
+from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.prior import Estimate, estimate
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
 from tensorsmith.program.lower import lower

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
-from tensorsmith.backends.cpu.features.nest import Array
+from tensorsmith.backends.cpu.features.extract import extract
+from tensorsmith.backends.cpu.features.numbers import Array
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
 from tensorsmith.program.ir import Program
 from tensorsmith.targets.target import Target
+
+_LEAST = 1e-6  # of a share that something is divided by: an empty statement has none
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,17 @@ def estimate(matrix: FeatureMatrix, target: Target, machine: Machine = DEFAULT) 
     m = machine
     steps, runs = raw("steps"), raw("outer_runs")
     width, useful = raw("target_lanes"), raw("lanes_useful")
-    vectors = 1.0 / (width * np.maximum(useful, 1e-6))  # vector instructions per scalar operation
+    vectors = 1.0 / (width * np.maximum(useful, _LEAST))  # vector instructions per scalar operation
     cheap = raw("float_mad") + raw("float_addsub") + raw("float_mul") + raw("float_cmp") + raw("float_otherfunc") + raw("select_op")
     integer = sum((raw(f"int_{k}") for k in ("mad", "addsub", "mul", "cmp", "otherfunc")), raw("bool_op"))
-    divisions = raw("float_divmod") + 4 * raw("int_divmod")
+    divisions = raw("float_divmod") + m.int_divisions * raw("int_divmod")
     functions = raw("float_mathfunc") + raw("int_mathfunc")
     arithmetic = vectors * (
         cheap / m.fma_per_cycle + integer / m.int_per_cycle + divisions * m.division_cycles + functions * m.function_cycles
     )
-    single = raw("step_loads") * (raw("load_share_strided") + raw("load_share_gathered"))
-    partial = np.maximum(raw("points_useful"), 1e-6)  # tiles at an edge load less; `steps` counts them whole
-    loads = steps * (raw("step_loads") / m.loads_per_cycle + single * m.insert_cycles)
+    one_by_one = raw("step_loads") * (raw("load_share_strided") + raw("load_share_gathered"))
+    partial = np.maximum(raw("points_useful"), _LEAST)  # tiles at an edge load less; `steps` counts them whole
+    loads = steps * (raw("step_loads") / m.loads_per_cycle + one_by_one * m.insert_cycles)
     read_back = raw("store_is_readwrite") * raw("store_accesses") / m.loads_per_cycle
     stores = runs * (raw("store_accesses") / m.stores_per_cycle + read_back)
     threads = _threads(matrix, target)
@@ -63,21 +66,22 @@ def estimate(matrix: FeatureMatrix, target: Target, machine: Machine = DEFAULT) 
         "memory to L3": raw("into_l3") / shared,
     }
     unrolled = np.maximum(1.0, raw("unroll_steps"))
-    masks = (raw("masks_lanes") + 0.05 * raw("masks_tile")) * raw("tile_vectors")  # the latter are tested at borders only
-    horizontal = raw("across_lanes") * raw("tile_vectors") * np.log2(np.maximum(2.0, width)) * 2
+    masks = (raw("masks_lanes") + m.border_share * raw("masks_tile")) * raw("tile_vectors")
+    halvings = raw("across_lanes") * raw("tile_vectors") * np.log2(np.maximum(2.0, width))  # of lanes, until one is left
     overheads = {
         "loops": m.loop_cycles * (steps / unrolled + runs),
-        "tiles": runs * (m.tile_cycles + 0.5 * raw("tile_vectors") + horizontal),
+        "tiles": runs * (m.tile_cycles + m.result_cycles * raw("tile_vectors") + m.halving_cycles * halvings),
         "spills": steps * raw("registers_spilled") * m.spill_cycles,
-        "masks": steps * masks * 0.5,
-        "set conflicts": steps * raw("set_overflow") * m.conflict_cycles / 16,
+        "masks": steps * masks * m.mask_cycles,
+        "set conflicts": steps * raw("set_overflow") * m.conflict_cycles,
         "pages": runs * np.maximum(0.0, raw("tile_pages") - m.l1_pages) * m.page_cycles,
     }
     every = np.stack(list(bounds.values()))
     greatest = every.max(axis=0)
     cycles = greatest + m.overlap * (every.sum(axis=0) - greatest) + np.sum(list(overheads.values()), axis=0)
     root = raw("is_root")
-    start = root * (m.call_seconds + m.start_seconds * (raw("parallel_steps") > 1.5))
+    parallel = raw("parallel_steps") > 1.5  # more than one, whatever the scaling rounded
+    start = root * (m.call_seconds + m.start_seconds * parallel)
     return Estimate(bounds, overheads, threads, cycles, cycles / threads / m.hertz + start)
 
 
@@ -91,3 +95,9 @@ def estimate_seconds(given: FeatureMatrix | Program, target: Target, machine: Ma
     """Seconds that each candidate is expected to take, float64. A batch's program needs its parallel degrees: see `extract`."""
     matrix = extract(given, target) if isinstance(given, Program) else given
     return estimate(matrix, target, machine).seconds.sum(axis=1)
+
+
+def estimated_seconds(rows: FeatureRows, target: Target, machine: Machine = DEFAULT) -> Array:
+    """The same for all candidates of a population."""
+    statements = FeatureMatrix(rows.values[:, None], ("any",), rows.schema)  # they add up, so one at a time will do
+    return rows.total(estimate_seconds(statements, target, machine))

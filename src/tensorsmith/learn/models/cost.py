@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.batch import FeatureRows
 from tensorsmith.errors import UserError
+from tensorsmith.learn.features.rows import FeatureRows
+from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.trees import Array, ModelSettings, Samples, TreeModel
 
@@ -31,8 +32,8 @@ class CostModel(Protocol):
     def update(self, samples: Samples) -> None:
         """Learns from everything measured so far; programs that failed have the throughput 0."""
 
-    def save(self, path: str | Path) -> None:
-        """Writes a file that `load_model` reads."""
+    def save(self, path: str | Path, schema: Schema) -> None:
+        """Writes a file that `load_model` reads; `schema` is of the features that it learned on."""
 
 
 class PriorModel:
@@ -46,8 +47,8 @@ class PriorModel:
     def update(self, samples: Samples) -> None:
         pass
 
-    def save(self, path: str | Path) -> None:
-        write(path, self.kind, {})
+    def save(self, path: str | Path, schema: Schema) -> None:
+        write(path, schema, self.kind, {})
 
 
 class RandomModel:
@@ -65,8 +66,8 @@ class RandomModel:
     def update(self, samples: Samples) -> None:
         pass
 
-    def save(self, path: str | Path) -> None:
-        write(path, self.kind, {"seed": self.seed})
+    def save(self, path: str | Path, schema: Schema) -> None:
+        write(path, schema, self.kind, {"seed": self.seed})
 
 
 KINDS = (TreeModel.kind, PriorModel.kind, RandomModel.kind)
@@ -83,11 +84,11 @@ def make_model(kind: str, settings: ModelSettings, seed: int = 0) -> CostModel:
     raise UserError(f"unknown cost model {kind!r}; known are {', '.join(KINDS)}")
 
 
-def load_model(path: str | Path) -> CostModel:
+def load_model(path: str | Path, schema: Schema) -> CostModel:
     """The model that was saved, of whatever kind."""
-    head, _ = read(path)
+    head, _ = read(path, schema)
     if head.get("kind") == TreeModel.kind:
-        return TreeModel.load(path)
+        return TreeModel.load(path, schema)
     seed = head.get("seed", 0)
     if not isinstance(seed, int):
         raise UserError(f"{path}: the seed is {seed!r}, not a whole number")

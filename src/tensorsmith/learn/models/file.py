@@ -14,20 +14,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorsmith.backends.cpu.features.schema import FEATURES, SCHEMA_VERSION
 from tensorsmith.errors import UserError
+from tensorsmith.learn.features.schema import Schema
 
 _FORMAT, _VERSION = "tensorsmith-model", 1
 
 
-def write(path: str | Path, kind: str, more: Mapping[str, Any], text: str = "") -> None:
+def write(path: str | Path, schema: Schema, kind: str, more: Mapping[str, Any], text: str = "") -> None:
     """Writes a model in one step: whoever reads finds the old file or the new one, never half of one."""
     head = {
         "format": _FORMAT,
         "version": _VERSION,
         "kind": kind,
-        "features": SCHEMA_VERSION,
-        "names": _digest(" ".join(f.name for f in FEATURES)),
+        "features": schema.version,
+        "names": _digest(" ".join(schema.names)),
         "digest": _digest(text),
         **more,
     }
@@ -40,7 +40,7 @@ def write(path: str | Path, kind: str, more: Mapping[str, Any], text: str = "") 
         raise UserError(f"cannot write the model {path}: {problem}") from problem
 
 
-def read(path: str | Path, kind: str | None = None) -> tuple[dict[str, Any], str]:
+def read(path: str | Path, schema: Schema, kind: str | None = None) -> tuple[dict[str, Any], str]:
     """The header and the text, checked: format, version, features, kind (if one is wanted), and that the text is whole."""
     try:
         line, _, text = Path(path).read_text(encoding="utf-8").partition("\n")
@@ -56,10 +56,10 @@ def read(path: str | Path, kind: str | None = None) -> tuple[dict[str, Any], str
         raise UserError(f"{path} is a model file of version {head.get('version')!r}; this tensorsmith reads version {_VERSION}")
     if kind is not None and head.get("kind") != kind:
         raise UserError(f"{path} holds a model of kind {head.get('kind')!r}, not {kind!r}")
-    if head.get("features") != SCHEMA_VERSION or head.get("names") != _digest(" ".join(f.name for f in FEATURES)):
+    if head.get("features") != schema.version or head.get("names") != _digest(" ".join(schema.names)):
         raise UserError(
             f"{path} was learned on version {head.get('features')!r} of the features, and this tensorsmith computes version "
-            f"{SCHEMA_VERSION}; learn it anew from the records"
+            f"{schema.version}; learn it anew from the records"
         )
     if head.get("digest") != _digest(text):
         raise UserError(f"{path} is damaged: its text is not the one that was saved")

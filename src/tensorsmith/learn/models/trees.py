@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.batch import FeatureRows
-from tensorsmith.backends.cpu.features.schema import FEATURES
 from tensorsmith.errors import UserError
+from tensorsmith.learn.features.rows import FeatureRows
+from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.forest import Forest
 
@@ -134,16 +134,18 @@ class TreeModel:
             self._forest = booster, Forest(booster.model_to_string())
         return self._forest[1]
 
-    def save(self, path: str | Path) -> None:
-        """Writes all trees as text, with the version of the features they were learned on."""
+    def save(self, path: str | Path, schema: Schema) -> None:
+        """Writes all trees as text, with the features they were learned on."""
         if self.booster is None:
             raise UserError("there is nothing to save: this model has not learned anything yet")
-        write(path, self.kind, {"loss": self.settings.loss, "trees": self.booster.num_trees()}, self.booster.model_to_string())
+        write(
+            path, schema, self.kind, {"loss": self.settings.loss, "trees": self.booster.num_trees()}, self.booster.model_to_string()
+        )
 
     @staticmethod
-    def load(path: str | Path, settings: ModelSettings | None = None) -> TreeModel:
+    def load(path: str | Path, schema: Schema, settings: ModelSettings | None = None) -> TreeModel:
         """The inverse of `save`; refuses trees learned on other features, or with another loss than that of the settings."""
-        head, text = read(path, TreeModel.kind)
+        head, text = read(path, schema, TreeModel.kind)
         loss = head.get("loss")
         if loss not in LOSSES:
             raise UserError(f"{path}: the header names the loss {loss!r}; known are {', '.join(LOSSES)}")
@@ -155,8 +157,8 @@ class TreeModel:
             model.kept = lightgbm.Booster(model_str=text)
         except (lightgbm.basic.LightGBMError, ValueError) as problem:
             raise UserError(f"{path} is damaged: {problem}") from problem
-        if model.kept.num_feature() != len(FEATURES):
-            raise UserError(f"{path} is damaged: its trees are on {model.kept.num_feature()} features, there are {len(FEATURES)}")
+        if model.kept.num_feature() != len(schema):
+            raise UserError(f"{path} is damaged: its trees are on {model.kept.num_feature()} features, there are {len(schema)}")
         model.booster = model.kept
         return model
 

@@ -15,6 +15,8 @@ import numpy as np
 from tensorsmith.lang.cost import Inside, cost
 from tensorsmith.lang.expr import EXPENSIVE, Binary, Expr, Load, Select, Unary, variables
 from tensorsmith.lang.workload import Stage
+from tensorsmith.program.tails import is_partial, variants
+from tensorsmith.program.unrolling import MAX_LAID_OUT, is_laid_out, steps_in_a_row
 from tensorsmith.space.analysis import is_padding
 from tensorsmith.space.population.geometry import Array, Matrix, Measured
 from tensorsmith.space.population.population import Plan
@@ -29,7 +31,7 @@ class Limits:
 
     vectors: int = 48  # values of a register tile: three times the registers of AVX2 spill badly already
     instructions: int = 5000  # of one nest, a rough estimate: an eighth of a second to compile
-    laid_out: int = 8  # steps of an outer loop laid out one by one; the code generator stops at 16
+    laid_out: int = MAX_LAID_OUT // 2  # steps of an outer loop laid out one by one: the code grows with all of them
     local_bytes: int = 4 << 20  # of one attached stage, for each thread
 
 
@@ -91,18 +93,14 @@ def size_column(plan: Plan, nest: Nest, loop: str) -> int | None:
 
 def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
     """Steps of the reduction that the unroll hole really lays out in a row."""
-    total = np.ones(len(rows), np.int64)
     column = plan.names.get(f"{nest.stage}.unroll")
     if column is None:
-        return total
-    budget = rows[:, column].astype(np.int64)
+        return np.ones(len(rows), np.int64)
     reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
-    for loop in reversed(nest.tile):
-        if loop == nest.vector or loop.rpartition(".")[0] not in reduce:
-            continue
-        count = np.maximum(1, found.loop(nest.stage, loop))
-        total = total * np.minimum(budget, count)
-        budget = np.where(budget >= count, budget // count, 1)
+    loops = [loop for loop in nest.tile if loop != nest.vector and loop.rpartition(".")[0] in reduce]
+    total = np.ones(len(rows), np.int64)
+    for in_a_row in steps_in_a_row([found.loop(nest.stage, loop) for loop in loops], rows[:, column].astype(np.int64)):
+        total = total * np.asarray(in_a_row)
     return total
 
 
@@ -119,15 +117,15 @@ def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: li
         if laid_out.any():
             count = found.loop(nest.stage, loop)
             column = plan.names.get(f"{nest.stage}.{loop}") if loop in nest.outer else None
-            factors.append(Factor(np.where(laid_out & (count <= 16), count, 1), column))
+            factors.append(Factor(np.where(is_laid_out(laid_out, count), count, 1), column))
             axis, _, part = loop.rpartition(".")
             around = found.counts[nest.stage][axis][: int(part)]
             if loop in nest.outer:
                 known[axis] = laid_out & np.logical_and.reduce([c == 1 for c in around] or [ones == 1])
-    variants = _variants(plan, nest, found, known)
+    written = _variants(plan, nest, found, known)
     if nest.target is not None and nest.target[1] == len(plan.sketch.nest(nest.target[0]).outer):
-        variants = variants * _variants(plan, plan.sketch.nest(nest.target[0]), found, {})  # written again in each of the tile's
-    factors.append(Factor(variants, None))
+        written = written * _variants(plan, plan.sketch.nest(nest.target[0]), found, {})  # written again in each of the tile's
+    factors.append(Factor(written, None))
     factors.append(Factor(ones * _instructions(stage.body), None))
     padding = ones
     for x in stage.reads:
@@ -145,8 +143,8 @@ def _variants(plan: Plan, nest: Nest, found: Measured, known: dict[str, Array]) 
     for loop in nest.tile:
         axis = loop.rpartition(".")[0]
         if axis in {a.name for a in plan.geometry.stages[nest.stage].axes}:
-            partial = found.lengths[nest.stage][axis] % np.maximum(1, found.loop(nest.stage, loop)) != 0
-            total = total * np.where(partial & ~known.get(axis, np.zeros(found.rows, bool)), 2, 1)
+            partial = is_partial(found.lengths[nest.stage][axis], np.maximum(1, found.loop(nest.stage, loop)))
+            total = total * np.asarray(variants(partial & ~known.get(axis, np.zeros(found.rows, bool))))
     return total
 
 

@@ -281,9 +281,10 @@ class Candidate:
 
     def explain(self, target: Target | None = None) -> str:
         """What the program of this candidate will ask of the machine: registers, loads, traffic, balance, and what bounds it."""
-        from tensorsmith.backends.cpu.explain import explain
+        from tensorsmith.backends import backend_of
 
-        return explain(self, target or native())
+        target = target or native()
+        return backend_of(target).explain(self, target)
 
     @staticmethod
     def from_json(workload: Workload, data: Mapping[str, Any]) -> Candidate:

@@ -14,10 +14,10 @@ from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64,
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
-from tensorsmith.lang.flat import flat_offset
 from tensorsmith.lang.in_bounds import simply_in_bounds
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
+from tensorsmith.program.positions import in_elements, is_inside, over_loops, read_at, reshaped_at
 
 FormKey = tuple[object, ...]
 
@@ -393,7 +393,7 @@ class BodyEmitter:
         key = (id(block), id(e))
         if key not in self._forms:
             found = affine(e)
-            self._forms[key] = None if found is None else axis_form(found, block)
+            self._forms[key] = None if found is None else over_loops(found, block.axes)
         return self._forms[key]
 
     def facts(self, e: Expr, block: Block) -> list[tuple[Linear, FormKey]] | None:
@@ -401,38 +401,23 @@ class BodyEmitter:
         key = (id(block), id(e))
         if key not in self._facts:
             found = affine_facts(e)
-            forms = None if found is None else [axis_form(fact, block) for fact in found]
+            forms = None if found is None else [over_loops(fact, block.axes) for fact in found]
             self._facts[key] = None if forms is None else [(form, form_key(form)) for form in forms]
         return self._facts[key]
 
     def _offset(self, e: Load, block: Block) -> tuple[Linear | None, bool]:
         buffer = self.program.buffers[e.tensor]
         strides = self.storage[e.tensor].strides
-        if buffer.packed is not None and self.storage[e.tensor].slack:
-            total = Linear()
-            for var, stride in zip(buffer.packed.loops, strides):
-                total = total + Linear({var.name: stride})
-            return total, True
-        shape, bounds = self.program.workload.buffers[e.tensor].shape, block.stage.bounds()
-        ranges = [bounds.range(index) for index in e.indices]
-        safe = all(r is not None and r[0] >= 0 and r[1] < extent for r, extent in zip(ranges, shape))
-        total = Linear()
-        for index, stride, origin in zip(e.indices, strides, buffer.origin):
-            form = affine(index)
-            if form is None:
-                return self._reshaped(e, block) if safe else None, safe
-            total = total + (axis_form(form, block) - origin).scaled(stride)
-        return total, safe
-
-    def _reshaped(self, e: Load, block: Block) -> Linear | None:
-        """The position of a read through a reshape (quotients and remainders of one number), where that is linear."""
-        buffer = self.program.buffers[e.tensor]
-        if buffer.packed is not None or any(o.terms or o.offset for o in buffer.origin):
-            return None
-        flat = flat_offset(e.indices, self.program.workload.buffers[e.tensor].shape)
-        if flat is None:
-            return None
-        return axis_form(Affine({n: c for n, c in flat.items() if n}, flat[""]), block)
+        forms = read_at(e, block, buffer)
+        if buffer.packed is not None:
+            return in_elements([f for f in forms if f is not None], strides), True
+        shape = self.program.workload.buffers[e.tensor].shape
+        safe = is_inside(e, block, shape)
+        linear = [f for f in forms if f is not None]
+        if len(linear) == len(forms):
+            return in_elements(linear, strides), safe
+        whole = not any(o.terms or o.offset for o in buffer.origin)
+        return reshaped_at(e, block, shape) if whole else None, safe
 
     def pointer(self, tensor: str, running: Value | None, constant: int) -> Value:
         place = self.storage[tensor]
@@ -555,18 +540,10 @@ class BodyEmitter:
         for index, origin in zip(e.indices, self.program.buffers[e.tensor].origin):
             form = affine(index)
             assert form is not None
-            running, constant, _ = self.linear(axis_form(form, block) - origin, env, lanes)
+            running, constant, _ = self.linear(over_loops(form, block.axes) - origin, env, lanes)
             assert running is None
             position.append(constant)
         return tuple(position)
-
-
-def axis_form(form: Affine, block: Block) -> Linear:
-    """An affine form of a stage's axes as a linear form of loop variables."""
-    total = Linear({}, form.offset)
-    for name, coefficient in form.terms.items():
-        total = total + block.axes[name].value.scaled(coefficient)
-    return total
 
 
 def affine_facts(e: Expr) -> list[Affine] | None:

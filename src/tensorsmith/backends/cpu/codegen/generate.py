@@ -15,26 +15,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tensorsmith.backends.cpu.codegen import scratch
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, storage_type
-from tensorsmith.backends.cpu.codegen.layout import layouts
 from tensorsmith.backends.cpu.codegen.remaining import Remainders, Remaining
-from tensorsmith.backends.cpu.codegen.shape import MAX_LAID_OUT
 from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 from tensorsmith.backends.cpu.codegen.transpose import turns_over
+from tensorsmith.backends.cpu.memory import ROOM, spacing
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, Loop, Node, Program, ProgramBuffer, loop_vars, own_block
+from tensorsmith.program.layout import layouts
 from tensorsmith.program.linear import Linear
+from tensorsmith.program.memory import places, touched
+from tensorsmith.program.unrolling import is_laid_out
 from tensorsmith.targets.target import Target
 
 ENTRY = "entry"
-_STACK_BYTES = 4096  # attached buffers up to this size live on the stack
-_SLACK_BYTES = 512  # behind every buffer of our own: a vector of 64 bytes may be computed from 64 f64, some of them past the end
 _MAX_ORIGINS = 4096  # positions of a region that are looked at for what can be left of an axis
 
 
@@ -64,27 +63,14 @@ class _Generator:
         self.sharing = (
             {*self.replaceable, *program.workload.outputs} if self.replaceable else set()
         )  # may be handed the same memory
-        self.layouts = layouts(program, target)
-        self.shared, self.shared_bytes = scratch.place(program, self._sizes("scratch"))
-        self.local: dict[str, int] = {}
-        self.local_bytes = 0
-        for name, size in self._sizes("local").items():
-            self.local[name] = self.local_bytes
-            self.local_bytes += size
-
-    def _sizes(self, kind: str) -> dict[str, int]:
-        """Bytes of the buffers of one kind that have their place in the scratch memory."""
-        return {
-            b.name: -(-(self.layouts[b.name].bytes + _SLACK_BYTES) // 64) * 64
-            for b in self.program.buffers.values()
-            if b.kind == kind and not (kind == "local" and self.layouts[b.name].bytes <= _STACK_BYTES)
-        }
+        self.layouts = layouts(program, spacing(target))
+        self.places = places(program, self.layouts, ROOM)
 
     def run(self) -> Generated:
         functions = [self._nest(number, node) for number, node in enumerate(self.program.body)]
         entry = self._entry()
         text = "\n\n".join([*sorted(self.declarations), *self.helpers.values(), *functions, entry]) + "\n"
-        return Generated(text, self.shared_bytes, self.local_bytes, self.replaceable)
+        return Generated(text, self.places.shared_bytes, self.places.local_bytes, self.replaceable)
 
     def _entry(self) -> str:
         f = Function(f"define void @{ENTRY}(ptr %args, ptr %scratch, ptr %pool, ptr %parallel_for)")
@@ -107,7 +93,7 @@ class _Generator:
 
     def _nest(self, number: int, node: Node) -> str:
         f = Function(f"define internal void @nest{number}(ptr %context, i64 %begin, i64 %end, i64 %thread) nounwind")
-        names = scratch.touched(node)
+        names = touched(node)
         arguments = [n for n in self.arguments if n in names]
         parameters = ", ".join(f"ptr {'' if name in self.sharing else 'noalias '}%p{n}" for n, name in enumerate(arguments))
         work = Function(
@@ -120,8 +106,8 @@ class _Generator:
             passed.append(f.op(f"load ptr, {slot}, align 8", "ptr"))
         slot = f.op(f"getelementptr ptr, ptr %context, i64 {len(self.arguments)}", "ptr")
         memory = f.op(f"load ptr, {slot}, align 8", "ptr")
-        shift = f.op(f"mul i64 %thread, {self.local_bytes}", "i64")
-        shift = f.op(f"add i64 {shift.text}, {self.shared_bytes}", "i64")
+        shift = f.op(f"mul i64 %thread, {self.places.local_bytes}", "i64")
+        shift = f.op(f"add i64 {shift.text}, {self.places.shared_bytes}", "i64")
         local = f.op(f"getelementptr i8, {memory}, i64 {shift.text}", "ptr")
         everything = ", ".join(map(str, [*passed, memory, local]))
         f.line(f"call void @work{number}({everything}, i64 %begin, i64 %end)")
@@ -141,17 +127,18 @@ class _Work:
         self.tile = TileEmitter(f, arithmetic, self.body, self.program, self.loops, generator.target, self.attached)
 
     def _storage(self, b: ProgramBuffer, pointers: Mapping[str, Value]) -> Storage:
-        layout = self.generator.layouts[b.name]
+        layout, places = self.generator.layouts[b.name], self.generator.places
+        strides = tuple(int(n) for n in layout.strides)
         if b.name in pointers:
-            return Storage(pointers[b.name], b.dtype, layout.strides, slack=b.packed is not None)
-        if b.name in self.generator.shared:
-            base, offset = "%scratch", self.generator.shared[b.name]
-        elif b.name in self.generator.local:
-            base, offset = "%local", self.generator.local[b.name]
+            return Storage(pointers[b.name], b.dtype, strides, slack=b.packed is not None)
+        if b.name in places.shared:
+            base, offset = "%scratch", places.shared[b.name]
+        elif b.name in places.local:
+            base, offset = "%local", places.local[b.name]
         else:
-            elements = (layout.bytes + _SLACK_BYTES) // dtype(b.dtype).bytes
-            return Storage(self.f.alloca(storage_type(b.dtype), elements), b.dtype, layout.strides, slack=True)
-        return Storage(self.f.op(f"getelementptr i8, ptr {base}, i64 {offset}", "ptr"), b.dtype, layout.strides, slack=True)
+            elements = (int(layout.bytes) + ROOM.slack) // dtype(b.dtype).bytes
+            return Storage(self.f.alloca(storage_type(b.dtype), elements), b.dtype, strides, slack=True)
+        return Storage(self.f.op(f"getelementptr i8, ptr {base}, i64 {offset}", "ptr"), b.dtype, strides, slack=True)
 
     def run(self, node: Node) -> None:
         parallel = _parallel_loops(node)
@@ -285,7 +272,7 @@ class _Work:
         var = node.var
         stride = int(var.stride)
         trips = left[var.axis].trips(self.f, stride)
-        if isinstance(trips, int) and (trips == 1 or (node.unrolled and trips <= MAX_LAID_OUT)):
+        if isinstance(trips, int) and (trips == 1 or is_laid_out(node.unrolled, trips)):
             for n in range(trips):
                 inside = left[var.axis].inside(self.f, n, stride)
                 self._nodes(node.body, {**env, var.name: n}, {**left, var.axis: inside}, _stage(node))

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.body import Bound, Lanes, Shifted, affine_facts, axis_form, form_key
+from tensorsmith.backends.cpu.codegen.body import Bound, Lanes, Shifted, affine_facts, form_key
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
 from tensorsmith.backends.cpu.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
-from tensorsmith.backends.cpu.codegen.shape import MAX_LAID_OUT, Key, Shape
+from tensorsmith.backends.cpu.codegen.shape import Key, Shape
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
@@ -24,6 +24,8 @@ from tensorsmith.lang.expr import Binary, Expr, Load, Select, joined, same, walk
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
+from tensorsmith.program.positions import over_loops
+from tensorsmith.program.unrolling import is_written_whole, partial_sums, steps_in_a_row
 from tensorsmith.space.sketch.rewrite import identity
 
 if TYPE_CHECKING:
@@ -48,8 +50,10 @@ class Reduction:
         if self.across and block.reduce[-1].name != block.vector:
             raise Refusal("vector loop not innermost", f"{block.stage.name}: the vector reduction loop must come last")
         self.keys = keys
-        self.facts = [axis_form(fact, block) for fact in skippable(block.stage)]
-        self.copies = self._copies()
+        self.facts = [over_loops(fact, block.axes) for fact in skippable(block.stage)]
+        steps = [v for v in block.reduce if v.name != block.vector]
+        in_a_row = steps_in_a_row([int(v.count) for v in steps], int(block.unroll))
+        self.in_a_row = {v.name: int(n) for v, n in zip(steps, in_a_row)}  # of each loop, in one round of it
         self.fetched: list[Fetching] = []  # operands whose next panel is fetched meanwhile
         self._steps = 0  # that were written
         self._last_fetch: dict[str, tuple[str, int]] = {}  # of each operand: the basic block and the step of its last line
@@ -129,19 +133,6 @@ class Reduction:
 
     # -- loops -----------------------------------------------------------------------------------------------------
 
-    def _copies(self) -> dict[str, int]:
-        """How many steps of each reduction loop are laid out in a row, innermost loops first."""
-        budget = int(self.block.unroll)
-        copies: dict[str, int] = {}
-        for var in reversed(self.block.reduce):
-            if var.name == self.block.vector:
-                continue
-            count = max(1, int(var.count))
-            copies[var.name] = min(budget, count)
-            budget = budget // count if budget >= count else 1  # a loop that is left stops the unrolling around it
-            budget = max(1, budget)
-        return copies
-
     def _inside_first(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops; for tiles that no tap can take to the border, once more without any test inside."""
         tests, keys = [], set()
@@ -175,9 +166,9 @@ class Reduction:
             if isinstance(e, Select) and isinstance(e.a, Load):
                 form, _ = self.body.offset(e.a, self.block)
                 tested |= (form or Linear()).terms.keys() - self.body.apart(e, self.block)[0].terms.keys()
-        before, self.copies = self.copies, {name: 1 if name in tested else n for name, n in self.copies.items()}
+        before, self.in_a_row = self.in_a_row, {name: 1 if name in tested else n for name, n in self.in_a_row.items()}
         result = self._level(0, env, left, state)
-        self.copies = before
+        self.in_a_row = before
         return result
 
     def _tiles_of_a_row(self) -> int:
@@ -195,7 +186,7 @@ class Reduction:
         if var.name == self.block.vector:
             return self._vector_step(var, env, left, state)
         trips = left[var.axis].trips(self.f, int(var.stride))
-        copies = self.copies[var.name]
+        in_a_row = self.in_a_row[var.name]
         stride = int(var.stride)
 
         def once(bound: Bound, now: list[Value], last: Remaining | None = None) -> list[Value]:
@@ -208,51 +199,41 @@ class Reduction:
             assert isinstance(total, int)
             whole = total // stride
             full = Remaining(stride)
-            # what would be a loop of one round, and a rest, is laid out as well: it is as much code
-            if trips < 2 * copies or (var.name in self.block.laid_out and trips <= MAX_LAID_OUT):
+            if is_written_whole(var.name in self.block.laid_out, trips, in_a_row):
                 for n in range(trips):
                     state = once(n, state)
                     self._barrier()
                 return state
-            main = whole - whole % copies
+            main = whole - whole % in_a_row
             if main:
-                sums = self._partial_sums(copies)
+                sums = partial_sums(in_a_row, len(self.keys), self.tile.target.chains)
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
                     groups = [now[n::sums] for n in range(sums)]
-                    for n in range(copies):
+                    for n in range(in_a_row):
                         groups[n % sums] = once(Shifted(bound, n), groups[n % sums], full)
                         self._barrier(sums)
                     return [value for values in zip(*groups) for value in values]
 
                 spread = [value for old in state for value in (old, *[self._nothing(old.lanes)] * (sums - 1))]
-                spread = self.f.loop(i64(0), i64(main), copies, spread, several, runs=True)
+                spread = self.f.loop(i64(0), i64(main), in_a_row, spread, several, runs=True)
                 state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
             for n in range(main, trips):
                 state = once(n, state)
                 self._barrier()
             return state
-        if copies == 1:
+        if in_a_row == 1:
             return self.f.loop(i64(0), trips, 1, state, lambda b, s: once(b, s))
-        blocks = self.f.op(f"sdiv i64 {trips.text}, {copies}", "i64")
-        main_end = self.f.op(f"mul nsw i64 {blocks.text}, {copies}", "i64")
+        blocks = self.f.op(f"sdiv i64 {trips.text}, {in_a_row}", "i64")
+        main_end = self.f.op(f"mul nsw i64 {blocks.text}, {in_a_row}", "i64")
 
-        def in_a_row(bound: Value, now: list[Value]) -> list[Value]:
-            for n in range(copies):
+        def row(bound: Value, now: list[Value]) -> list[Value]:
+            for n in range(in_a_row):
                 now = once(Shifted(bound, n), now)
             return now
 
-        state = self.f.loop(i64(0), main_end, copies, state, in_a_row)
+        state = self.f.loop(i64(0), main_end, in_a_row, state, row)
         return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
-
-    def _partial_sums(self, copies: int) -> int:
-        """Over how many registers the copies of a step spread each result.
-
-        A result waits for its last addition. The results of a full tile are enough to keep the machine busy meanwhile; those of the
-        few rows that are left at its end are not.
-        """
-        wanted = -(-self.tile.target.chains // max(1, len(self.keys)))
-        return max(n for n in range(1, copies + 1) if copies % n == 0 and n <= wanted)
 
     def _nothing(self, lanes: int) -> Value:
         """What a result is before its first step."""

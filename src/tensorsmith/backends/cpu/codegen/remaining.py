@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64
+from tensorsmith.program.tails import is_partial
 
 MAX_SIZES = 3  # how many sizes of a partial tile get code of their own
 
@@ -29,7 +30,7 @@ class Remaining:
     def inside(self, f: Function, var: Value | int, stride: int) -> Remaining:
         """What is left inside one step of a loop."""
         if isinstance(self.now, int):
-            if self.now % stride == 0:
+            if not is_partial(self.now, stride):
                 return Remaining(stride)
             if isinstance(var, int):
                 return Remaining(min(self.now - var * stride, stride))

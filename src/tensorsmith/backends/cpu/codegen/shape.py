@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.codegen.body import Lanes
 
-MAX_LAID_OUT = 16  # steps of a loop that are written one by one; a longer loop stays one
-
 Key = tuple[tuple[int, ...], int]  # (values of the unrolled loops, number of the chunk of lanes)
 
 

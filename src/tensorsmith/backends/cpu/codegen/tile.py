@@ -24,6 +24,8 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, LoopVar, Node, Program, own_block
 from tensorsmith.program.linear import Linear
+from tensorsmith.program.positions import in_elements, stored_at
+from tensorsmith.program.registers import stays_in_registers
 from tensorsmith.space.analysis import is_expensive
 from tensorsmith.targets.target import Target
 
@@ -152,7 +154,7 @@ class TileEmitter:
         for node in block.before:
             inner = own_block(node).stage
             regions = self._regions(block, inner, sizes)
-            if isinstance(node, Block) and regions is not None and self._fits_registers(block, node, sizes, regions):
+            if isinstance(node, Block) and regions is not None and stays_in_registers(self.program.workload, node, block):
                 self.body.registers[inner.name] = self._hold(node, env, regions)
                 held.append(inner.name)
             else:
@@ -205,34 +207,6 @@ class TileEmitter:
                     length += coefficient * (by_axis.get(name, 1) - 1)
             lengths[axis.name] = length
         return lengths
-
-    def _fits_registers(self, block: Block, node: Block, sizes: Mapping[str, int], regions: Mapping[str, int]) -> bool:
-        """Whether a block attached to a tile yields just the values, in just the lanes, that the tile reads."""
-        if node.outer_reduce or block.stage.reduction or (node.vector is None) != (block.vector is None):
-            return False
-        if node.vector is not None and node.loop(node.vector).reduce:
-            return False
-        if 0 in regions.values():
-            return False
-        covered = {v.axis for v in node.tile}
-        if any(n > 1 and axis not in covered for axis, n in regions.items()):
-            return False
-        (read,) = (x for x in block.stage.reads if x.tensor == node.stage.name)
-        for axis, index in zip(node.stage.axes, read.indices):
-            form = affine(index)
-            assert form is not None
-            if self.vector_axis(node) == axis.name and dict(form.terms) != {self.vector_axis(block): 1}:
-                return False
-            if self.vector_axis(node) != axis.name and self.vector_axis(block) in form.terms:
-                return False
-            if any(c < 0 for c in form.terms.values()):
-                return False
-        if node.stage.dtype != block.stage.dtype and node.vector is not None:
-            return False  # another type has other lanes
-        return _count_points(block, sizes) <= MAX_POINTS
-
-    def vector_axis(self, block: Block) -> str | None:
-        return block.loop(block.vector).axis if block.vector else None
 
     def compute(
         self, block: Block, env: dict[str, Bound], left: Remainders, sizes: Mapping[str, int]
@@ -297,16 +271,7 @@ class TileEmitter:
 
     def position(self, block: Block) -> Linear:
         """Where a block's elements go, in elements from the start of its buffer."""
-        buffer = self.program.buffers[block.stage.name]
-        strides = self.body.storage[block.stage.name].strides
-        form = Linear()
-        if buffer.packed is not None:
-            for name, stride in zip(buffer.packed.writers, strides):
-                form = form + Linear({name: stride})
-            return form
-        for axis, stride, start in zip(block.stage.axes, strides, buffer.origin):
-            form = form + (block.axes[axis.name].value - start).scaled(stride)
-        return form
+        return in_elements(stored_at(block, self.program.buffers[block.stage.name]), self.body.storage[block.stage.name].strides)
 
 
 def _unrolled(block: Block) -> list[LoopVar]:

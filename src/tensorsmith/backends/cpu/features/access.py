@@ -8,33 +8,22 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.nest import (
-    Array,
-    Flag,
-    Level,
-    Nested,
-    Num,
-    both,
-    either,
-    flag,
-    linear_of,
-    magnitude,
-    number,
-    opposite,
-    times,
-    where,
-)
+from tensorsmith.backends.cpu.features.nest import Level, Nested
+from tensorsmith.backends.cpu.features.numbers import Array, Num, magnitude, number, product, times
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, variables
-from tensorsmith.lang.flat import flat_offset
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.program.ir import Block, Program
+from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
+from tensorsmith.program.ir import Block, Program, ProgramBuffer
+from tensorsmith.program.layout import Layout
 from tensorsmith.program.linear import Linear
+from tensorsmith.program.positions import in_elements, read_at, reshaped_at, stored_at
 
 PAGE = 4096
 ALONE = -np.inf
@@ -64,6 +53,7 @@ class Access:
     gathered: Flag  # some position is not linear
     skipped: frozenset[str]  # loops in which it is not executed
     held: bool  # in registers
+    span: Num = 0.0  # elements from the first to the last that the loads read at one point
     # the nearest other statement that uses the buffer: how many loops run around both (ALONE without one), how many there are
     shared: Num = ALONE
     partners: Num = 0.0
@@ -84,12 +74,12 @@ class Access:
         return 1.0 if level.name in self.skipped else level.count
 
 
-def accesses(program: Program, nested: Nested, block: Block, held: frozenset[str]) -> list[Access]:
+def accesses(program: Program, layouts: Mapping[str, Layout], nested: Nested, block: Block, held: frozenset[str]) -> list[Access]:
     """The store, then the buffers that are read, those of which most is read first. `held` are buffers that stay in registers."""
     reductions = frozenset(v.name for v in block.reduce)
-    found = [_store(program, block, reductions, block.stage.name in held)]
+    found = [_store(program, layouts[block.stage.name], block, reductions, block.stage.name in held)]
     for name, loads in _reads(block.stage, program.workload):
-        found.append(_read(program, nested, block, name, loads, name in held))
+        found.append(_read(program, layouts[name], nested, block, loads, name in held))
     return found
 
 
@@ -115,75 +105,63 @@ def _reads(stage: Stage, workload: Workload) -> list[tuple[str, list[Load]]]:
     return sorted(groups.items(), key=lambda g: -max(map(touched, g[1])))
 
 
-def _store(program: Program, block: Block, skipped: frozenset[str], held: bool) -> Access:
+def _extents(buffer: ProgramBuffer) -> list[Num]:
+    return [number(n) for n in (buffer.packed.shape if buffer.packed else buffer.shape)]
+
+
+def _store(program: Program, layout: Layout, block: Block, skipped: frozenset[str], held: bool) -> Access:
     buffer = program.buffers[block.stage.name]
     element = float(dtype(buffer.dtype).bytes)
     if held:
         return Access(buffer.name, False, True, element, [], [], False, skipped, True)
-    if buffer.packed is not None:
-        forms = [Linear({name: 1}) for name in buffer.packed.writers]
-        extents = [number(n) for n in buffer.packed.shape]
-    else:
-        forms = [block.axes[a.name].value - start for a, start in zip(block.stage.axes, buffer.origin)]
-        extents = [number(n) for n in buffer.shape]
-    dimensions = [Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
-    packed = buffer.packed is not None
-    return Access(buffer.name, packed, True, element, dimensions, [_flat(forms, extents)], False, skipped, False)
+    forms = stored_at(block, buffer)
+    dimensions = [Dimension(extent, _absolute(form)) for form, extent in zip(forms, _extents(buffer))]
+    flat = _absolute(in_elements(forms, layout.strides))
+    return Access(buffer.name, buffer.packed is not None, True, element, dimensions, [flat], False, skipped, False)
 
 
-def _read(program: Program, nested: Nested, block: Block, name: str, loads: list[Load], held: bool) -> Access:
+def _read(program: Program, layout: Layout, nested: Nested, block: Block, loads: list[Load], held: bool) -> Access:
+    name = loads[0].tensor
     buffer = program.buffers[name]
     element = float(dtype(buffer.dtype).bytes)
     if held:
         return Access(name, False, False, element, [], [], False, frozenset(), True)
-    if buffer.packed is not None:
-        forms = [Linear({v.name: 1}) for v in buffer.packed.loops]
-        extents = [number(n) for n in buffer.packed.shape]
-        dimensions = [Dimension(extent, _absolute(form)) for form, extent in zip(forms, extents)]
-        return Access(name, True, False, element, dimensions, [_flat(forms, extents)], False, frozenset(), False)
-    extents = [number(n) for n in buffer.shape]
-    strides = _strides(extents)
-    by_load: list[list[Linear | None]] = []
+    strides = [number(n) for n in layout.strides]
+    by_load = [read_at(load, block, buffer) for load in loads]
     flats: list[dict[str, Num]] = []
     gathered: Flag = False
     several = {level.name: level.several for level in nested.levels}
-    for load in loads:
-        forms_of: list[Linear | None] = []
-        for index, origin in zip(load.indices, buffer.origin):
-            form = affine(index)
-            forms_of.append(None if form is None else linear_of(form.terms, form.offset, block) - origin)
-        by_load.append(forms_of)
-        known = [f for f in forms_of if f is not None]
-        if len(known) == len(forms_of):
-            flats.append(_flat(known, extents))
+    for load, forms in zip(loads, by_load):
+        known = [f for f in forms if f is not None]
+        if len(known) == len(forms):
+            flats.append(_absolute(in_elements(known, layout.strides)))
             continue
         # a read through a reshape is linear all the same, but only of a whole tensor
-        reshaped = flat_offset(load.indices, program.workload.buffers[name].shape)
+        reshaped = reshaped_at(load, block, program.workload.buffers[name].shape)
         whole: Flag = reshaped is not None
         for origin in buffer.origin if whole else ():
             whole = both(whole, flag(number(origin.offset) == 0))
             for outer, step in origin.terms.items():
                 whole = both(whole, opposite(both(several.get(outer, True), flag(number(step) != 0))))
-        straight: dict[str, Num] = {}
-        if reshaped is not None:
-            straight = _absolute(linear_of({n: c for n, c in reshaped.items() if n}, 0, block))
+        straight = _absolute(reshaped) if reshaped is not None else {}
         if whole is True:
             flats.append(straight)
             continue
         gathered = either(gathered, opposite(whole))
         flat: dict[str, Num] = {}
-        for form_, index, stride in zip(forms_of, load.indices, strides):
-            loops = form_.terms if form_ is not None else _loops_of(block, variables(index))
+        for form, index, stride in zip(forms, load.indices, strides):
+            loops = form.terms if form is not None else _loops_of(block, variables(index))
             for loop in loops:
                 flat[loop] = np.maximum(flat.get(loop, 0.0), stride)
         flats.append({n: where(whole, straight.get(n, 0.0), flat.get(n, 0.0)) for n in {**straight, **flat}})
     dimensions = []
-    for d, extent in enumerate(extents):
-        column = [forms_of[d] for forms_of in by_load]
+    span: Num = 0.0
+    for d, (extent, stride) in enumerate(zip(_extents(buffer), strides)):
+        column = [forms[d] for forms in by_load]
         known = [f for f in column if f is not None]
         if len(known) < len(column):
-            loops = {n for load in loads for n in _loops_of(block, variables(load.indices[d]))}
-            dimensions.append(Dimension(extent, dict.fromkeys(loops, 1.0), loose=True))
+            moving = {n for load in loads for n in _loops_of(block, variables(load.indices[d]))}
+            dimensions.append(Dimension(extent, dict.fromkeys(moving, 1.0), loose=True))
             continue
         dimension = Dimension(extent, _absolute(known[0]))
         if len(known) > 1:
@@ -196,8 +174,9 @@ def _read(program: Program, nested: Nested, block: Block, name: str, loads: list
             dimension.offsets = (
                 float(len({o for o in offsets if isinstance(o, float)})) if _all_floats(offsets) else float(len(offsets))
             )
+            span = span + times(dimension.spread, stride)
         dimensions.append(dimension)
-    return Access(name, False, False, element, dimensions, flats, gathered, frozenset(), False)
+    return Access(name, buffer.packed is not None, False, element, dimensions, flats, gathered, frozenset(), False, span)
 
 
 def _all_floats(values: list[Num]) -> bool:
@@ -208,26 +187,8 @@ def _loops_of(block: Block, axes: set[str]) -> set[str]:
     return {n for a in axes if a in block.axes for n in block.axes[a].value.terms}
 
 
-def _strides(extents: list[Num]) -> list[Num]:
-    strides: list[Num] = []
-    total: Num = 1.0
-    for n in reversed(extents):
-        strides.insert(0, total)
-        total = times(total, n)
-    return strides
-
-
 def _absolute(form: Linear) -> dict[str, Num]:
     return {n: magnitude(number(c)) for n, c in form.terms.items()}
-
-
-def _flat(forms: list[Linear], extents: list[Num]) -> dict[str, Num]:
-    total: dict[str, Num] = {}
-    for form, stride in zip(forms, _strides(extents)):
-        for name, coefficient in form.terms.items():
-            step = times(number(coefficient), stride)
-            total[name] = total[name] + step if name in total else step
-    return {n: magnitude(c) for n, c in total.items()}
 
 
 def footprints(access: Access, levels: tuple[Level, ...], line: float) -> None:
@@ -237,10 +198,8 @@ def footprints(access: Access, levels: tuple[Level, ...], line: float) -> None:
     products: list[Num] = [d.offsets for d in dims]  # steps, if no two met
     boxes: list[Num] = [np.minimum(d.spread + 1.0, d.extent) for d in dims]
     distinct: list[Num] = [np.minimum(b, p) for b, p in zip(boxes, products)]
-    reach: Num = 0.0  # elements from the first to the last
-    for dim, stride in zip(dims, _strides([d.extent for d in dims])):
-        reach = reach + times(dim.spread, stride)
-    elements = [_product(distinct)]
+    reach = access.span  # elements from the first to the last
+    elements = [product(distinct)]
     lines: list[Num] = [_lines(dims, boxes, distinct, reach + 1.0, access.element, line)]
     moves: list[Flag] = []
     for level in reversed(levels):
@@ -270,20 +229,13 @@ def footprints(access: Access, levels: tuple[Level, ...], line: float) -> None:
             boxes[n] = np.minimum(spans[n] + 1.0, dim.extent)
             distinct[n] = np.minimum(boxes[n], products[n])
         reach = reach + times(access.stride(name), more)
-        elements.append(_product(distinct))
+        elements.append(product(distinct))
         lines.append(_lines(dims, boxes, distinct, reach + 1.0, access.element, line))
         moves.append(moved)
     for n in range(len(lines) - 2, -1, -1):  # fewer loops touch no more lines, whatever rounding up said
         if lines[n] is not lines[n + 1]:
             lines[n] = np.minimum(lines[n], lines[n + 1])
     access.elements, access.lines, access.moves = elements[::-1], lines[::-1], moves[::-1]
-
-
-def _product(values: list[Num]) -> Num:
-    total: Num = 1.0
-    for v in values:
-        total = times(total, v)
-    return total
 
 
 def _lines(dims: list[Dimension], boxes: list[Num], distinct: list[Num], reach: Num, element: float, line: float) -> Num:

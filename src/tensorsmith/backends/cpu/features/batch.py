@@ -1,6 +1,6 @@
 """Features of a whole population at once: of candidates of many structures, even of several sketches.
 
-    structures  ->  statements of one outline together (`outline.py`)  ->  the numbers in their slots, a column per candidate
+    structures  ->  statements of one template together (`templates.py`)  ->  the numbers in their blanks, a column per candidate
     ->  footprints  ->  bodies, back in each program  ->  features, a row per statement
 
 What a structure costs is a few indices. The first time that it is seen it costs a lowering as well.
@@ -8,50 +8,33 @@ What a structure costs is a few indices. The first time that it is seen it costs
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.cpu.features.extract import Analysis, FeatureMatrix, Statement, fill
-from tensorsmith.backends.cpu.features.nest import Array, Integer, Num
-from tensorsmith.backends.cpu.features.outline import Outline, Outlined, Outlines, Structure
-from tensorsmith.backends.cpu.features.schema import FEATURES
+from tensorsmith.backends.cpu.features.analysis import Analysis
+from tensorsmith.backends.cpu.features.extract import fill
+from tensorsmith.backends.cpu.features.numbers import Array, Integer, Num
+from tensorsmith.backends.cpu.features.schema import SCHEMA
+from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.features.symbol import Graph
+from tensorsmith.backends.cpu.features.templates import Filled, Structure, Template, Templates
+from tensorsmith.backends.cpu.memory import spacing
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
-from tensorsmith.space.sketch.sketch import Sketch
+from tensorsmith.learn.features.rows import Batch, FeatureMatrix, FeatureRows, Section
+from tensorsmith.program.layout import Spacing
 from tensorsmith.targets.target import Target
 
-_outlines = Outlines()
 _MOST_DIFFERENT = 0.8  # share of the rows: above it looking for equal ones is not worth it
 
-Batch = tuple[Sketch, Mapping[str, Integer]]
 
-
-@dataclass(frozen=True)
-class FeatureRows:
-    """Features of the statements of many candidates, in no particular order: `values[statement, feature]`, float32; the values of a
-    feature are neighbours in memory."""
-
-    values: Array
-    candidate: Array  # by row: the number of the candidate, over all groups in order
-    candidates: int
-    groups: tuple[tuple[tuple[str, ...], tuple[int, ...], int], ...]  # stages of the blocks, their first rows, candidates
-
-    def total(self, scores: Array) -> Array:
-        """What the statements of each candidate come to."""
-        return np.bincount(self.candidate, weights=scores, minlength=self.candidates)
-
-    def matrices(self) -> list[FeatureMatrix]:
-        """The rows by group, candidate and block."""
-        found = []
-        for blocks, first, size in self.groups:
-            values = np.empty((size, len(blocks), self.values.shape[1]), np.float32)
-            for b, row in enumerate(first):
-                values[:, b] = self.values[row : row + size]
-            found.append(FeatureMatrix(values, blocks))
-        return found
+@functools.cache
+def templates(given: Spacing) -> Templates:
+    """What was seen so far, by how memory is laid out: targets that agree in that share it."""
+    return Templates(given)
 
 
 def extract_groups(groups: Sequence[Batch], target: Target, machine: Machine = DEFAULT) -> list[FeatureMatrix]:
@@ -62,14 +45,15 @@ def extract_groups(groups: Sequence[Batch], target: Target, machine: Machine = D
 def extract_rows(groups: Sequence[Batch], target: Target, machine: Machine = DEFAULT) -> FeatureRows:
     """The features of all candidates of all groups, statement by statement: what a model wants."""
     if not groups:
-        return FeatureRows(np.empty((0, len(FEATURES)), np.float32), np.empty(0, np.int64), 0, ())
-    _outlines.make_room()
-    structures = [_outlines.of(sketch) for sketch, _ in groups]
-    columns = _Columns(_outlines.graph, structures, [decisions for _, decisions in groups])
+        return FeatureRows(np.empty((0, len(SCHEMA)), np.float32), np.empty(0, np.int64), 0, (), SCHEMA)
+    seen = templates(spacing(target))
+    seen.make_room()
+    structures = [seen.of(sketch) for sketch, _ in groups]
+    columns = _Columns(seen.graph, structures, [decisions for _, decisions in groups])
     merged: dict[int, _Merged] = {}
     for g, structure in enumerate(structures):
         for one in structure.statements:
-            merged.setdefault(id(one.outline), _Merged(one.outline)).add(g, one, columns.sizes[g])
+            merged.setdefault(id(one.template), _Merged(one.template)).add(g, one, columns.sizes[g])
     analysis = Analysis(target, machine)
     for m in merged.values():
         m.align(columns)
@@ -78,7 +62,7 @@ def extract_rows(groups: Sequence[Batch], target: Target, machine: Machine = DEF
         m.touch(analysis.line)
     _exchange(structures, list(merged.values()), columns.count)
     count = sum(m.size for m in merged.values())
-    values = np.zeros((len(FEATURES), count), np.float32)
+    values = np.zeros((len(SCHEMA), count), np.float32)
     candidate = np.empty(count, np.int64)
     start = 0
     for m in merged.values():
@@ -91,9 +75,9 @@ def extract_rows(groups: Sequence[Batch], target: Target, machine: Machine = DEF
         start += m.size
     found = []
     for g, structure in enumerate(structures):
-        first = tuple(merged[id(s.outline)].place(g, s) for s in structure.statements)
-        found.append((structure.blocks, first, columns.sizes[g]))
-    return FeatureRows(values.T, candidate, columns.count, tuple(found))
+        first = tuple(merged[id(s.template)].place(g, s) for s in structure.statements)
+        found.append(Section(structure.stages, first, columns.sizes[g]))
+    return FeatureRows(values.T, candidate, columns.count, tuple(found), SCHEMA)
 
 
 class _Columns:
@@ -123,11 +107,11 @@ class _Columns:
 
 @dataclass(eq=False)
 class _Merged:
-    """Statements of one outline, over all groups."""
+    """Statements of one template, over all groups."""
 
-    outline: Outline
+    template: Template
     statement: Statement = field(init=False)  # of candidates that differ
-    members: list[tuple[int, Outlined]] = field(default_factory=list)
+    members: list[tuple[int, Filled]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     places: dict[tuple[int, int], int] = field(default_factory=dict)  # by group and statement: its first row here
     size: int = 0
@@ -136,14 +120,14 @@ class _Merged:
     around: Array = field(init=False)  # bytes of lines that a step of these touches
     start: int = 0  # among the rows of all
 
-    def add(self, group: int, one: Outlined, size: int) -> None:
+    def add(self, group: int, one: Filled, size: int) -> None:
         self.places[group, id(one)] = self.size
         self.members.append((group, one))
         self.sizes.append(size)
         self.size += size
         self.outer = max(self.outer, len(one.path) - 1)
 
-    def place(self, group: int, one: Outlined) -> int:
+    def place(self, group: int, one: Filled) -> int:
         return self.start + self.places[group, id(one)]
 
     def align(self, columns: _Columns) -> None:
@@ -177,7 +161,7 @@ class _Merged:
 
     def build(self, columns: _Columns) -> Statement:
         """The statement with the numbers of every row that differs from others."""
-        nodes = np.tile(np.array(self.outline.absent), (len(self.members), 1))
+        nodes = np.tile(np.array(self.template.absent), (len(self.members), 1))
         for n, (_, one) in enumerate(self.members):
             nodes[n, : len(one.nodes)] = one.nodes
         which, rows = self.which[self.different], self.rows[self.different]
@@ -188,11 +172,11 @@ class _Merged:
             if not same[c]:
                 place = columns.position[nodes[:, c]] * columns.count
                 numbers.append(columns.values.take(place[which] + rows, mode="clip"))
-            elif graph.nodes[node][0] == "number":
-                numbers.append(float(graph.nodes[node][2]))
+            elif (known := graph.number(node)) is not None:
+                numbers.append(known)
             else:
                 numbers.append(columns.values[columns.position[node]].take(rows, mode="clip"))
-        return self.outline.statement(numbers, self.outer)
+        return self.template.statement(numbers, self.outer)
 
     def touch(self, line: float) -> None:
         """Bytes of lines that each access touches, in the whole program and in a step of each loop around."""

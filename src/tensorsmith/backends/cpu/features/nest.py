@@ -10,81 +10,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from tensorsmith.backends.cpu.features.numbers import Integer, Num, magnitude, number, product
 from tensorsmith.backends.cpu.features.operations import conditions
-from tensorsmith.backends.cpu.features.symbol import Symbol
-from tensorsmith.lang.affine import affine
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program, blocks
-from tensorsmith.program.linear import Linear
-from tensorsmith.program.linear import Num as Integer
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Num: TypeAlias = float | Array  # a float, or one per candidate
-Flag: TypeAlias = bool | Array  # a bool, or one per candidate
-_MANY: tuple[Any, ...] = (np.ndarray, Symbol)  # symbols stand in for arrays when a structure is looked at without its numbers
-
-
-def number(value: Integer | float) -> Num:
-    """An integer or an array of them as float64."""
-    if isinstance(value, _MANY):
-        found: Num = value.astype(np.float64)
-        return found
-    return float(value)
-
-
-def magnitude(a: Num) -> Num:
-    found: Any = abs(a)
-    return found
-
-
-def times(a: Num, b: Num) -> Num:
-    """a * b; nothing is computed where one of them is the number 1."""
-    if isinstance(a, float) and a == 1.0:
-        return b
-    if isinstance(b, float) and b == 1.0:
-        return a
-    return a * b
-
-
-def where(condition: Flag, a: Num, b: Num) -> Num:
-    """`a` where the condition holds, else `b`."""
-    if isinstance(condition, (bool, np.bool_)):
-        return a if condition else b
-    return np.where(condition, a, b)
-
-
-def both(a: Flag, b: Flag) -> Flag:
-    if isinstance(a, bool):
-        return b if a else False
-    if isinstance(b, bool):
-        return a if b else False
-    return a & b
-
-
-def either(a: Flag, b: Flag) -> Flag:
-    if isinstance(a, bool):
-        return True if a else b
-    if isinstance(b, bool):
-        return True if b else a
-    return a | b
-
-
-def opposite(a: Flag) -> Flag:
-    return not a if isinstance(a, bool) else ~a
-
-
-def flag(value: Any) -> Flag:
-    """A comparison's result: a Python bool or an array."""
-    found: Flag = value if isinstance(value, _MANY) and value.ndim else bool(value)
-    return found
-
-
-def as_number(a: Flag) -> Num:
-    return float(a) if isinstance(a, bool) else a.astype(np.float64)
+from tensorsmith.program.flags import Flag, both, flag, opposite, where
+from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program, blocks, own_block
+from tensorsmith.program.layout import Layout
+from tensorsmith.program.positions import over_loops
+from tensorsmith.program.registers import stays_in_registers
 
 
 @dataclass(frozen=True)
@@ -116,7 +52,7 @@ class Nested:
     root: Flag
     held: bool  # the results stay in registers until the reader, on whose tile they are computed, has used them
     exists: Num  # share of the region that is inside the tensor
-    elements: Num  # of the result's buffer, as it is allocated
+    elements: Num  # that the result's buffer takes, gaps included
     unroll: Num  # steps of the innermost reduction laid out in a row
     again: Flag  # reduction loops of several steps run around the block: results are stored and read back
     masks: tuple[Mapping[str, Num], ...]  # for every affine condition of the body, how it changes with the loops
@@ -148,7 +84,10 @@ class Nested:
 
 
 def nested_blocks(
-    program: Program, decisions: Mapping[str, Integer] | None = None, only: frozenset[str] | None = None
+    program: Program,
+    layouts: Mapping[str, Layout],
+    decisions: Mapping[str, Integer] | None = None,
+    only: frozenset[str] | None = None,
 ) -> list[Nested]:
     """Every block in the order they run, or all in the root nests of the stages given. `decisions` tells how many loops of a root
     nest are parallel for each candidate of a batch; without it, the flags of the loops hold for all."""
@@ -156,13 +95,14 @@ def nested_blocks(
     for node in program.body:
         if only is not None and only.isdisjoint(b.stage.name for b in blocks(node)):
             continue
-        degree = None if decisions is None else decisions.get(f"{_block(node).stage.name}.parallel")
-        _visit(program, node, (), degree, True, found, None)
+        degree = None if decisions is None else decisions.get(f"{own_block(node).stage.name}.parallel")
+        _visit(program, layouts, node, (), degree, True, found, None)
     return found
 
 
 def _visit(
     program: Program,
+    layouts: Mapping[str, Layout],
     node: Node,
     around: tuple[Level, ...],
     degree: Integer | None,
@@ -174,25 +114,22 @@ def _visit(
         level = _outer_level(program.workload, node, len(around), degree, fused)
         fused = fused and len(node.body) == 1
         for inner in node.body:
-            _visit(program, inner, (*around, level), degree, fused, found, None)
+            _visit(program, layouts, inner, (*around, level), degree, fused, found, None)
         return
     for inner in node.before:
-        _visit(program, inner, around, degree, False, found, node)
+        _visit(program, layouts, inner, around, degree, False, found, node)
     workload = program.workload
     own = [_level(workload, node, v, "reduce") for v in node.reduce if v.name != node.vector]
     own += [_level(workload, node, v, "tile") for v in node.tile if v.name != node.vector]
     if node.vector is not None:
         own.append(_level(workload, node, node.loop(node.vector), "lanes"))
     outside = sum(x.stage != node.stage.name for x in around)
-    held = reader is not None and _stays_in_registers(program, node, reader)
+    held = reader is not None and stays_in_registers(program.workload, node, reader)
     exists = _exists(node, {x.name: x for x in around})
-    buffer = program.buffers[node.stage.name]
-    elements: Num = 0.0 if held else _product([number(n) for n in (buffer.packed.shape if buffer.packed else buffer.shape)])
-    again = flag(_product([number(v.count) for v in node.outer_reduce]) > 1)
-    masks = tuple(
-        {n: number(c) for n, c in linear_of(fact.terms, fact.offset, node).terms.items()} for fact in conditions(node.stage)
-    )
-    root = buffer.kind != "local"
+    elements: Num = 0.0 if held else number(layouts[node.stage.name].elements)
+    again = flag(product(number(v.count) for v in node.outer_reduce) > 1)
+    masks = tuple({n: number(c) for n, c in over_loops(fact, node.axes).terms.items()} for fact in conditions(node.stage))
+    root = program.buffers[node.stage.name].kind != "local"
     found.append(
         Nested(
             node.stage,
@@ -211,13 +148,6 @@ def _visit(
     )
 
 
-def _product(values: list[Num]) -> Num:
-    total: Num = 1.0
-    for v in values:
-        total = times(total, v)
-    return total
-
-
 def _position(workload: Workload, var: LoopVar) -> str:
     """Where the axis of a loop stands among those of its stage, axes of extent 1 aside."""
     stage = workload.stage(var.stage)
@@ -233,15 +163,16 @@ def _position(workload: Workload, var: LoopVar) -> str:
 def _outer_level(workload: Workload, loop: Loop, depth: int, degree: Integer | None, fused: bool) -> Level:
     parallel: Flag = fused and loop.parallel
     if parallel and degree is not None:
-        parallel = flag(degree > depth) if isinstance(degree, _MANY) else depth < int(degree)
-    return _bare_level(workload, loop.var, "outer", loop.binding, parallel, loop.unrolled)
+        parallel = flag(degree > depth)
+    laid_out = both(loop.unrolled, opposite(parallel))  # what threads share stays a loop
+    return _bare_level(workload, loop.var, "outer", loop.binding, parallel, laid_out)
 
 
 def _level(workload: Workload, block: Block, var: LoopVar, kind: str) -> Level:
     return _bare_level(workload, var, kind, block.axes[var.axis], False, var.name in block.laid_out)
 
 
-def _bare_level(workload: Workload, var: LoopVar, kind: str, binding: AxisBinding, parallel: Flag, laid_out: bool) -> Level:
+def _bare_level(workload: Workload, var: LoopVar, kind: str, binding: AxisBinding, parallel: Flag, laid_out: Flag) -> Level:
     count = number(var.count)
     trips, length = _trips(var, binding, count), number(binding.length)
     position: dict[str, Flag] = {_position(workload, var): True}
@@ -276,46 +207,6 @@ def _exists(block: Block, around: Mapping[str, Level]) -> Num:
         length = number(binding.length)
         share = share * where(flag(step >= length), np.minimum(1.0, binding.extent / np.maximum(1.0, runs * length)), 1.0)
     return share
-
-
-def _stays_in_registers(program: Program, block: Block, reader: Block) -> bool:
-    """Whether a block computed on its reader's tile hands its values over without storing them: the code generator's rule."""
-    stage = block.stage
-    if block.outer_reduce or reader.stage.reduction or block.vector is None or reader.vector is None:
-        return False
-    lanes, other = block.loop(block.vector), reader.loop(reader.vector)
-    reads = [x for x in reader.stage.reads if x.tensor == stage.name]
-    if lanes.reduce or stage.dtype != reader.stage.dtype or len(reads) != 1:
-        return False
-    if program.workload.consumers[stage.name] != (reader.stage.name,):
-        return False
-    bounds = reader.stage.bounds()
-    for axis, index in zip(stage.axes, reads[0].indices):
-        form = affine(index)
-        if form is None or any(c < 0 for c in form.terms.values()):
-            return False
-        low, high = bounds.affine_range(form)
-        if low < 0 or high >= axis.extent:
-            return False
-        if axis.name == lanes.axis and dict(form.terms) != {other.axis: 1}:
-            return False
-        if axis.name != lanes.axis and other.axis in form.terms:
-            return False
-    return True
-
-
-def _block(node: Node) -> Block:
-    while not isinstance(node, Block):
-        node = node.body[-1]
-    return node
-
-
-def linear_of(terms: Mapping[str, int], offset: int, block: Block) -> Linear:
-    """An affine form of a stage's axes as a linear form of loop variables."""
-    total = Linear({}, offset)
-    for name, coefficient in terms.items():
-        total = total + block.axes[name].value.scaled(coefficient)
-    return total
 
 
 def batch_size(program: Program) -> int:

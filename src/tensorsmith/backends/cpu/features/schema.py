@@ -1,4 +1,4 @@
-"""The feature schema: what every column of a feature matrix means. It is the documentation, and it is versioned.
+"""The features of programs for CPUs: what every column of a feature matrix means.
 
 One row of features describes one statement (block) of a program. Unless a feature's unit is `ratio` or `flag`, its column
 holds slog(x) = log2(x + 1) of the defined value x (all are at least 0). A loop of one step counts as absent everywhere.
@@ -7,7 +7,8 @@ Words used below. *Point*: one execution of the statement's body. *Tile*: the st
 values are in registers while the reduction loops of the block run. *Step*: one pass over the tile's points, i.e. one step of
 the innermost reduction loop. *Touched at a loop*: by all steps of that loop and those inside, with loops outside standing still.
 *Body of a loop*: one step of it. Tensors are seen as they lie in memory: an attached stage has its region's shape, a packed
-tensor the order of its loops. Values held in registers between two statements touch no memory.
+tensor the order of its loops, intermediate tensors the gaps that keep their rows off one cache set (`program/layout.py`). Values
+held in registers between two statements touch no memory.
 
 Ansor's 164 features are here, without those that only a GPU has, and with their known faults mended: multiply-adds are found,
 positions of annotated loops are real, strides and layouts are those in memory, buffers come in a fixed order, int operations
@@ -16,12 +17,11 @@ count in the intensity, line counts use each buffer's own region. The groups `ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tensorsmith.backends.cpu.features.operations import KINDS
+from tensorsmith.learn.features.schema import Feature, Schema
+from tensorsmith.program.unrolling import MAX_LAID_OUT
 
-#: raise it whenever a column is added, removed, moved or redefined: models and stored matrices of another version do not fit
-SCHEMA_VERSION = 1
+_VERSION = 2
 
 SLOTS = ("store", "read1", "read2", "read3", "read4")
 CURVE = 10  # samples of the arithmetic intensity curve
@@ -29,20 +29,6 @@ POSITIONS = (
     "none", "inner_spatial", "middle_spatial", "outer_spatial", "inner_reduce", "middle_reduce", "outer_reduce", "mixed",
 )  # fmt: skip
 CACHES = ("l1", "l2", "l3")
-
-
-@dataclass(frozen=True)
-class Feature:
-    """One column. Units: `ratio` is in [0, 1] and `flag` 0 or 1, both as they are; anything else is slog-scaled."""
-
-    name: str
-    unit: str
-    definition: str
-    group: str
-
-    @property
-    def scaled(self) -> bool:
-        return self.unit not in ("ratio", "flag")
 
 
 def _operations() -> list[Feature]:
@@ -71,7 +57,7 @@ def _annotations() -> list[Feature]:
     loops = {
         "vec": ("in lanes", "the loop in lanes"),
         "unroll": (
-            "laid out step by step: the tile's loops, marked loops of up to 16 steps, unrolled reduction steps",
+            f"laid out step by step: the tile's loops, marked loops of up to {MAX_LAID_OUT} steps, unrolled reduction steps",
             "such loops",
         ),
         "parallel": ("shared among threads: the leading parallel loops of the root nest", "such loops"),
@@ -141,7 +127,8 @@ def _slots() -> list[Feature]:
 
 
 _REST = (
-    ("alloc_bytes", "bytes", "Size of the result's buffer as it is allocated (a region for an attached stage).", "allocation"),
+    ("alloc_bytes", "bytes",
+     "Size of the result's buffer as it lies in memory: a region for an attached stage; gaps between rows included.", "allocation"),
     ("alloc_total", "elements", "Its elements times how often it is made anew.", "allocation"),
     ("alloc_outer", "times", "How often it is made anew: product of the loops around the attach point.", "allocation"),
     ("alloc_inner", "points", "Points per time it is made.", "allocation"),
@@ -149,7 +136,8 @@ _REST = (
     ("alloc_held", "flag", "It never exists: its values stay in registers.", "allocation"),
     ("points", "points", "How often the body is executed, partial tiles counted as they are.", "outer"),
     ("num_loops", "loops", "Loops of more than one step around the body.", "outer"),
-    ("unroll_steps", "steps", "Steps of the reduction loops laid out in a row.", "outer"),
+    ("unroll_steps", "steps",
+     "Steps of the reduction loops that are written one after another: those of a round, or all of a short loop.", "outer"),
     ("outer_runs", "times", "How often the tile is computed: product of the loops around it.", "outer"),
     ("is_root", "flag", "The stage has a nest of its own, instead of being attached.", "outer"),
     ("tile_values", "elements", "Values of the tile: product of its loops, lanes included.", "tile"),
@@ -230,21 +218,5 @@ def _features() -> tuple[Feature, ...]:
     return (*_operations(), *_annotations(), *_slots(), *curve, *(Feature(*f) for f in _REST))
 
 
-FEATURES = _features()
-NAMES = tuple(f.name for f in FEATURES)
-INDEX = {name: n for n, name in enumerate(NAMES)}
+SCHEMA = Schema("cpu", _VERSION, _features())
 SLOT_NAMES = tuple(name for name, _, _ in _SLOT_FEATURES)
-
-
-def markdown() -> str:
-    """The schema as a Markdown table, for the documentation."""
-    lines = [
-        f"Version {SCHEMA_VERSION}, {len(FEATURES)} features per statement. "
-        "Units other than `ratio` and `flag` are scaled: log2(x + 1).",
-        "",
-        "| index | name | unit | group | definition |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for n, f in enumerate(FEATURES):
-        lines.append(f"| {n} | `{f.name}` | {f.unit} | {f.group} | {f.definition} |")
-    return "\n".join(lines) + "\n"

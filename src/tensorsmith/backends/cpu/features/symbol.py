@@ -7,17 +7,20 @@ the same symbol in every structure, so a whole population needs each only once, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Known: TypeAlias = int | float | bool | np.generic  # a number that is the same for all candidates
+Value: TypeAlias = "Known | Array"
 
-_OPERATORS: dict[str, Callable[..., Any]] = {
+_OPERATORS: dict[str, Callable[..., Array]] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
     "floor_divide": lambda a, b: np.floor(a / b),  # exact below 2^52, and many times faster than the integers' own
+    "remainder": lambda a, b: a - b * np.floor(a / b),  # likewise
     "divide": np.true_divide,
     "negative": np.negative,
     "absolute": np.abs,
@@ -39,45 +42,52 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 _TRUTHS = ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "bitwise_and", "bitwise_or", "invert")
 
 
+class Node(NamedTuple):
+    """A hole ("hole", its name), a number ("number", the type and the value), or an operator with the numbers of its arguments."""
+
+    kind: str
+    made_of: tuple[Any, ...]
+
+
 class Graph:
-    """Symbols by what they are made of: a node is a hole, a number, or an operator with its arguments."""
+    """Symbols by what they are made of."""
 
     def __init__(self) -> None:
-        self.nodes: list[tuple[Any, ...]] = []
+        self.nodes: list[Node] = []
         self.holes: dict[str, int] = {}  # a number for each
         self.depends: list[int] = []  # by node: the holes that it is made from, a bit for each
-        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._numbers: dict[Node, int] = {}
 
-    def node(self, *made_of: Any) -> int:
-        number = self._numbers.get(made_of)
+    def node(self, kind: str, *made_of: object) -> int:
+        new = Node(kind, made_of)
+        number = self._numbers.get(new)
         if number is None:
-            number = self._numbers[made_of] = len(self.nodes)
-            self.nodes.append(made_of)
-            self.depends.append(self._holes_of(made_of))
+            number = self._numbers[new] = len(self.nodes)
+            self.nodes.append(new)
+            self.depends.append(self._holes_of(new))
         return number
 
-    def _holes_of(self, made_of: tuple[Any, ...]) -> int:
-        kind, *rest = made_of
-        if kind == "number":
-            return 0
-        if kind == "hole":
-            return 1 << self.holes.setdefault(rest[0], len(self.holes))
+    def _holes_of(self, node: Node) -> int:
+        if node.kind == "hole":
+            return 1 << self.holes.setdefault(node.made_of[0], len(self.holes))
         found = 0
-        for argument in rest:
+        for argument in node.made_of if node.kind != "number" else ():
             found |= self.depends[argument]
         return found
 
-    def constant(self, value: Any) -> int:
-        if isinstance(value, Symbol):
-            return value.node
-        if type(value) not in (int, float, bool):
-            value = value.item()
-        return self.node("number", type(value), value)
+    def constant(self, value: Known) -> int:
+        """The node of a number."""
+        plain = value.item() if isinstance(value, np.generic) else value
+        return self.node("number", type(plain), plain)
+
+    def number(self, node: int) -> float | None:
+        """The number that a node is for all candidates; None if it depends on decisions."""
+        return float(self.nodes[node].made_of[1]) if self.nodes[node].kind == "number" else None
 
     def hole(self, name: str) -> Symbol:
         return Symbol(self, self.node("hole", name))
 
-    def evaluate(self, wanted: Sequence[int], holes: Mapping[str, Array]) -> dict[int, Any]:
+    def evaluate(self, wanted: Sequence[int], holes: Mapping[str, Array]) -> dict[int, Value]:
         """The values of nodes and of all that they are made of, given those of all holes, float64."""
         needed: set[int] = set()
         ahead = list(wanted)
@@ -85,18 +95,19 @@ class Graph:
             n = ahead.pop()
             if n not in needed:
                 needed.add(n)
-                if self.nodes[n][0] not in ("hole", "number"):
-                    ahead.extend(self.nodes[n][1:])
-        values: dict[int, Any] = {}
+                kind, made_of = self.nodes[n]
+                if kind not in ("hole", "number"):
+                    ahead.extend(made_of)
+        values: dict[int, Value] = {}
         with np.errstate(all="ignore"):  # rows whose structure does not have a hole
             for n in sorted(needed):  # arguments have lower numbers than what is made of them
-                kind, *rest = self.nodes[n]
+                kind, made_of = self.nodes[n]
                 if kind == "hole":
-                    values[n] = holes[rest[0]]
+                    values[n] = holes[made_of[0]]
                 elif kind == "number":
-                    values[n] = rest[1]
+                    values[n] = made_of[1]
                 else:
-                    values[n] = _OPERATORS[kind](*[values[a] for a in rest])
+                    values[n] = _OPERATORS[kind](*[values[a] for a in made_of])
         return values
 
 
@@ -109,24 +120,26 @@ class Symbol:
     def __init__(self, graph: Graph, node: int) -> None:
         self.graph, self.node = graph, node
 
-    def _make(self, kind: str, *arguments: Any) -> Symbol:
+    def _make(self, kind: str, *arguments: Operand) -> Symbol:
         graph = self.graph
-        return Symbol(graph, graph.node(kind, *[a.node if type(a) is Symbol else graph.constant(a) for a in arguments]))
+        return Symbol(graph, graph.node(kind, *[a.node if isinstance(a, Symbol) else graph.constant(a) for a in arguments]))
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Symbol:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **keywords: object) -> Symbol:
         if method != "__call__" or keywords or ufunc.__name__ not in _OPERATORS:
             raise TypeError(f"no symbolic form of {ufunc.__name__}.{method}")
         return self._make(ufunc.__name__, *inputs)
 
-    def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
+    def __array_function__(
+        self, function: Callable[..., object], types: object, inputs: Sequence[Operand], keywords: Mapping[str, object]
+    ) -> Symbol | bool:
         if function is np.any:  # of some candidate it may be true
             return True
         if function is not np.where or keywords:
             raise TypeError(f"no symbolic form of {function.__name__}")
         return self._make("where", *inputs)
 
-    def astype(self, _: Any) -> Symbol:
-        return self._make("multiply", self, 1.0) if self.graph.nodes[self.node][0] in _TRUTHS else self  # else float64 already
+    def astype(self, _: object) -> Symbol:
+        return self._make("multiply", self, 1.0) if self.graph.nodes[self.node].kind in _TRUTHS else self  # else float64 already
 
     def __bool__(self) -> bool:
         raise TypeError("a symbol is neither true nor false")
@@ -134,32 +147,35 @@ class Symbol:
     def __hash__(self) -> int:
         return self.node
 
-    def __add__(self, other: Any) -> Symbol:
+    def __add__(self, other: Operand) -> Symbol:
         return self if type(other) is int and other == 0 else self._make("add", self, other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Symbol:
+    def __sub__(self, other: Operand) -> Symbol:
         return self._make("subtract", self, other)
 
-    def __rsub__(self, other: Any) -> Symbol:
+    def __rsub__(self, other: Operand) -> Symbol:
         return self._make("subtract", other, self)
 
-    def __mul__(self, other: Any) -> Symbol:
+    def __mul__(self, other: Operand) -> Symbol:
         return self if type(other) is int and other == 1 else self._make("multiply", self, other)
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Any) -> Symbol:
+    def __floordiv__(self, other: Operand) -> Symbol:
         return self._make("floor_divide", self, other)  # of whole numbers
 
-    def __rfloordiv__(self, other: Any) -> Symbol:
+    def __rfloordiv__(self, other: Operand) -> Symbol:
         return self._make("floor_divide", other, self)
 
-    def __truediv__(self, other: Any) -> Symbol:
+    def __mod__(self, other: Operand) -> Symbol:
+        return self._make("remainder", self, other)  # of whole numbers
+
+    def __truediv__(self, other: Operand) -> Symbol:
         return self._make("divide", self, other)
 
-    def __rtruediv__(self, other: Any) -> Symbol:
+    def __rtruediv__(self, other: Operand) -> Symbol:
         return self._make("divide", other, self)
 
     def __neg__(self) -> Symbol:
@@ -171,30 +187,33 @@ class Symbol:
     def __invert__(self) -> Symbol:
         return self._make("invert", self)
 
-    def __and__(self, other: Any) -> Symbol:
+    def __and__(self, other: Operand) -> Symbol:
         return self._make("bitwise_and", self, other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> Symbol:
+    def __or__(self, other: Operand) -> Symbol:
         return self._make("bitwise_or", self, other)
 
     __ror__ = __or__
 
-    def __gt__(self, other: Any) -> Symbol:
+    def __gt__(self, other: Operand) -> Symbol:
         return self._make("greater", self, other)
 
-    def __ge__(self, other: Any) -> Symbol:
+    def __ge__(self, other: Operand) -> Symbol:
         return self._make("greater_equal", self, other)
 
-    def __lt__(self, other: Any) -> Symbol:
+    def __lt__(self, other: Operand) -> Symbol:
         return self._make("less", self, other)
 
-    def __le__(self, other: Any) -> Symbol:
+    def __le__(self, other: Operand) -> Symbol:
         return self._make("less_equal", self, other)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: Operand) -> Symbol:  # type: ignore[override]
         return self._make("equal", self, other)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: Operand) -> Symbol:  # type: ignore[override]
         return self._make("not_equal", self, other)
+
+
+Operand: TypeAlias = Symbol | Known  # what a symbol can be computed with

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.learn.machines import target
-from tests.learn.test_golden_features import candidate, matmul
+from tests.backends.cpu.features.test_golden import candidate, matmul
+from tests.backends.cpu.machines import target
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
-from tensorsmith.backends.cpu.features.schema import INDEX
+from tensorsmith.backends.cpu.features.extract import extract
+from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.prior import estimate, estimate_seconds
 from tensorsmith.backends.cpu.rates import Machine
+from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.plain import plain_candidate
@@ -34,7 +35,7 @@ def changed(matrix: FeatureMatrix, name: str, factor: float, plus: float = 0.0) 
     """The matrix with a feature's value times a factor and so much more."""
     values = matrix.values.copy()
     raw = matrix.raw(name) * factor + plus
-    values[:, :, INDEX[name]] = raw if name in ("lanes_useful", "parallel_balance") else np.log2(raw + 1)
+    values[:, :, SCHEMA.index[name]] = raw if name in ("lanes_useful", "parallel_balance") else np.log2(raw + 1)
     return replace(matrix, values=values)
 
 
@@ -101,8 +102,8 @@ def test_the_default_beats_the_plain_schedule(case: str) -> None:
 def test_the_causes_add_up() -> None:
     matrix = extract(lower(default_candidate(catalogue.get("TBS-1-b1").workload(), TARGET)), TARGET)
     e = estimate(matrix, TARGET)
-    assert all(v.shape == (1, len(matrix.blocks)) and (v >= 0).all() for v in (*e.bounds.values(), *e.overheads.values()))
+    assert all(v.shape == (1, len(matrix.stages)) and (v >= 0).all() for v in (*e.bounds.values(), *e.overheads.values()))
     greatest = np.max(list(e.bounds.values()), axis=0)
     assert (e.cycles >= greatest + np.sum(list(e.overheads.values()), axis=0) - 1e-6).all()
     assert e.seconds.sum() == pytest.approx(estimate_seconds(matrix, TARGET)[0])
-    assert e.tightest(0, matrix.blocks.index("tbs_scores")) == "arithmetic"
+    assert e.tightest(0, matrix.stages.index("tbs_scores")) == "arithmetic"

@@ -7,16 +7,18 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.learn.machines import target
-from tests.learn.test_batched_features import STRUCTURES, random_batch
+from tests.backends.cpu.features.test_extract import STRUCTURES, random_batch
+from tests.backends.cpu.machines import target
 from tests.property.schedules import random_candidate
 
 from tensorsmith.backends.cpu.features import batch
-from tensorsmith.backends.cpu.features.batch import Batch, extract_groups, extract_rows
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract_decisions
-from tensorsmith.backends.cpu.features.outline import Outlines
-from tensorsmith.backends.cpu.features.schema import NAMES
+from tensorsmith.backends.cpu.features.batch import extract_groups, extract_rows
+from tensorsmith.backends.cpu.features.extract import extract_decisions
+from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.features.symbol import Graph
+from tensorsmith.backends.cpu.features.templates import Templates
+from tensorsmith.backends.cpu.memory import spacing
+from tensorsmith.learn.features.rows import Batch, FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
@@ -25,9 +27,11 @@ TARGET = target(vector_bytes=32, registers=16)
 
 
 def assert_equal(alone: FeatureMatrix, together: FeatureMatrix) -> None:
-    assert alone.blocks == together.blocks and alone.values.shape == together.values.shape
+    assert alone.stages == together.stages and alone.values.shape == together.values.shape
     wrong = np.argwhere(~np.isclose(alone.values, together.values, rtol=1e-6, atol=1e-6))
-    shown = [(alone.blocks[b], NAMES[f], float(alone.values[n, b, f]), float(together.values[n, b, f])) for n, b, f in wrong[:5]]
+    shown = [
+        (alone.stages[b], SCHEMA.names[f], float(alone.values[n, b, f]), float(together.values[n, b, f])) for n, b, f in wrong[:5]
+    ]
     assert not shown, f"(block, feature, alone, in the population): {shown}"
 
 
@@ -73,25 +77,25 @@ def test_what_was_seen_before_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
     groups = population("ConvLayer-2-b1", 64)
     extract_groups(groups[::2], TARGET)
     some = extract_groups(groups, TARGET)
-    monkeypatch.setattr(batch, "_outlines", Outlines())
+    monkeypatch.setattr(batch, "templates", Templates)
     for a, b in zip(some, extract_groups(groups, TARGET)):
         assert_equal(a, b)
 
 
 def test_statements_seen_in_other_structures_are_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = population("TBS-1-b1", 128)
-    seen = Outlines()
-    alone = [len(Outlines().of(sketch).statements) for sketch, _ in groups]
+    seen = Templates(spacing(TARGET))
+    alone = [len(Templates(spacing(TARGET)).of(sketch).statements) for sketch, _ in groups]
     for sketch, _ in groups:
         seen.of(sketch)
     assert len(seen._traced) < 0.7 * sum(alone)
-    monkeypatch.setattr(batch, "_outlines", seen)
+    monkeypatch.setattr(batch, "templates", lambda _: seen)
     for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET), strict=True):
         assert_equal(extract_decisions(sketch, decisions, TARGET), together)
 
 
 def test_structures_are_forgotten_when_nobody_has_them() -> None:
-    seen = Outlines()
+    seen = Templates(spacing(TARGET))
     groups = population("ConvLayer-2-b1", 64)
     kept = groups[0][0]
     for sketch, _ in groups:

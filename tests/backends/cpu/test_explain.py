@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.learn.machines import target
-from tests.learn.test_golden_features import candidate, matmul
+from tests.backends.cpu.features.test_golden import candidate, matmul
+from tests.backends.cpu.machines import target
 
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.explain import explain

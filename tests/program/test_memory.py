@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorsmith.backends.cpu.codegen.generate import generate
-from tensorsmith.backends.cpu.codegen.scratch import place, touched
 from tensorsmith.compile import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.lower import lower
+from tensorsmith.program.memory import place, touched
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
 

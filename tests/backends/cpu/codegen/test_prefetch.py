@@ -10,12 +10,13 @@ import pytest
 
 from tensorsmith.backends.cpu.codegen.body import Storage
 from tensorsmith.backends.cpu.codegen.irtext import Value
-from tensorsmith.backends.cpu.codegen.layout import layouts
 from tensorsmith.backends.cpu.codegen.prefetch import fetching
+from tensorsmith.backends.cpu.memory import spacing
 from tensorsmith.compile import build
 from tensorsmith.lang.define import cast, compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
 from tensorsmith.program.ir import Loop, loop_vars
+from tensorsmith.program.layout import layouts
 from tensorsmith.program.lower import lower
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 from tensorsmith.targets.target import native
@@ -41,7 +42,7 @@ def found(candidate, target=TARGET):
         (node,) = node.body
     memory = {
         name: Storage(Value("%p", "ptr"), program.buffers[name].dtype, layout.strides, slack=True)
-        for name, layout in layouts(program, target).items()
+        for name, layout in layouts(program, spacing(target)).items()
     }
     return fetching(node, program.buffers, memory, loop_vars(program), around, target), loop_vars(program)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorsmith.backends.cpu.codegen import layout
-from tensorsmith.backends.cpu.codegen.layout import layouts
+from tensorsmith.backends.cpu import memory
 from tensorsmith.compile import build
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
+from tensorsmith.program.layout import Spacing, layouts
 from tensorsmith.program.lower import lower
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 from tensorsmith.targets.target import native
+
+PAGES = Spacing(distance=4096, gap=64)
 
 
 def two_steps(shape, second):
@@ -41,7 +43,7 @@ def two_steps(shape, second):
 )
 def test_neighbours_are_kept_off_one_set(shape, strides):
     candidate = two_steps(shape, lambda y: compute(shape, lambda a, b, c: y[a, b, c] * 2.0, name="z"))
-    found = layouts(lower(candidate), native())
+    found = layouts(lower(candidate), PAGES)
     assert found["y"].strides == strides
     assert found["y"].bytes == 4 * shape[0] * strides[0]
     dense = (shape[1] * shape[2], shape[2], 1)
@@ -54,7 +56,7 @@ def test_what_is_read_in_another_shape_is_dense():
     candidate = two_steps(
         (4, 1024), lambda y: compute((64, 64), lambda a, b: y[(a * 64 + b) // 1024, (a * 64 + b) % 1024], name="z")
     )
-    assert layouts(lower(candidate), native())["y"].strides == (1024, 1)
+    assert layouts(lower(candidate), PAGES)["y"].strides == (1024, 1)
     x = np.random.default_rng(0).random((4, 1024), np.float32)
     assert np.array_equal(build(candidate)(x), (x + 1).reshape(64, 64))
 
@@ -62,7 +64,7 @@ def test_what_is_read_in_another_shape_is_dense():
 @pytest.mark.parametrize("name", ["C2D-small", "GMM-small", "TBS-small", "NRM-small", "T2D-small"])
 def test_gaps_everywhere(name, monkeypatch):
     """With a gap between all neighbours, random programs give the same numbers."""
-    monkeypatch.setattr(layout, "_SET_DISTANCE", 4)
+    monkeypatch.setattr(memory, "_SET_DISTANCE", 4)
     w = catalogue.small()[name].workload()
     inputs = random_inputs(w)
     want = evaluate(w, inputs, precise=True)

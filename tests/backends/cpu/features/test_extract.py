@@ -7,13 +7,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.learn.machines import target
+from tests.backends.cpu.machines import target
 from tests.property.schedules import random_candidate, random_decisions
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract, extract_decisions
-from tensorsmith.backends.cpu.features.schema import FEATURES, NAMES
+from tensorsmith.backends.cpu.features.extract import extract, extract_decisions
+from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.prior import estimate_seconds
+from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch.rewrite import Rewrite
@@ -91,15 +92,15 @@ def random_batch(given: Sketch, rng: Random, size: int) -> tuple[list[dict[str, 
 
 
 def assert_same(one: FeatureMatrix, many: FeatureMatrix, row: int, decisions: Mapping[str, int]) -> None:
-    assert one.blocks == many.blocks and one.version == many.version
+    assert one.stages == many.stages and one.schema is many.schema
     wrong = np.argwhere(~np.isclose(one.values[0], many.values[row], rtol=1e-5, atol=1e-5))
-    shown = [(many.blocks[b], NAMES[f], float(one.values[0, b, f]), float(many.values[row, b, f])) for b, f in wrong[:5]]
+    shown = [(many.stages[b], SCHEMA.names[f], float(one.values[0, b, f]), float(many.values[row, b, f])) for b, f in wrong[:5]]
     assert not shown, f"(block, feature, alone, in the batch): {shown} for {decisions}"
 
 
 def assert_sane(matrix: FeatureMatrix) -> None:
     assert matrix.values.dtype == np.float32 and np.isfinite(matrix.values).all() and matrix.values.min() >= 0
-    plain = [n for n, f in enumerate(FEATURES) if not f.scaled]
+    plain = [n for n, f in enumerate(SCHEMA.features) if not f.scaled]
     assert matrix.values[:, :, plain].max() <= 1 + 1e-6
 
 
@@ -108,7 +109,7 @@ def test_a_batch_is_its_candidates(name: str) -> None:
     given = STRUCTURES[name]
     rows, batch = random_batch(given, Random(name), 24)
     many = extract_decisions(given, batch, TARGET)
-    assert many.values.shape == (24, len(many.blocks), len(FEATURES))
+    assert many.values.shape == (24, len(many.stages), len(SCHEMA))
     assert_sane(many)
     seconds = estimate_seconds(many, TARGET)
     assert seconds.shape == (24,) and np.isfinite(seconds).all() and (seconds > 0).all()

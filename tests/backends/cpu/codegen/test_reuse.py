@@ -93,7 +93,7 @@ def check_all_guarded():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs mmap and mprotect")
 def test_what_is_wanted_under_several_conditions_reads_only_what_is_there():
-    code = "from tests.codegen.test_reuse import check_all_guarded; check_all_guarded()"
+    code = "from tests.backends.cpu.codegen.test_reuse import check_all_guarded; check_all_guarded()"
     environment = {**os.environ, "TENSORSMITH_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, f"after {done.stdout.splitlines()[-1:]}: {done.stderr[-2000:]}"

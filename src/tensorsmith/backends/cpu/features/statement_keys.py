@@ -1,11 +1,12 @@
-"""What a statement's loops and accesses depend on, without lowering: statements of equal context have equal numbers.
+"""Which statements are the same in several structures, found without lowering: statements of equal keys have equal numbers.
 
-Structures of a population differ in a choice or two, so most of their statements were seen before in others. The context of a stage
-is its definition and nest with the contexts of what it depends on, as numbers: equal contexts get equal numbers.
+Structures of a population differ in a choice or two, so most of their statements were seen before in others. A key stands for all
+that the loops and accesses of a statement depend on, as a number:
 
-    region    of an attached stage: what its readers need in the loops around, hence their contexts and that of the stage it is in
+    region    of an attached stage: what its readers need in the loops around, hence their keys and that of the stage it is in
     bound     the region, split by the nest into loops
-    statement bound, the bounds of what is read where that is attached or laid out in loop order, and which loops threads share
+    statement bound, the bounds of what is read where that is attached or laid out in loop order, which tensors lie dense in memory,
+              and which loops threads share
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tensorsmith.program.layout import dense_tensors
 from tensorsmith.space.sketch.sketch import Nest, Sketch
 
 
-class Contexts:
-    """Numbers of contexts, over all structures seen."""
+class StatementKeys:
+    """Keys, over all structures seen."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -26,16 +28,17 @@ class Contexts:
         return self._numbers.setdefault(parts, len(self._numbers))
 
     def of(self, sketch: Sketch) -> dict[str, int]:
-        """The context of the statement of each stage, in the order in which they run."""
-        return _Contexts(self, sketch).statements()
+        """The key of the statement of each stage, in the order in which they run."""
+        return _StructureKeys(self, sketch).statements()
 
 
-class _Contexts:
-    """The contexts of one structure."""
+class _StructureKeys:
+    """The keys of one structure."""
 
-    def __init__(self, known: Contexts, sketch: Sketch) -> None:
+    def __init__(self, known: StatementKeys, sketch: Sketch) -> None:
         self.known, self.sketch = known, sketch
         self.workload = sketch.rewritten
+        self.dense = dense_tensors(self.workload)
         self.nests = {n.stage: n for n in sketch.nests}
         self.targets = {n.stage: n.target for n in sketch.nests}
         self.inside: dict[tuple[str, int], list[Nest]] = {}
@@ -75,10 +78,11 @@ class _Contexts:
             if nest is None:
                 reads.append((self.workload.buffers[tensor], self.workload.consumers[tensor]))
             elif nest.at is None and nest.follows is None:
-                reads.append((self.workload.buffers[tensor].shape, "root"))
+                reads.append((self.workload.buffers[tensor].shape, tensor in self.dense))
             else:
-                reads.append(self._bound(tensor))
+                reads.append((self._bound(tensor), tensor in self.dense))
         # loops are shared among threads down to the first in which something is attached
         loops = len(self.nests[root].outer)
         apart = min((depth for stage, depth in self.inside if stage == root), default=loops)
-        return self.known.number(self._bound(name), tuple(reads), self.workload.consumers[name], root, min(apart, loops))
+        bound, readers = self._bound(name), self.workload.consumers[name]
+        return self.known.number(bound, tuple(reads), readers, name in self.dense, root, min(apart, loops))

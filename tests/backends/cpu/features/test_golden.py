@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.learn.machines import target
+from tests.backends.cpu.machines import target
 
 import tensorsmith as ts
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
+from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.lang.define import workload
 from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.plain import plain_candidate
@@ -161,10 +162,26 @@ def test_rows_at_a_power_of_two_share_cache_sets(k: int, lines: int) -> None:
     check(m, 0, {"step_set_lines": lines, "read1_set_lines": lines, "set_overflow": max(0, lines - 8)})
 
 
+def test_memory_of_our_own_has_gaps_that_keep_rows_off_one_set() -> None:
+    """B is transposed in tiles of 16 rows that are 4 KiB apart. As an input they share a set; computed before, they do not."""
+    shape = (64, 1024)
+    a, b = ts.placeholder(shape, name="A"), ts.placeholder(shape, name="B")
+    made = ts.compute(shape, lambda i, j: a[i, j] + 1.0, name="B")
+    turn = Nest("T", "j.0 i.0 | j.1 i.1")
+    tile = {"T__i__1": 16, "T__j__1": 1}
+    for source, nests, lines in [([b], (), 16), ([a], (Nest("B", "i.0 j.0 | j.1", vector="j.1"),), 1)]:
+        read = made if nests else b
+        w = workload([*source, ts.compute((1024, 64), lambda j, i, read=read: read[i, j] * 2.0, name="T")])
+        m = features(candidate(w, *nests, turn, **tile, **({"B__j__1": 16} if nests else {})))
+        check(m, len(nests), {"step_set_lines": lines, "read1_set_lines": lines, "set_overflow": max(0, lines - 8)})
+        check(m, len(nests), {"read1_stride": 1024 + 16 if nests else 1024, "alloc_bytes": 64 * 1024 * 4})
+    check(m, 0, {"alloc_bytes": 64 * (1024 + 16) * 4, "alloc_total": 64 * (1024 + 16), "store_unique_bytes": 64 * 1024 * 4})
+
+
 def test_values_that_stay_in_registers_touch_no_memory() -> None:
     w = catalogue.get("ConvLayer-2-b1").workload()
     m = features(default_candidate(w, target()))
-    assert m.blocks == ("layer_conv", "layer")
+    assert m.stages == ("layer_conv", "layer")
     check(m, 0, {"alloc_held": 1, "alloc_bytes": 0, "store_bytes": 0, "store_accesses": 0, "is_root": 0})
     check(m, 1, {"alloc_held": 0, "alloc_bytes": 28 * 28 * 128 * 4, "is_root": 1, "read1_is_read": 1, "read1_bytes": 0})
     # 28 x 28 x 128 results of 3 x 3 x 64 products, although the tiles of w do not divide 28; padding is no operation

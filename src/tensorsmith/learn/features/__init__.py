@@ -1,0 +1,4 @@
+"""What a cost model sees of programs, whatever machine they are for.
+
+schema   what the numbers mean, by backend      rows   the numbers of many candidates
+"""
