@@ -12,7 +12,7 @@ from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
 from tensorsmith.cli.executables import compile_model, kernels
 from tensorsmith.cli.options import ModelFile, Records, Shapes
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 
 
 def compile(
@@ -33,7 +33,7 @@ def compile(
     save(compile_model(load_model(model, shape or ()), db), file)
 
 
-def save(executable: NetworkExecutable, file: str) -> None:
+def save(executable: Executable, file: str) -> None:
     """Writes an executable, and says what is in it."""
     executable.save(file)
     show.say(f"{file}: {executable.name}, {kernels(executable)}")

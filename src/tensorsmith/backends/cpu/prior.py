@@ -14,8 +14,8 @@ import numpy as np
 from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract
 from tensorsmith.backends.cpu.features.nest import Array
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.program.ir import Program
-from tensorsmith.targets.target import Target
 
 
 @dataclass(frozen=True)

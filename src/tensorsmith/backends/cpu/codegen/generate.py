@@ -24,13 +24,13 @@ from tensorsmith.backends.cpu.codegen.remaining import Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import MAX_LAID_OUT
 from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 from tensorsmith.backends.cpu.codegen.transpose import turns_over
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.ir import Block, Loop, Node, Program, ProgramBuffer, loop_vars, own_block
 from tensorsmith.program.linear import Linear
-from tensorsmith.targets.target import Target
 
 ENTRY = "entry"
 _STACK_BYTES = 4096  # attached buffers up to this size live on the stack

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Program, ProgramBuffer, blocks
-from tensorsmith.targets.target import Target
 
 _SET_DISTANCE = 4096  # bytes from one line of a set of the first cache to the next; the size of a page nearly everywhere
 

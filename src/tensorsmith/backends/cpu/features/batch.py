@@ -20,8 +20,8 @@ from tensorsmith.backends.cpu.features.outline import Outline, Outlined, Outline
 from tensorsmith.backends.cpu.features.schema import FEATURES
 from tensorsmith.backends.cpu.features.symbol import Graph
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.space.sketch.sketch import Sketch
-from tensorsmith.targets.target import Target
 
 _outlines = Outlines()
 _MOST_DIFFERENT = 0.8  # share of the rows: above it looking for equal ones is not worth it

@@ -47,11 +47,11 @@ from tensorsmith.backends.cpu.features.nest import (
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.cpu.features.schema import CACHES, CURVE, FEATURES, INDEX, SCHEMA_VERSION, SLOTS
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch.sketch import Sketch
-from tensorsmith.targets.target import Target
 
 _MAX_LAID_OUT = 16  # the code generator leaves longer loops as loops
 _LOG2_E = np.float32(1 / np.log(2))
