@@ -24,7 +24,7 @@ from report import RUN
 from tensorsmith.backends.cpu.features.batch import FeatureRows, extract_groups, extract_rows
 from tensorsmith.backends.cpu.features.extract import FeatureMatrix
 from tensorsmith.backends.cpu.prior import estimate_seconds
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, recall

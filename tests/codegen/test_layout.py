@@ -7,7 +7,7 @@ import pytest
 
 from tensorsmith.backends.cpu.codegen import layout
 from tensorsmith.backends.cpu.codegen.layout import layouts
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.evaluate import evaluate

@@ -48,7 +48,7 @@ class Backend(Generic[T]):
     rule_sets: Mapping[str, tuple[Rule, ...]]  # by name: "default", "ansor"
     default_candidate: Callable[[Workload, T], Candidate]  # without any search, from the target's facts
     generate: Callable[[Program, T], KernelCode]  # a program whose extents are numbers to code; raises `Refusal` where it cannot
-    module: str = ""  # whose import makes it known, for the processes that measure; those of the package need none
+    module: str = ""  # whose import makes it known to the processes that measure; "": it is the package's own
 
 
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for

@@ -42,14 +42,14 @@ class Peak:
     """What the machine can do: `measure` is `measure_peak`, `one_round` is `peak_round`."""
 
     measure: Callable[[], dict[str, float]]
-    one_round: Callable[[int], float]
+    one_round: Callable[[int, float], float]
 
 
 @dataclass(frozen=True)
 class Device:
     """What runs the code of one kind of target.
 
-    `link` brings a kernel's code into this process, as functions that work on the host's memory; `runtime.running` says how they are
+    `link` brings a kernel's code into this process, as functions on the host's memory; see `runtime.running` for how they are
     called. A kind whose code runs elsewhere gives a `load` of its own for whole networks.
     """
 
@@ -87,9 +87,10 @@ def measure_peak(kind: str = "cpu") -> dict[str, float]:
     return _peak(kind).measure()
 
 
-def peak_round(threads: int, kind: str = "cpu") -> float:
-    """The FMA peak of so many threads, in a round of some milliseconds: run it between programs to see what they could have had."""
-    return _peak(kind).one_round(threads)
+def peak_round(threads: int, seconds: float = 6e-3, kind: str = "cpu") -> float:
+    """The FMA peak of so many threads, of one round that takes about that long: run between programs, it says what they could have
+    had."""
+    return _peak(kind).one_round(threads, seconds)
 
 
 def _peak(kind: str) -> Peak:

@@ -61,10 +61,10 @@ def _measure_peak() -> dict[str, float]:
     return measure_peak()
 
 
-def _peak_round(threads: int) -> float:
+def _peak_round(threads: int, seconds: float) -> float:
     from tensorsmith.backends.cpu.peak import peak_kernel  # compiles
 
-    return peak_kernel().run_once(threads)
+    return peak_kernel().run_once(threads, seconds)
 
 
 DEVICE = Device("cpu", why_not, _link, driver=Driver(_driver_text, _compiled_driver), peak=Peak(_measure_peak, _peak_round))
