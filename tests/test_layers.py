@@ -49,6 +49,7 @@ ALLOWED = {
         "build",
         "compile",
     },
+    "testing": {"errors", "targets", "lang", "space", "backends", "runtime", "build"},
     "tune": {"errors", "targets", "lang", "graph", "compile", "search", "records", "runtime", "tuning"},
     "cli": {
         "backends",
@@ -119,7 +120,7 @@ def read(path: Path) -> set[str]:
             continue
         owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
         of_target = owner == "target" or owner.endswith("_target")
-        if node.attr in ONLY_OF_TARGETS and of_target or node.attr in facts - ONLY_OF_TARGETS:
+        if node.attr in (facts if of_target else facts - ONLY_OF_TARGETS):
             found.add(f"{owner}.{node.attr}")
     return found
 
@@ -145,19 +146,26 @@ def test_only_a_backend_knows_the_facts_of_its_targets(path: Path) -> None:
 
 def test_facts_are_noticed(tmp_path: Path) -> None:
     """The test above can fail."""
-    (tmp_path / "file.py").write_text("def f(target, tile):\n    return target.l2_bytes + tile.features + self.target.cpu + x.l1_ways\n")
+    (tmp_path / "file.py").write_text(
+        "def f(target, tile):\n    return target.l2_bytes + tile.features + self.target.cpu + x.l1_ways\n"
+    )
     assert read(tmp_path / "file.py") == {"target.l2_bytes", "target.cpu", "x.l1_ways"}
 
 
 @pytest.mark.parametrize("verb", ["tensorsmith.measure.worker", "tensorsmith.measure.network_worker"])
 def test_workers_load_no_more_than_they_need(verb: str) -> None:
     """A worker builds and runs; it knows no records, no networks as graphs, no models that learn."""
-    script = f"import sys, {verb}; print(*sorted(m for m in sys.modules if m.startswith('tensorsmith.')))"
+    script = f"import {verb}; print(*sorted(m for m in sys.modules if m.startswith('tensorsmith.')))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
     blocked = "import sys, types; package = types.ModuleType('tensorsmith'); package.__path__ = [sys.argv[1]]; "
     blocked += "sys.modules['tensorsmith'] = package; "  # without the public names, which load everything
     done = subprocess.run(
-        [sys.executable, "-c", blocked + script, str(ROOT)], env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", blocked + script, str(ROOT)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     folders = {name.split(".")[1] for name in done.stdout.split()}
     assert not folders & {"records", "compile", "graph", "tuning", "frontends"}, sorted(folders)

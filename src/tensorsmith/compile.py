@@ -73,10 +73,16 @@ def compile(
 
 
 def compile_workload(
-    workload: Workload, records: Records | None, target: Target, timing: Timing, name: str | None = None
+    workload: Workload,
+    records: Records | None,
+    target: Target,
+    timing: Timing,
+    name: str | None = None,
+    winner: Found | None = None,
 ) -> Executable:
-    """A workload with the best of the `records`, else the default schedule."""
-    return _alone(workload, _best_records(workload, records, target, _preferred(timing)), target, name)
+    """A workload with the `winner` of a search, the best of the `records`, or else the default schedule."""
+    found = _best_records(workload, records, target, _preferred(timing)) if winner is None else [winner]
+    return _alone(workload, found, target, name)
 
 
 def compile_model(model: Model, records: Records | None, target: Target, timing: Timing, name: str | None = None) -> Executable:

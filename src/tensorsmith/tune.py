@@ -201,13 +201,16 @@ def _tune_workload(
     clock = Clock(budget.seconds)
     try:
         with Journal(database_path(database)) as journal:
+            winner = None
             if budget.trials != 0 and not clock.over and not _is_empty(workload):
                 results = (workload.buffers[name] for name in workload.outputs)
                 reporter.say(f"tuning {', '.join(f'{b.name} {b.dtype}{list(b.shape)}' for b in results)}: deriving sketches")
                 from tensorsmith.tuning.run import Run  # the search is loaded by those who search, not by every worker and program
 
-                Run(workload, target, journal, budget, clock, reporter).go(cache, seed, verbose)
-            return compile_workload(workload, journal, target, Timing(cache, target.cores))
+                run = Run(workload, target, journal, budget, clock, reporter)
+                run.go(cache, seed, verbose)
+                winner = run.winner
+            return compile_workload(workload, journal, target, Timing(cache, target.cores), winner=winner)
     finally:
         reporter.close()
 

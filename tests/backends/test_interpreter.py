@@ -1,4 +1,4 @@
-"""A backend that is a folder of its own, used through the package as it is: compile, call, bind, save, load, measure, store, tune."""
+"""A backend that is a folder of its own, through the package as it is: compile, call, bind, save, load, measure, store, tune."""
 
 from __future__ import annotations
 

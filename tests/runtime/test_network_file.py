@@ -193,6 +193,18 @@ def test_compiled_for_a_lesser_machine(tmp_path):
         np.testing.assert_allclose(loaded(x), np.tanh(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.skipif(not native().is_x86, reason="the file is for x86")
+def test_a_file_of_an_earlier_day():
+    """It was written before targets had a kind. Its driver still is this version's: nothing is compiled."""
+    path = Path(__file__).parents[1] / "golden" / "two_layers.tsm"
+    weight = np.random.default_rng(1).uniform(-1, 1, (8, 8)).astype(np.float32)
+    x = random(3, 8)
+    loaded = ts.load_executable(path)
+    np.testing.assert_allclose(loaded(x), np.tanh(x @ weight) @ weight + x, rtol=1e-4, atol=1e-5)
+    assert loaded.network.target.key == "x86_64/x86-64-v2/v16x16/c2"
+    run_without_compiler(f"ts.load_executable({str(path)!r})(np.zeros((3, 8), np.float32))")
+
+
 # What is wrong with a file.
 
 

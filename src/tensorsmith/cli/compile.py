@@ -11,7 +11,7 @@ from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
 from tensorsmith.cli.executables import compile_model, kernels
-from tensorsmith.cli.options import ModelFile, Records, Shapes
+from tensorsmith.cli.options import ModelFile, Records, Shapes, TargetName
 from tensorsmith.runtime.executable import Executable
 
 
@@ -23,14 +23,15 @@ def compile(
     ] = None,
     db: Records = None,
     shape: Shapes = None,
+    target: TargetName = None,
 ) -> None:
     """Compiles a model without any search: the best record of each task, else the default schedule.
 
-    The file that it writes holds machine code for this kind of machine; run only files that you trust.
+    The file that it writes holds machine code for one kind of machine; run only files that you trust.
     """
     file = output or Path(model).stem + EXECUTABLE
     check_writable(file)
-    save(compile_model(load_model(model, shape or ()), db), file)
+    save(compile_model(load_model(model, shape or ()), db, target), file)
 
 
 def save(executable: Executable, file: str) -> None:

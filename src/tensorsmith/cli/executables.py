@@ -29,11 +29,11 @@ def executable_of(file: str, database: str | None = None, shapes: Sequence[str] 
     return load_executable(file)
 
 
-def compile_model(model: Model, database: str | None) -> Executable:
+def compile_model(model: Model, database: str | None, target: str | None = None) -> Executable:
     """Compiles a model; a record file that is named must be there."""
     if database is not None:
         check_database(database)
-    return compile(model, database=database)
+    return compile(model, database=database, target=target)
 
 
 def check_database(database: str) -> None:
