@@ -23,8 +23,8 @@ from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.catalogue import Case
 from tensorsmith.runtime.buffers import aligned_copy
+from tensorsmith.runtime.device import peak_round
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.peak import peak_kernel
 from tensorsmith.runtime.pool import with_threads
 
 _SLACK = 4.0  # times the tolerance of the sum as written: a convolution in Winograd's way rounds more
@@ -96,7 +96,6 @@ def contest(
 
 def hold(contestants: Mapping[str, Contestant], ours: Sequence[str], case: str, settings: Settings, **how: float) -> Comparison:
     """The contest itself, held again while it is disturbed. Every case and every run has an order of its own."""
-    fma = peak_kernel()
 
     def run(number: int) -> Comparison:
         return compare(
@@ -104,7 +103,7 @@ def hold(contestants: Mapping[str, Contestant], ours: Sequence[str], case: str, 
             ours=ours,
             seed=f"{settings.seed} {case} {number}",
             seconds=settings.seconds,
-            peak=lambda seconds: fma.run_once(settings.threads, seconds),
+            peak=lambda seconds: peak_round(settings.threads, seconds),
             **how,  # type: ignore[arg-type]
         )
 

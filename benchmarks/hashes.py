@@ -21,19 +21,19 @@ import numpy as np
 from tensorsmith.backends.cpu.codegen.generate import generate
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.features.extract import extract
+from tensorsmith.backends.cpu.llvm import compile_ir
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.rewrites.formulations import likely
-from tensorsmith.runtime import jit
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import Target
 
 CANDIDATES = 200
 SEED = 14
-MACHINE = Target(
+MACHINE = CpuTarget(
     triple="x86_64-unknown-linux-gnu",
     cpu="znver3",
     features="+avx,+avx2,+fma,+f16c,+bmi,+bmi2",
@@ -55,7 +55,7 @@ def fingerprint(data: bytes) -> str:
 def code(candidate: Candidate) -> str:
     """Of a candidate's machine code, or why there is none."""
     try:
-        return fingerprint(jit.build(generate(lower(candidate), MACHINE).ir, MACHINE).object_code)
+        return fingerprint(compile_ir(generate(lower(candidate), MACHINE).ir, MACHINE).data)
     except Refusal as refusal:
         return f"refused: {refusal}"
 

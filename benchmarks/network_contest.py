@@ -19,7 +19,7 @@ from ours import same_program
 from ours_networks import Budget, Search, contestant
 from peers_networks import REFERENCE, NetworkPeer
 from rows import OURS, UNTUNED, Row, row
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.runtime.profile import Profile
 from ways import Array
@@ -36,7 +36,7 @@ class Entry:
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings = network, settings
-        self.executables: dict[str, NetworkExecutable] = {}
+        self.executables: dict[str, Executable] = {}
         self.search = Search()
         self.same_program = False  # ours are the default schedules
         self.errors: list[str] = []
@@ -45,7 +45,7 @@ class Entry:
         self.preparing: dict[str, float] = {}  # seconds that a peer took to load the network and to compile it
 
     @property
-    def ours(self) -> NetworkExecutable | None:
+    def ours(self) -> Executable | None:
         return self.executables.get(OURS)
 
     def prepare(self, budget: Budget | None) -> None:

@@ -27,7 +27,7 @@ from models import Network
 from network_overhead import SIZE, chain
 from peers_networks import fixed_shapes
 from rows import OURS
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from ways import Array
 
@@ -35,7 +35,7 @@ RUNS = 3
 _SECONDS = 600.0
 
 
-def memory(network: Network, executable: NetworkExecutable, threads: int) -> dict[str, dict[str, int]]:
+def memory(network: Network, executable: Executable, threads: int) -> dict[str, dict[str, int]]:
     """Bytes of the "library" and of the "network", by whose; what fails is left out, and says why on standard error."""
     found = {}
     tiny = chain(1)

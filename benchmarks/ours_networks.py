@@ -13,7 +13,7 @@ import numpy as np
 import tensorsmith as ts
 from models import Network
 from peers_networks import NetworkPeer
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.tune import NetworkProgress
 from ways import Array
 
@@ -60,7 +60,7 @@ def load(network: Network) -> ts.Model:
     return ts.load(network.path, shapes={name: array.shape for name, array in network.inputs.items()})
 
 
-def tuned(model: ts.Model, budget: Budget) -> tuple[NetworkExecutable, Search]:
+def tuned(model: ts.Model, budget: Budget) -> tuple[Executable, Search]:
     """The executable of the best that is known after the search."""
     found = Search()
     if not budget.searching:
@@ -71,7 +71,7 @@ def tuned(model: ts.Model, budget: Budget) -> tuple[NetworkExecutable, Search]:
     return executable, found
 
 
-def contestant(name: str, executable: NetworkExecutable, inputs: Mapping[str, Array]) -> NetworkPeer:
+def contestant(name: str, executable: Executable, inputs: Mapping[str, Array]) -> NetworkPeer:
     """Called through Python with its checks, as a user calls it, into the memory of an earlier result; on the threads of the
     moment."""
     arrays = [inputs[argument.name] for argument in executable.inputs]
@@ -89,13 +89,13 @@ def contestant(name: str, executable: NetworkExecutable, inputs: Mapping[str, Ar
     return NetworkPeer(name, run, outputs)
 
 
-def flops(executable: NetworkExecutable) -> int:
+def flops(executable: Executable) -> int:
     """Of one run."""
     network = executable.network
     return sum(network.kernels[step.kernel].flops for step in network.steps if step.kernel is not None)
 
 
-def schedules(executable: NetworkExecutable) -> dict[str, int]:
+def schedules(executable: Executable) -> dict[str, int]:
     """How many steps run a kernel from a record, from the default schedule, ..."""
     network = executable.network
     return dict(Counter(network.kernels[step.kernel].schedule for step in network.steps if step.kernel is not None))

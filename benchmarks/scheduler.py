@@ -37,7 +37,7 @@ from harness import DISTURBED, compare, until_undisturbed
 from ours_networks import contestant
 from report import Report
 from rows import Row
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.scheduler import STRATEGIES, Schedule, Strategy
 from tensorsmith.tune import NetworkProgress
 
@@ -104,7 +104,7 @@ class Run:
         half.write_text(json.dumps(asdict(curve)), encoding="utf-8")
         half.replace(self._finished)  # whole or not at all
 
-    def executable(self, model: ts.Model) -> NetworkExecutable:
+    def executable(self, model: ts.Model) -> Executable:
         """What the run left."""
         return ts.compile(model, database=self.database)
 
@@ -116,7 +116,7 @@ def runs(folder: Path, model: str, trials: int, seeds: int) -> Iterator[Run]:
             yield Run(folder, model, strategy, trials, seed)
 
 
-def measure(executables: dict[str, NetworkExecutable], inputs: Inputs) -> dict[str, float]:
+def measure(executables: dict[str, Executable], inputs: Inputs) -> dict[str, float]:
     """Seconds of a call of each, side by side."""
     contestants = {name: contestant(name, executable, inputs).run for name, executable in executables.items()}
     result = until_undisturbed(

@@ -22,7 +22,7 @@ from rich.table import Table
 import about
 from report import RUN
 from tensorsmith.backends import backend_of
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.learn.features.rows import FeatureRows

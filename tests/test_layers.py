@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.targets.target import Target
 
 ROOT = Path(__file__).parent.parent / "src" / "tensorsmith"
 
@@ -18,15 +24,16 @@ ALLOWED = {
     "rewrites": {"errors", "lang", "ops"},
     "space": {"errors", "targets", "lang", "program", "backends"},
     "program": {"errors", "targets", "lang", "space"},
-    "backends": {"errors", "targets", "lang", "space", "program", "learn"},
+    "backends": {"errors", "targets", "lang", "space", "program", "learn", "runtime"},
     "runtime": {"errors", "targets"},
     "learn": {"errors", "space", "program"},
     "search": {"errors", "targets", "lang", "space", "program", "learn", "backends"},
     "records": {"errors", "targets", "lang", "space", "search"},
     "graph": {"errors", "targets", "lang", "ops", "rewrites", "runtime"},
     "frontends": {"errors", "targets", "lang", "ops", "graph", "compile"},
-    "compile": {"errors", "targets", "lang", "rewrites", "graph", "space", "program", "backends", "runtime", "records"},
-    "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "compile", "search"},
+    "build": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime"},
+    "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build"},
+    "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "build", "search"},
     "tuning": {
         "backends",
         "errors",
@@ -39,8 +46,10 @@ ALLOWED = {
         "measure",
         "records",
         "runtime",
+        "build",
         "compile",
     },
+    "testing": {"errors", "targets", "lang", "space", "backends", "runtime", "build"},
     "tune": {"errors", "targets", "lang", "graph", "compile", "search", "records", "runtime", "tuning"},
     "cli": {
         "backends",
@@ -126,6 +135,78 @@ def test_no_imports_in_a_circle() -> None:
         reached = more
     circles = [name for name, found in reached.items() if name in found]
     assert [name for name in circles if set(name.split(".")[1:2]) & set(WITHOUT_CIRCLES)] == []
+
+
+def facts_of_one_kind() -> set[str]:
+    """The names of what only one kind of target has: its class's own, less those that every target has."""
+    every = {*dir(Target), *Target.__annotations__}
+    return {name for name in (*dir(CpuTarget), *CpuTarget.__dataclass_fields__) if not name.startswith("_")} - every
+
+
+#: words that others use for other things are facts only where they are asked of a target
+ONLY_OF_TARGETS = {"has", "features", "cpu", "chains", "triple", "in_order"}
+
+#: files that still read facts of CPUs, or know the folder of one kind, until their parts of the space have moved
+NOT_YET = ("space/", "learn/", "search/", "tuning/")
+
+
+def read(path: Path) -> set[str]:
+    """The facts of one kind of target that a file reads."""
+    facts, found = facts_of_one_kind(), set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Attribute):
+            continue
+        owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+        of_target = owner == "target" or owner.endswith("_target")
+        if node.attr in (facts if of_target else facts - ONLY_OF_TARGETS):
+            found.add(f"{owner}.{node.attr}")
+    return found
+
+
+OUTSIDE = [p for p in FILES if p.relative_to(ROOT).parts[0] != "backends"]
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_a_backend_knows_the_facts_of_its_targets(path: Path) -> None:
+    file = str(path.relative_to(ROOT))
+    named = {
+        name
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+        + ([a.name for a in node.names] if isinstance(node, ast.Import) else [])
+        if name.startswith("tensorsmith.backends.") and name != "tensorsmith.backends.backend"
+    }
+    if file.startswith(NOT_YET):
+        return
+    assert not read(path), "facts of one kind of target are read in its folder only"
+    assert not named, "other folders know the record of a backend, not its modules"
+
+
+def test_facts_are_noticed(tmp_path: Path) -> None:
+    """The test above can fail."""
+    (tmp_path / "file.py").write_text(
+        "def f(target, tile):\n    return target.l2_bytes + tile.features + self.target.cpu + x.l1_ways\n"
+    )
+    assert read(tmp_path / "file.py") == {"target.l2_bytes", "target.cpu", "x.l1_ways"}
+
+
+@pytest.mark.parametrize("verb", ["tensorsmith.measure.worker", "tensorsmith.measure.network_worker"])
+def test_workers_load_no_more_than_they_need(verb: str) -> None:
+    """A worker builds and runs; it knows no records, no networks as graphs, no models that learn."""
+    script = f"import {verb}; print(*sorted(m for m in sys.modules if m.startswith('tensorsmith.')))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+    blocked = "import sys, types; package = types.ModuleType('tensorsmith'); package.__path__ = [sys.argv[1]]; "
+    blocked += "sys.modules['tensorsmith'] = package; "  # without the public names, which load everything
+    done = subprocess.run(
+        [sys.executable, "-c", blocked + script, str(ROOT)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    folders = {name.split(".")[1] for name in done.stdout.split()}
+    assert not folders & {"records", "compile", "graph", "tuning", "frontends"}, sorted(folders)
 
 
 def test_the_public_names_are_few() -> None:

@@ -52,15 +52,17 @@ from tensorsmith.lang.define import (
     tanh,
     workload,
 )
-from tensorsmith.runtime.file import load as load_executable
-from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.runtime.device import measure_peak
+from tensorsmith.runtime.load import load as load_executable
 from tensorsmith.space.registry import sketches
+from tensorsmith.targets.target import Target, targets
 from tensorsmith.tune import tune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Model",
+    "Target",
     "UserError",
     "abs",
     "cast",
@@ -93,6 +95,7 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "targets",
     "tune",
     "workload",
 ]

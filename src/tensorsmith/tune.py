@@ -19,11 +19,11 @@ from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.search.objectives import Objective, named
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Cache, check_cache
-from tensorsmith.targets.target import Target, given_or_native, memory_bytes
+from tensorsmith.targets.host import memory_bytes
+from tensorsmith.targets.target import Target, given_or_native
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.journal import Journal
 from tensorsmith.tuning.network_progress import NetworkProgress
@@ -46,14 +46,14 @@ def tune(
     patience: int | None = None,
     effort: Literal["quick", "normal", "thorough"] | None = None,
     database: str | Path | None = None,
-    target: Target | None = None,
+    target: Target | str | None = None,
     seed: int = 0,
     cache: Cache | None = None,
     objective: str | Objective = "sum",
     schedule: str | Schedule = "gradient",
     verbose: bool = False,
     on_progress: Callable[[NetworkProgress], None] | None = None,
-) -> NetworkExecutable: ...
+) -> Executable: ...
 
 
 @overload
@@ -65,14 +65,14 @@ def tune(
     patience: int | None = None,
     effort: Literal["quick", "normal", "thorough"] | None = None,
     database: str | Path | None = None,
-    target: Target | None = None,
+    target: Target | str | None = None,
     seed: int = 0,
     cache: Cache | None = None,
     objective: str | Objective = "sum",
     schedule: str | Schedule = "gradient",
     verbose: bool = False,
     on_progress: Callable[[NetworkProgress], None] | None = None,
-) -> list[NetworkExecutable]: ...
+) -> list[Executable]: ...
 
 
 @overload
@@ -84,7 +84,7 @@ def tune(
     patience: int | None = None,
     effort: Literal["quick", "normal", "thorough"] | None = None,
     database: str | Path | None = None,
-    target: Target | None = None,
+    target: Target | str | None = None,
     seed: int = 0,
     cache: Cache | None = None,
     verbose: bool = False,
@@ -100,14 +100,14 @@ def tune(
     patience: int | None = None,
     effort: Literal["quick", "normal", "thorough"] | None = None,
     database: str | Path | None = None,
-    target: Target | None = None,
+    target: Target | str | None = None,
     seed: int = 0,
     cache: Cache | None = None,
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
     verbose: bool = False,
     on_progress: Callable[[Any], None] | None = None,
-) -> Executable | list[NetworkExecutable]:
+) -> Executable | list[Executable]:
     """Searches for a fast program, and gives it.
 
     The run ends after `trials` candidates, after `seconds`, or after `patience` trials in a row that did not improve the best by
@@ -201,13 +201,16 @@ def _tune_workload(
     clock = Clock(budget.seconds)
     try:
         with Journal(database_path(database)) as journal:
+            winner = None
             if budget.trials != 0 and not clock.over and not _is_empty(workload):
                 results = (workload.buffers[name] for name in workload.outputs)
                 reporter.say(f"tuning {', '.join(f'{b.name} {b.dtype}{list(b.shape)}' for b in results)}: deriving sketches")
                 from tensorsmith.tuning.run import Run  # the search is loaded by those who search, not by every worker and program
 
-                Run(workload, target, journal, budget, clock, reporter).go(cache, seed, verbose)
-            return compile_workload(workload, journal, target, Timing(cache, target.cores))
+                run = Run(workload, target, journal, budget, clock, reporter)
+                run.go(cache, seed, verbose)
+                winner = run.winner
+            return compile_workload(workload, journal, target, Timing(cache, target.cores), winner=winner)
     finally:
         reporter.close()
 
@@ -228,7 +231,7 @@ def _tune_models(
     schedule: Schedule,
     verbose: bool,
     reporter: Reporter,
-) -> list[NetworkExecutable]:
+) -> list[Executable]:
     clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
     try:
         with Journal(database_path(database)) as journal:

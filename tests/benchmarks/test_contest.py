@@ -11,7 +11,7 @@ from harness import Comparison, Repeated, Timing
 from ours import formulation, kernel, same_program
 from peers import Peer
 from rows import ALONE, OURS, UNTUNED
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.compile import compile as compile_default
 from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs

@@ -24,7 +24,7 @@ from ours_networks import Budget, Search, flops, load, schedules, tuned
 from peers_networks import NetworkPeer, fixed_shapes, forms
 from report import write_json
 from rows import ALONE, OURS, UNTUNED
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.space.plain import plain_candidate
 
 pytestmark = pytest.mark.peers
@@ -181,7 +181,7 @@ def test_a_row(network, tmp_path):
     assert json.loads((tmp_path / "out.json").read_text())["tiny"]["best_peer"] == row["best_peer"]
 
 
-def other_schedules(model: object) -> NetworkExecutable:
+def other_schedules(model: object) -> Executable:
     """The network with plain schedules, as if a search had found them."""
     compiling = importlib.import_module("tensorsmith.compile")  # as an attribute of the package it is the function
     with pytest.MonkeyPatch.context() as patch:

@@ -9,12 +9,12 @@ from tests.frontends.random_graphs import Array, Case
 
 import tensorsmith as ts
 from tensorsmith.graph.evaluate import evaluate
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 
 _RELATIVE = 2e-5  # besides the tolerance of each output, which is absolute
 
 
-def disagreements(case: Case, compiler: Callable[[ts.Model], NetworkExecutable] = ts.compile) -> list[str]:
+def disagreements(case: Case, compiler: Callable[[ts.Model], Executable] = ts.compile) -> list[str]:
     """What is wrong with our results, one line for each way of computing them that is; nothing if all is well."""
     want = case.expected()
     model = ts.load(case.model, shapes=case.shapes)
@@ -29,7 +29,7 @@ def disagreements(case: Case, compiler: Callable[[ts.Model], NetworkExecutable] 
     return found
 
 
-def outputs_of(executable: NetworkExecutable, inputs: dict[str, Array]) -> list[Array]:
+def outputs_of(executable: Executable, inputs: dict[str, Array]) -> list[Array]:
     """The outputs, always as a list."""
     return list(executable.run(inputs).values())
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.graph.networks import NETWORKS, Network, graphs, inputs
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.graph import tasks
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Graph, Value

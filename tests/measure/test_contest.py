@@ -9,7 +9,7 @@ from tests.measure.small import LIMITS, candidates, matmul
 
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Contest, Turns
-from tensorsmith.measure.job import Job, Step
+from tensorsmith.measure.job import Job, JobState
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.times import Times
 
@@ -28,7 +28,7 @@ def jobs(count: int) -> list[Job]:
     subject = Subject(LIMITS, Times(1), 0)
     found = [Job(n, subject, c) for n, c in enumerate(candidates(WORKLOAD, *range(1, count + 1)))]
     for job in found:
-        job.step = Step.BUILT
+        job.step = JobState.BUILT
     return found
 
 
@@ -73,6 +73,6 @@ def test_it_is_over_when_the_process_dies() -> None:
 
     def turn(job: Job, condition: Condition) -> None:
         for one in mine:
-            one.step = Step.WAITING
+            one.step = JobState.WAITING
 
     assert len(run(Contest(mine, Turns(4, 9)), turn)) <= 3 * len(Condition)

@@ -15,7 +15,7 @@ import pytest
 from tests.measure.small import BAD, LIMITS, PATIENCE, candidate, candidates, fault, matmul, unrolls
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import placeholder

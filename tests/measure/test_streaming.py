@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
 from tensorsmith.measure.streaming import places_of, streamed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorsmith.backends.cpu import memory
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.evaluate import evaluate

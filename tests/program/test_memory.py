@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorsmith.backends.cpu.codegen.generate import generate
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.lower import lower

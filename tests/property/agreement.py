@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from tests.property.definitions import random_arrays
 
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang.compare import difference, tolerance
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.evaluate import evaluate

@@ -14,11 +14,11 @@ from tests.property.agreement import describe, problem
 from tests.property.definitions import random_arrays, random_workload
 from tests.property.schedules import random_candidate
 
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
-from tensorsmith.runtime.executable import POISON
+from tensorsmith.runtime.running import POISON
 from tensorsmith.space.sketch.sketch import Candidate
 
 PAGE = 4096

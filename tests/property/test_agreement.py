@@ -21,7 +21,7 @@ from tensorsmith.lang.expr import Binary, walk
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.program.packing import evaluate_linear
-from tensorsmith.runtime.executable import Prepared
+from tensorsmith.runtime.running import Prepared
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 

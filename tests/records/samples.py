@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.define import Reduction
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Timing
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
-from tensorsmith.targets.target import Target
 
-TARGET = Target("x86_64-linux-gnu", "znver4", "+avx2,+fma", 32, 16, 32768, 8, 1 << 20, 1 << 25, 64, 2)
+TARGET = CpuTarget("x86_64-linux-gnu", "znver4", "+avx2,+fma", 32, 16, 32768, 8, 1 << 20, 1 << 25, 64, 2)
 TIMING = Timing("warm", 2)
 
 

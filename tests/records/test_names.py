@@ -14,6 +14,7 @@ from tests.property.schedules import random_candidate
 from tests.random_draws import SOURCES, many
 from tests.records.samples import TARGET, TIMING, failure, matmul, trial
 
+from tensorsmith.backends import backend_of
 from tensorsmith.backends.cpu.codegen.generate import generate
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import define as ts
@@ -21,7 +22,6 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.program.lower import lower
 from tensorsmith.records import Store, Timing, candidate_key
 from tensorsmith.records.names import renamed
-from tensorsmith.runtime import jit
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.rewrite import Rewrite
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
@@ -102,7 +102,7 @@ def test_machine_code_does_not_depend_on_names():
         candidate = random_candidate(workload, rng)
         other = renamed(candidate, in_order(workload))
         try:
-            codes = [jit.build(generate(lower(c), native()).ir, native()).object_code for c in (candidate, other)]
+            codes = [backend_of(native()).generate(lower(c), native()).code.data for c in (candidate, other)]
         except Refusal:
             continue
         assert codes[0] == codes[1]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.compile import build, build_kernel, compile
+from tensorsmith.build import build, build_kernel, kernel_alone
+from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import compute as compute_tensor
@@ -14,6 +15,7 @@ from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, conv, elementwise
 from tensorsmith.rewrites.formulations import DIRECT, formulations, likely, only
+from tensorsmith.runtime.executable import executable
 from tensorsmith.targets.target import native
 
 
@@ -63,7 +65,7 @@ def test_a_kernel_of_another_formulation_takes_the_original_inputs():
     inputs = random_inputs(original, 1)
     want = evaluate(original, inputs, precise=True)[original.outputs[0]]
     for f in formulations(original):
-        kernel = build_kernel(default_candidate(f.workload, native()), native(), formulation=f).executable()
+        kernel = executable(kernel_alone(original, build_kernel(default_candidate(f.workload, native()), native(), formulation=f)))
         assert [(a.name, a.shape) for a in kernel.inputs] == [(b.name, b.shape) for b in original.inputs]
         for run in (kernel, kernel.bind(weight=inputs["weight"])):
             got = run(**{a.name: inputs[a.name] for a in run.inputs})

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from tensorsmith.compile import build_best
+from tensorsmith.build import build_best
 from tensorsmith.graph import operators
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.tasks import Call, Partition, Task
 from tensorsmith.lang.define import placeholder, workload
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.targets.target import native
 
 RANDOM = np.random.default_rng(3)
@@ -41,10 +41,9 @@ def partition(graph: Graph) -> Partition:
     return Partition(graph, tuple(tasks.values()), tuple(calls), views)
 
 
-def compiled(graph: Graph) -> NetworkExecutable:
+def compiled(graph: Graph) -> Executable:
     parts = partition(graph)
-    built = [build_best(t.workload, [], native(), t.name) for t in parts.tasks]
-    return assemble(parts, [b.kernel for b in built], [b.packers for b in built])
+    return executable(assemble(parts, [build_best(t.workload, [], native(), t.name) for t in parts.tasks], native()))
 
 
 def perceptron() -> Graph:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runtime.kernels import alone
 from tests.runtime.networks import compiled, perceptron, random
 from tests.runtime.test_executable import TWO, adder, arrays, counter
 from tests.runtime.test_network_file import run_without_compiler
@@ -19,11 +20,10 @@ from tests.runtime.test_network_file import run_without_compiler
 import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.graph.builder import Builder
-from tensorsmith.runtime import call, jit, pool
+from tensorsmith.runtime import call, pool
+from tensorsmith.runtime.arguments import DTYPES, Argument
 from tensorsmith.runtime.call import never_plain, plain_calls
-from tensorsmith.runtime.executable import DTYPES, Argument, Executable
-from tensorsmith.runtime.network import NetworkExecutable
-from tensorsmith.targets.target import native
+from tensorsmith.runtime.executable import Executable
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = np.full((2, 3), 10, np.float32)
@@ -31,9 +31,8 @@ B = np.full((2, 3), 10, np.float32)
 
 def two() -> Executable:
     """C, D = A + B, A - B."""
-    module = jit.build(TWO, native())
     arguments = [Argument(name, (2, 3), "f32") for name in "ABCD"]
-    return Executable(name="two", entry=module.address("two"), keep=module, inputs=arguments[:2], outputs=arguments[2:])
+    return alone(TWO, arguments[:2], arguments[2:], "two")
 
 
 def in_python(executable: Executable) -> Executable:
@@ -83,7 +82,7 @@ def test_the_first_call_makes_a_frame_and_all_others_are_plain():
         assert np.array_equal(add(A, B), A + B)
         assert np.array_equal(add(B=B, A=A), A + B)
         assert np.array_equal(add(A, B=B, out=empty()), A + B)
-    assert counted.calls == 4 and len(add._frames) == len(add._free) == 1
+    assert counted.calls == 4 and len(add._running.frames) == len(add._running.free) == 1
 
 
 def test_inputs_may_be_the_same_array_and_locked():
@@ -342,10 +341,7 @@ define void @entry(ptr %arguments, ptr %scratch, ptr %pool, ptr %parallel_for) {
 
 
 def test_the_code_gets_the_pool_that_is_wanted():
-    module = jit.build(WHICH_POOL, native())
-    which = Executable(
-        name="which", entry=module.address("entry"), keep=module, inputs=[], outputs=[Argument("out", (2,), "i64")]
-    )  # fmt: skip
+    which = alone(WHICH_POOL, [], [Argument("out", (2,), "i64")])
     with pool.with_threads(3):
         warm(which)  # a frame large enough for all below
     for threads in (None, 1, 3, 2, None):
@@ -360,7 +356,7 @@ def test_a_frame_for_fewer_threads_is_replaced():
         warm(count, np.array(1))
     with pool.with_threads(3), Counted(count) as counted:
         assert [int(count(threads)) for _ in range(5)] == [1000] * 5
-    assert counted.calls == 4 and len(count._frames) == len(count._free) == 1
+    assert counted.calls == 4 and len(count._running.frames) == len(count._running.free) == 1
 
 
 def test_a_call_after_an_error_finds_its_frame():
@@ -371,7 +367,7 @@ def test_a_call_after_an_error_finds_its_frame():
         with Counted(add) as counted:
             assert np.array_equal(add(A, B), A + B)
         assert counted.calls == 1
-    assert len(add._frames) == len(add._free) == 1
+    assert len(add._running.frames) == len(add._running.free) == 1
 
 
 # Waits until its input is no longer 0 (or for some seconds, so that a failing test ends), and gives what it saw.
@@ -398,18 +394,14 @@ done:
 
 
 def test_while_the_code_runs_other_python_threads_do_and_may_call_it_too():
-    module = jit.build(WAITS, native())
-    waits = Executable(
-        name="waits", entry=module.address("entry"), keep=module, inputs=[Argument("flag", (), "i64")],
-        outputs=[Argument("seen", (), "i64")],
-    )  # fmt: skip
+    waits = alone(WAITS, [Argument("flag", (), "i64")], [Argument("seen", (), "i64")])
     flags = [np.array(1), np.array(0), np.array(2)]
     outs = [np.array(-1) for _ in flags]
     warm(waits, flags[0])
     with Counted(waits) as counted:
         thread = threading.Thread(target=lambda: waits(flags[1], out=outs[1]))
         thread.start()
-        while waits._free and thread.is_alive():  # until it is inside
+        while waits._running.free and thread.is_alive():  # until it is inside
             threading.Event().wait(1e-3)
         waits(flags[2], out=outs[2])  # makes a frame of its own
         waits(flags[2], out=outs[0])  # takes that
@@ -417,7 +409,7 @@ def test_while_the_code_runs_other_python_threads_do_and_may_call_it_too():
         flags[1][...] = 7
         thread.join()
     assert [int(out) for out in outs] == [2, 7, 2]
-    assert counted.calls == 2 and len(waits._frames) == len(waits._free) == 2
+    assert counted.calls == 2 and len(waits._running.frames) == len(waits._running.free) == 2
 
 
 def test_several_python_threads():
@@ -437,7 +429,7 @@ def test_several_python_threads():
     for thread in threads:
         thread.join()
     assert wrong == [] and plain_calls(add._call_plainly) > 0
-    assert len(add._frames) == len(add._free) <= 4
+    assert len(add._running.frames) == len(add._running.free) <= 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -469,7 +461,21 @@ def test_references_are_neither_kept_nor_lost():
     add, twice = warm(adder(), A, B), warm(two(), A, B)
     a, b, out, other = A.copy(), B.copy(), empty(), empty()
     as_list, as_tuple = [out, other], (out, other)
-    watched = [a, b, out, other, as_list, as_tuple, (a, b), add._free, add._free[0], twice._free[0], a.dtype, None, 2]
+    watched = [
+        a,
+        b,
+        out,
+        other,
+        as_list,
+        as_tuple,
+        (a, b),
+        add._running.free,
+        add._running.free[0],
+        twice._running.free[0],
+        a.dtype,
+        None,
+        2,
+    ]
     wrong = A.astype(np.float64)
 
     def references() -> list[int]:
@@ -498,7 +504,7 @@ def test_references_are_neither_kept_nor_lost():
 
 def test_a_dropped_executable_is_freed_at_once():
     add = warm(adder(), A, B)
-    watched, keep = weakref.ref(add), weakref.ref(add._keep)
+    watched, keep = weakref.ref(add), weakref.ref(add._running.loaded[0])
     del add
     assert watched() is None and keep() is None
 
@@ -514,7 +520,7 @@ def test_the_function_keeps_what_it_needs():
 # Networks.
 
 
-def chain(weight: np.ndarray) -> NetworkExecutable:
+def chain(weight: np.ndarray) -> Executable:
     """x is read by two steps, and handed on."""
     b = Builder("chain")
     x = b.input("x", (4, 8), "f32")

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runtime.kernels import alone
 
 import tensorsmith as ts
 from tensorsmith.errors import TensorsmithError, UserError
-from tensorsmith.runtime import buffers, jit
+from tensorsmith.runtime import buffers
+from tensorsmith.runtime.arguments import DTYPES, Argument
 from tensorsmith.runtime.buffers import PAGE, aligned_empty, aligned_zeros, as_array, data_pointer, output_allocator
-from tensorsmith.runtime.executable import DTYPES, Argument, Executable, Timing
+from tensorsmith.runtime.executable import Benchmark, Executable
 from tensorsmith.runtime.pool import with_threads
-from tensorsmith.targets.target import native
 
 LOOP = """
 define void @{name}(ptr %arguments, ptr %scratch, ptr %pool, ptr %parallel_for) {{
@@ -102,11 +103,8 @@ def adder(shape: tuple[int, ...] = (2, 3), dtype: str = "f32", **options: Any) -
     add = "fadd" if dtype[0] == "f" else "add"
     count = int(np.prod(shape, dtype=int))
     text = LOOP.format(name="entry", count=count, type=kind, add=add, more="", also="")
-    module = jit.build(text, native())
     arguments = [Argument(name, shape, dtype) for name in "ABC"]
-    return Executable(
-        name="adder", entry=module.address("entry"), keep=module, inputs=arguments[:2], outputs=arguments[2:], **options
-    )
+    return alone(text, arguments[:2], arguments[2:], "adder", **options)
 
 
 @pytest.fixture(scope="module")
@@ -142,9 +140,8 @@ def test_shapes(shape):
 
 
 def test_several_outputs():
-    module = jit.build(TWO, native())
     arguments = [Argument(name, (6,), "f32") for name in "ABCD"]
-    two = Executable(name="two", entry=module.address("two"), keep=module, inputs=arguments[:2], outputs=arguments[2:])
+    two = alone(TWO, arguments[:2], arguments[2:], "two")
     a, b = A.ravel(), B.ravel()
     total, difference = two(a, b)
     assert np.array_equal(total, a + b) and np.array_equal(difference, a - b)
@@ -317,11 +314,8 @@ def test_everything_bound():
 
 
 def counter() -> Executable:
-    module = jit.build(COUNTS, native())
-    return Executable(
-        name="counter", entry=module.address("entry"), keep=module, inputs=[Argument("threads", (), "i64")],
-        outputs=[Argument("total", (), "i64")], scratch_bytes=8, scratch_bytes_per_thread=100,
-    )  # fmt: skip
+    threads, total = Argument("threads", (), "i64"), Argument("total", (), "i64")
+    return alone(COUNTS, [threads], [total], "counter", scratch_bytes=8, scratch_bytes_per_thread=100)
 
 
 def test_scratch_fits_the_threads_of_the_pool():
@@ -344,12 +338,12 @@ def test_concurrent_calls_have_scratch_of_their_own():
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert len(count._frames) <= 4
+    assert len(count._running.frames) <= 4
 
 
 def test_benchmark(add):
     timing = add.benchmark(min_seconds=0.005, rounds=5)
-    assert isinstance(timing, Timing)
+    assert isinstance(timing, Benchmark)
     assert 0 < timing.best <= timing.p10 <= timing.median <= timing.p90
     assert timing.best <= timing.mean and timing.repetitions >= 5
     assert "best" in str(timing)
@@ -359,10 +353,10 @@ def test_benchmark(add):
 
 
 def test_texts(add):
-    with_texts = adder(program=lambda: "for i", llvm_ir=lambda: "define", assembly=lambda: "ret")
-    assert (with_texts.program, with_texts.llvm_ir, with_texts.assembly) == ("for i", "define", "ret")
-    with pytest.raises(UserError, match="adder does not know its program"):
-        _ = add.program
+    assert "define void @entry" in add.llvm_ir == add.source("llvm") and "ret" in add.assembly == add.source("asm")
+    assert add.program == "unknown: it came as machine code"
+    with pytest.raises(UserError, match="has no text 'ptx'; there is llvm, asm"):
+        add.source("ptx")
     assert repr(add) == "<adder(A: f32[2, 3], B: f32[2, 3]) -> C: f32[2, 3]>"
 
 

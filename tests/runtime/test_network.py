@@ -14,7 +14,7 @@ from tests.property.schedules import random_candidate
 from tests.rewrites.test_formulations import SAME
 from tests.runtime.networks import compiled, graphs, perceptron, random
 
-from tensorsmith.compile import build_best, build_kernel
+from tensorsmith.build import build_best, build_kernel
 from tensorsmith.errors import InternalError, Refusal, UserError
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.evaluate import evaluate
@@ -27,9 +27,10 @@ from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import elementwise
 from tensorsmith.rewrites.formulations import Formulation, formulations
+from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.buffers import aligned_copy
-from tensorsmith.runtime.executable import Argument
-from tensorsmith.runtime.network import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, NetworkExecutable, Place, Step
+from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, Place, Step
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
@@ -41,7 +42,7 @@ GRAPH = perceptron()
 NETWORK = compiled(GRAPH)
 
 
-def check(executable: NetworkExecutable, graph: Graph, inputs: dict[str, np.ndarray]) -> None:
+def check(executable: Executable, graph: Graph, inputs: dict[str, np.ndarray]) -> None:
     wanted, given = evaluate(graph, inputs), executable.run(inputs)
     assert list(wanted) == list(given)
     for name, array in wanted.items():
@@ -137,7 +138,7 @@ def test_several_python_threads():
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == [] and len(NETWORK._frames) <= 5
+    assert wrong == [] and len(NETWORK._running.frames) <= 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -241,13 +242,13 @@ def test_what_may_be_overwritten():
 SHAPE = (11, 53)
 
 
-def in_place(kernel: Kernel) -> NetworkExecutable:
+def in_place(kernel: Kernel) -> Executable:
     """A network that computes x = kernel(x, y) twice, in one place."""
     x, y, o = (Argument(n, SHAPE, "f32") for n in "xyo")
     copy = Step(None, (Place(INPUT, 0), Place(ARENA, 0)), x.bytes)
     compute = Step(0, (Place(ARENA, 0), Place(INPUT, 1), Place(ARENA, 0)))
     back = Step(None, (Place(ARENA, 0), Place(OUTPUT, 0)), x.bytes)
-    return NetworkExecutable(Network("in place", (x, y), (o,), (kernel,), (copy, compute, compute, back), (), x.bytes))
+    return Executable(Network("in place", (x, y), (o,), (kernel,), (copy, compute, compute, back), (), x.bytes))
 
 
 def gate() -> Workload:
@@ -256,8 +257,8 @@ def gate() -> Workload:
 
 
 def test_code_that_may_run_in_place_does_not_promise_otherwise():
-    kernel = build_best(gate(), [], native()).kernel
-    work = next(line for line in kernel.module.llvm_ir.splitlines() if "@work0" in line and "define" in line)
+    kernel = build_best(gate(), [], native())
+    work = next(line for line in kernel.code.source("llvm").splitlines() if "@work0" in line and "define" in line)
     assert work.count("noalias") == 2  # scratch and local
 
 
@@ -269,7 +270,7 @@ def test_any_schedule_runs_in_place():
     built = 0
     for seed in range(40):
         try:
-            kernel = build_kernel(random_candidate(gate(), Random(seed)), native()).kernel
+            kernel = build_kernel(random_candidate(gate(), Random(seed)), native())
         except Refusal:
             continue
         built += 1
@@ -279,11 +280,11 @@ def test_any_schedule_runs_in_place():
 
 def residual(formulation: Formulation, candidate: Candidate, inputs: dict[str, np.ndarray]) -> np.ndarray | None:
     """A convolution whose result takes the place of what is added to it; None if this code cannot."""
-    built = build_kernel(candidate, native(), formulation=formulation)
+    kernel = build_kernel(candidate, native(), formulation=formulation)
     names = [b.name for b in formulation.original.inputs]
-    if names.index("other") not in built.kernel.replaceable:
+    if names.index("other") not in kernel.replaceable:
         return None
-    constants = [aligned_copy(built.packers.get(n, np.asarray)(inputs[n])) for n in ("weight", "bias")]
+    constants = [aligned_copy(kernel.packers.get(names.index(n), np.asarray)(inputs[n])) for n in ("weight", "bias")]
     x, other = (Argument(n, inputs[n].shape, "f32") for n in ("x", "other"))
     places = {"x": Place(INPUT, 0), "weight": Place(CONSTANT, 0), "bias": Place(CONSTANT, 1), "other": Place(ARENA, 0)}
     steps = (
@@ -291,8 +292,8 @@ def residual(formulation: Formulation, candidate: Candidate, inputs: dict[str, n
         Step(0, (*(places[n] for n in names), Place(ARENA, 0))),
         Step(None, (Place(ARENA, 0), Place(OUTPUT, 0)), other.bytes),
     )
-    network = Network("residual", (x, other), (other,), (built.kernel,), steps, tuple(constants), other.bytes)
-    return NetworkExecutable(network)(inputs["x"], inputs["other"])
+    network = Network("residual", (x, other), (other,), (kernel,), steps, tuple(constants), other.bytes)
+    return Executable(network)(inputs["x"], inputs["other"])
 
 
 @pytest.mark.parametrize("rules", ["default", "ansor"])
@@ -336,7 +337,7 @@ def test_scratch_memory_lies_in_the_arena_for_as_many_threads_as_planned():
 
 
 def test_an_argument_does_not_lie_in_the_scratch_memory():
-    kernel = dataclasses.replace(build_best(gate(), [], native()).kernel, scratch_bytes=64)
+    kernel = dataclasses.replace(build_best(gate(), [], native()), scratch_bytes=64)
     x, o = Argument("x", SHAPE, "f32"), Argument("o", SHAPE, "f32")
     for at, arena, message in (
         (0, x.bytes, "arena 0 has not"),
@@ -366,4 +367,4 @@ def test_an_argument_does_not_lie_in_the_scratch_memory():
 def test_steps_stay_inside_their_memory(step, message):
     argument = Argument("x", (3,), "f32")
     with pytest.raises(InternalError, match=message):
-        NetworkExecutable(Network("wrong", (argument,), (argument,), (), (step,), (), 64))
+        Executable(Network("wrong", (argument,), (argument,), (), (step,), (), 64))

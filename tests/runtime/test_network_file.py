@@ -131,14 +131,14 @@ def test_loaded_executables_share_the_pool_of_the_process(saved):
     run_without_compiler(f"""
 from tensorsmith.runtime import driver, pool
 first, second = (ts.load_executable({str(saved)!r}) for _ in range(2))
-assert driver.process_driver() is first.driver is not second.driver
+assert driver.process_driver() is first._running.driver is not second._running.driver
 x = np.zeros((4, 24), np.float32)
 first(x), second(x)
 assert len(pool._pools) == 2 and len(set(pool._pools.values())) == 1  # under its number of threads, and as the default
-assert pool.shared()._code is first.driver
+assert pool.shared()._code is first._running.driver
 """)
     loaded = ts.load_executable(saved)  # here there was one before
-    assert driver.process_driver() is not loaded.driver
+    assert driver.process_driver() is not loaded._running.driver
     assert pool.shared()._code is driver.process_driver()
 
 
@@ -171,7 +171,7 @@ import numpy as np, tensorsmith as ts
 from tensorsmith.runtime import driver
 executable = ts.load_executable({str(path)!r})
 executable(np.zeros((4, 24), np.float32))
-assert driver.process_driver() is not executable.driver
+assert driver.process_driver() is not executable._running.driver
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
@@ -188,9 +188,21 @@ def test_compiled_for_a_lesser_machine(tmp_path):
     ts.compile([a, ts.compute((7, 9), lambda i, j: ts.tanh(a[i, j]), name="C")], target=lesser).save(tmp_path / "kernel.tsm")
     for name in ("network.tsm", "kernel.tsm"):
         loaded = ts.load_executable(tmp_path / name)
-        assert loaded.network.target == loaded.driver.target == lesser
+        assert loaded.network.target == loaded.network.driver.target == lesser
         x = random(7, 9)
         np.testing.assert_allclose(loaded(x), np.tanh(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(not native().is_x86, reason="the file is for x86")
+def test_a_file_of_an_earlier_day():
+    """It was written before targets had a kind. Its driver still is this version's: nothing is compiled."""
+    path = Path(__file__).parents[1] / "golden" / "two_layers.tsm"
+    weight = np.random.default_rng(1).uniform(-1, 1, (8, 8)).astype(np.float32)
+    x = random(3, 8)
+    loaded = ts.load_executable(path)
+    np.testing.assert_allclose(loaded(x), np.tanh(x @ weight) @ weight + x, rtol=1e-4, atol=1e-5)
+    assert loaded.network.target.key == "x86_64/x86-64-v2/v16x16/c2"
+    run_without_compiler(f"ts.load_executable({str(path)!r})(np.zeros((3, 8), np.float32))")
 
 
 # What is wrong with a file.

@@ -11,10 +11,11 @@ import time
 
 import numpy as np
 import pytest
+from tests.runtime.kernels import linked
 
+from tensorsmith.backends.cpu.link import Linked
 from tensorsmith.errors import UserError
-from tensorsmith.runtime import driver, jit, pool
-from tensorsmith.targets.target import native
+from tensorsmith.runtime import driver, pool
 
 # ctx points to a table of i64: entry i is incremented by 1 + (1 << 32) * thread of the thread that ran it.
 # The nested body has a context (ptr pool, ptr parallel_for, ptr table) and runs 10 inner indices per outer one.
@@ -89,11 +90,11 @@ PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c
 
 
 @pytest.fixture(scope="module")
-def bodies() -> jit.Module:
-    return jit.build(BODIES, native())
+def bodies() -> Linked:
+    return linked(BODIES)
 
 
-def run(where: pool.Pool, bodies: jit.Module, table: np.ndarray, count: int) -> None:
+def run(where: pool.Pool, bodies: Linked, table: np.ndarray, count: int) -> None:
     PARALLEL_FOR(where.parallel_for_address)(where.handle, bodies.address("count"), table.ctypes.data, count)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tensorsmith.backends.cpu import default
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close, random_inputs
 from tensorsmith.lang.evaluate import evaluate

@@ -17,7 +17,8 @@ from random import Random
 
 import pytest
 
-from tensorsmith.compile import build
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.build import build
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import difference, random_inputs
@@ -29,12 +30,11 @@ from tensorsmith.space.derive import ANSOR, derive
 from tensorsmith.space.registry import sketches
 from tensorsmith.space.rules.base import Verdict
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
-from tensorsmith.targets.target import Target
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "sketches"
 
 #: a fixed machine, with the number of cores of Ansor's own tests
-TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16, 32 << 10, 8, 512 << 10, 8 << 20, 64, 4)
+TARGET = CpuTarget("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16, 32 << 10, 8, 512 << 10, 8 << 20, 64, 4)
 
 
 # -- workloads ---------------------------------------------------------------------------------------------------------

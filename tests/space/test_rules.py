@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.space.test_derive import TARGET, conv_nchw, matmul, of_one, total, two_matmuls, winograd_nhwc
 
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.ops import catalogue, norm

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate

@@ -9,7 +9,7 @@ import pytest
 from tests.rewrites.test_formulations import SAME, conv_layer
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload

@@ -16,7 +16,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.networks import Failure, Ran
 from tensorsmith.program.lower import lower
 from tensorsmith.records.keys import IN_NETWORK, Timing, candidate_key
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
@@ -53,7 +53,7 @@ class Clock:
         self.networks: list[int] = []  # how many were timed, by lap
         self.checked = 0  # networks that were run and not timed
 
-    def __call__(self, networks: Sequence[NetworkExecutable], timed: bool = True) -> Ran:
+    def __call__(self, networks: Sequence[Executable], timed: bool = True) -> Ran:
         wrong = [any(k.program() in self.bad for k in network.network.kernels) for network in networks]
         if any(wrong) and self.status is not Status.WRONG_ANSWER:
             return Ran(failure=Failure(wrong.index(True), self.status, "SIGSEGV while running in a network"))

@@ -12,7 +12,8 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
-from tensorsmith.runtime.executable import Argument, Executable
+from tensorsmith.runtime.arguments import Argument
+from tensorsmith.runtime.executable import Executable
 
 
 def inputs_for(executable: Executable, texts: Sequence[str], seed: int = 0) -> dict[str, Array]:

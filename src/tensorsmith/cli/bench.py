@@ -17,7 +17,7 @@ from tensorsmith.cli.race import largest_difference, race
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
 from tensorsmith.runtime.buffers import aligned_copy
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import shared
 
 
@@ -69,9 +69,7 @@ def make_peers(names: Sequence[str], path: str, inputs: Mapping[str, Array]) -> 
     return found
 
 
-def side_by_side(
-    ours: Mapping[str, NetworkExecutable], others: Sequence[peers.Peer], inputs: Mapping[str, Array], seconds: float
-) -> bool:
+def side_by_side(ours: Mapping[str, Executable], others: Sequence[peers.Peer], inputs: Mapping[str, Array], seconds: float) -> bool:
     """Prints the table, relative to the last of ours; whether all outputs are the same but for rounding."""
     runs = {name: call(executable, inputs) for name, executable in ours.items()} | {peer.name: peer.run for peer in others}
     outputs = {name: list(executable.run(inputs).values()) for name, executable in ours.items()}
@@ -92,7 +90,7 @@ def side_by_side(
     return fine
 
 
-def call(executable: NetworkExecutable, inputs: Mapping[str, Array]) -> Callable[[], object]:
+def call(executable: Executable, inputs: Mapping[str, Array]) -> Callable[[], object]:
     """One call with everything in place, as with the peers."""
     arrays = [aligned_copy(inputs[a.name]) for a in executable.inputs]
     out = [np.empty(a.shape, a.numpy_dtype) for a in executable.outputs]

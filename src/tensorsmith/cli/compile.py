@@ -11,8 +11,8 @@ from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
 from tensorsmith.cli.executables import compile_model, kernels
-from tensorsmith.cli.options import ModelFile, Records, Shapes
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.cli.options import ModelFile, Records, Shapes, TargetName
+from tensorsmith.runtime.executable import Executable
 
 
 def compile(
@@ -23,17 +23,18 @@ def compile(
     ] = None,
     db: Records = None,
     shape: Shapes = None,
+    target: TargetName = None,
 ) -> None:
     """Compiles a model without any search: the best record of each task, else the default schedule.
 
-    The file that it writes holds machine code for this kind of machine; run only files that you trust.
+    The file that it writes holds machine code for one kind of machine; run only files that you trust.
     """
     file = output or Path(model).stem + EXECUTABLE
     check_writable(file)
-    save(compile_model(load_model(model, shape or ()), db), file)
+    save(compile_model(load_model(model, shape or ()), db, target), file)
 
 
-def save(executable: NetworkExecutable, file: str) -> None:
+def save(executable: Executable, file: str) -> None:
     """Writes an executable, and says what is in it."""
     executable.save(file)
     show.say(f"{file}: {executable.name}, {kernels(executable)}")

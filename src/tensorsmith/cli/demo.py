@@ -17,8 +17,8 @@ from tensorsmith.cli.tasks import show_tasks
 from tensorsmith.compile import compile
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.dtypes import Array
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.file import load as load_executable
-from tensorsmith.runtime.network import NetworkExecutable
 from tensorsmith.tune import tune
 
 _MEASURING = 8.0  # seconds of the comparison
@@ -45,14 +45,14 @@ def _demo(path: Path, seconds: float) -> bool:
     show.say(f"\nuntuned: {untuned.benchmark(*inputs.values())}")
     show.say(f"\ntuning for {seconds:.0f} seconds; Ctrl-C ends it early and keeps what was found")
     tuned = tune(model, seconds=seconds, database=path.with_name("tune.db"))
-    assert isinstance(tuned, NetworkExecutable)
+    assert isinstance(tuned, Executable)
     show.say("\nside by side, in turns:")
     fine = side_by_side({"untuned": untuned, "tuned": tuned}, make_peers(["onnxruntime"], str(path), inputs), inputs, _MEASURING)
     _save_and_load(tuned, path.with_name("smallnet.tsm"), inputs)
     return fine
 
 
-def _save_and_load(executable: NetworkExecutable, path: Path, inputs: dict[str, Array]) -> None:
+def _save_and_load(executable: Executable, path: Path, inputs: dict[str, Array]) -> None:
     executable.save(path)
     again = load_executable(path)
     for name, array in again.run(inputs).items():

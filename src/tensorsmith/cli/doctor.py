@@ -12,7 +12,7 @@ from tensorsmith.compile import compile
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
-from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.runtime.device import measure_peak
 from tensorsmith.runtime.pool import measure_region_overhead
 from tensorsmith.targets.target import Target, native
 
@@ -28,7 +28,6 @@ _PACKAGES = (
     "onnxruntime",
     "openvino",
 )
-_FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "neon", "sve")
 _SELF_TEST = ("C2D-small", "GMM-small", "ConvLayer-small", "softmax-small", "T2D-small", "matmul-i32-small")
 
 
@@ -43,14 +42,7 @@ def doctor() -> None:
 
 
 def _target_lines(target: Target) -> list[str]:
-    known = [f for f in _FEATURES if target.has(f)]
-    return [
-        f"cpu        {target.cpu} ({target.triple})",
-        f"features   {' '.join(known) or 'none of the usual ones'}",
-        f"vectors    {target.vector_registers} registers of {target.vector_bytes} bytes: {target.lanes(4)} lanes of f32",
-        f"caches     L1 {_size(target.l1_bytes)}, {target.l1_ways} ways; L2 {_size(target.l2_bytes)}; L3 {_size(target.l3_bytes)}",
-        f"threads    {target.cores}",
-    ]
+    return [f"{name:<10} {text}" for name, text in target.describe().items()]
 
 
 def _version_lines() -> list[str]:
@@ -86,7 +78,3 @@ def _self_test() -> int:
         wrong += bool(bad)
         print(f"self-test  {name}: {'WRONG: ' + bad[0] if bad else 'ok'}")
     return wrong
-
-
-def _size(n: int) -> str:
-    return f"{n >> 20} MB" if n >= 1 << 20 else f"{n >> 10} KB"

@@ -10,13 +10,13 @@ from tensorsmith.cli.computation import EXECUTABLE, MODEL, is_executable, is_mod
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
-from tensorsmith.runtime.file import load as load_executable
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.load import load as load_executable
 
 _KINDS = {"record": "with a record", "default": "with the default schedule", "plain": "with plain loops"}
 
 
-def executable_of(file: str, database: str | None = None, shapes: Sequence[str] = ()) -> NetworkExecutable:
+def executable_of(file: str, database: str | None = None, shapes: Sequence[str] = ()) -> Executable:
     """The executable in a file, or that of a model, compiled now. Raises `UserError` for options that a file cannot obey."""
     if is_model(file):
         return compile_model(load_model(file, shapes), database)
@@ -29,11 +29,11 @@ def executable_of(file: str, database: str | None = None, shapes: Sequence[str] 
     return load_executable(file)
 
 
-def compile_model(model: Model, database: str | None) -> NetworkExecutable:
+def compile_model(model: Model, database: str | None, target: str | None = None) -> Executable:
     """Compiles a model; a record file that is named must be there."""
     if database is not None:
         check_database(database)
-    return compile(model, database=database)
+    return compile(model, database=database, target=target)
 
 
 def check_database(database: str) -> None:
@@ -41,7 +41,7 @@ def check_database(database: str) -> None:
         raise UserError(f"there is no record file {database}; `tensorsmith tune` makes one")
 
 
-def kernels(executable: NetworkExecutable) -> str:
+def kernels(executable: Executable) -> str:
     """How many kernels there are, and where their schedules came from."""
     network = executable.network
     counts = Counter(kernel.schedule for kernel in network.kernels)

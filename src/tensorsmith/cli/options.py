@@ -29,6 +29,13 @@ Records = Annotated[
     ),
 ]
 
+TargetName = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="NAME", help="The machine to compile for, such as znver4 or neoverse-n1; by default this one."
+    ),
+]
+
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

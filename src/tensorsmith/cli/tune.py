@@ -14,7 +14,7 @@ from tensorsmith.cli.executables import kernels
 from tensorsmith.cli.options import Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
@@ -72,9 +72,9 @@ def tune(
         "verbose": verbose,
     }
     found = search(loaded, **options)
-    if output is not None and isinstance(found, NetworkExecutable):
+    if output is not None and isinstance(found, Executable):
         save(found, output)
-    elif isinstance(found, NetworkExecutable):
+    elif isinstance(found, Executable):
         show.say(f"{found.name}: {kernels(found)}")
     else:
         print(found.program)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,29 +12,26 @@ from tensorsmith.errors import InternalError
 from tensorsmith.graph import memory
 from tensorsmith.graph.graph import Array
 from tensorsmith.lang.workload import Buffer
+from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.buffers import aligned_copy, as_bytes
-from tensorsmith.runtime.executable import Argument
-from tensorsmith.runtime.network import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, NetworkExecutable, Place, Step
+from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, Place, Step
+from tensorsmith.targets.target import Target
 
 if TYPE_CHECKING:
     from tensorsmith.graph.tasks import Call, Partition
 
-Packers = Mapping[str, Callable[[Array], Array]]
 
-
-def assemble(
-    partition: Partition, kernels: Sequence[Kernel], packers: Sequence[Packers], name: str | None = None
-) -> NetworkExecutable:
-    """The executable of a graph; `kernels` and `packers` are those of the partition's tasks, in their order."""
-    return NetworkExecutable(_Assembly(partition, kernels, packers).network(name or partition.graph.name))
+def assemble(partition: Partition, kernels: Sequence[Kernel], target: Target, name: str | None = None) -> Network:
+    """The network of a graph; `kernels` are those of the partition's tasks, in their order, for the target."""
+    return _Assembly(partition, kernels, target).network(name or partition.graph.name)
 
 
 class _Assembly:
-    def __init__(self, partition: Partition, kernels: Sequence[Kernel], packers: Sequence[Packers]) -> None:
-        self.partition, self.graph, self.packers = partition, partition.graph, packers
+    def __init__(self, partition: Partition, kernels: Sequence[Kernel], target: Target) -> None:
+        self.partition, self.graph = partition, partition.graph
         self.kernels = list({id(k): k for k in kernels}.values())
         self.numbers = [next(n for n, k in enumerate(self.kernels) if k is kernel) for kernel in kernels]
-        self.threads = max((k.module.target.cores for k in self.kernels), default=1)  # that the arena has room for
+        self.threads = target.cores if self.kernels else 1  # that the arena has room for
         self.inputs = {v.name: n for n, v in enumerate(self.graph.inputs)}
         self.constants: list[Array] = []
         self.known: dict[tuple[object, ...], int] = {}  # constants by their content
@@ -81,13 +78,14 @@ class _Assembly:
         workload = self.partition.tasks[call.task].workload
         if len(call.inputs) != len(workload.inputs) or len(call.outputs) != len(workload.outputs):
             raise InternalError(f"a call of {self.partition.tasks[call.task].name} has not the arguments of its workload")
-        places = [self._argument(call, value, buffer) for value, buffer in zip(call.inputs, workload.inputs)]
+        places = [self._argument(call, n, buffer) for n, buffer in enumerate(workload.inputs)]
         places += [self._place(value) for value in call.outputs]
         return Step(self.numbers[call.task], tuple(places))
 
-    def _argument(self, call: Call, value: str, buffer: Buffer) -> Place:
+    def _argument(self, call: Call, number: int, buffer: Buffer) -> Place:
+        value = call.inputs[number]
         base = self._root(value)
-        packer = self.packers[call.task].get(buffer.name)
+        packer = self.kernels[self.numbers[call.task]].packers.get(number)
         if base in self.graph.constants:
             array = self.graph.constants[base].reshape(buffer.shape)
             return Place(CONSTANT, self._constant(array if packer is None else packer(array)))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.check import Reference
@@ -26,7 +26,8 @@ from tensorsmith.measure.streaming import streamed
 from tensorsmith.measure.timing import Plan, Rounds, time_rounds
 from tensorsmith.rewrites.formulations import Formulation, as_written
 from tensorsmith.runtime.buffers import aligned_copy
-from tensorsmith.runtime.executable import POISON, Executable, Prepared
+from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.running import POISON, Prepared
 from tensorsmith.search.trial import Cache
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
@@ -40,7 +41,7 @@ _MOST_SETS = 32  # of arrays for cold runs
 
 
 @dataclass
-class Built:
+class Held:
     """A candidate's executable, with the constants bound and the arguments in place."""
 
     candidate: Candidate
@@ -74,7 +75,7 @@ class Bench:
         self.inputs = {b.name: inputs[b.name] for b in workload.inputs if not b.constant}
         self.reference = None if reference is None else Reference(formulation.original, reference, formulation.slack)
         self._hook = hook
-        self._built: dict[int, Built] = {}
+        self._built: dict[int, Held] = {}
         self._sketch = functools.lru_cache(maxsize=64)(self._new_sketch)  # most candidates share a few structures
 
     def build(self, number: int, sketch: str, decisions: Mapping[str, int]) -> None:
@@ -83,7 +84,7 @@ class Bench:
         if self._hook:
             self._hook("build", candidate, None)
         executable = build(candidate, self.target)
-        self._built[number] = Built(candidate, executable, self._prepare(executable))
+        self._built[number] = Held(candidate, executable, self._prepare(executable))
 
     def check(self, number: int) -> str | None:
         """Run once and say what is wrong with the answer, None if nothing is."""
@@ -129,15 +130,15 @@ class Bench:
         inputs = {name: aligned_copy(a) for name, a in self.inputs.items()} if fresh else self.inputs
         return bound.prepare(threads=self.threads, **inputs)
 
-    def _clock(self, built: Built) -> tuple[Clock, Answer]:
+    def _clock(self, built: Held) -> tuple[Clock, Answer]:
         """A clock of runs with the caches as they should be, and the answer of the last of them."""
         if self.cache == "cold":
             return self._cold_runs(built)
         return streamed(built.prepared, self.target), lambda: _once_more(built.prepared)
 
-    def _cold_runs(self, built: Built) -> tuple[Clock, Answer]:
+    def _cold_runs(self, built: Held) -> tuple[Clock, Answer]:
         """Runs that find nothing in the caches: over sets of arrays that are together twice as large as the last-level cache."""
-        needed = 2 * max(self.target.l2_bytes * self.threads, self.target.l3_bytes)
+        needed = 2 * max(self.target.core_cache_bytes * self.threads, self.target.shared_cache_bytes)
         each = array_bytes(self.workload)
         sets = [self._prepare(built.executable, fresh=True) for _ in range(number_of_sets(each, needed))]
         rest = needed - each * len(sets)

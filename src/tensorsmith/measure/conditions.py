@@ -12,10 +12,11 @@ import time
 
 import numpy as np
 
-from tensorsmith.compile import build_default
+from tensorsmith.build import build_default, kernel_alone
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.measure.timing import Plan, Rounds, time_rounds
-from tensorsmith.runtime.executable import Prepared
+from tensorsmith.runtime.executable import executable
+from tensorsmith.runtime.running import Prepared
 from tensorsmith.targets.target import Target
 
 _PAUSE = 0.02  # seconds
@@ -43,7 +44,8 @@ def one_call(prepared: Prepared, condition: Condition, target: Target, plan: Pla
 @functools.lru_cache(maxsize=1)
 def _sweep(target: Target, threads: int) -> Prepared:
     """A program that leaves nothing else in the caches of all threads."""
-    size = max(target.l3_bytes, threads * target.l2_bytes) // 4  # of f32, to be read; as many are written
+    size = max(target.shared_cache_bytes, threads * target.core_cache_bytes) // 4  # of f32, to be read; as many are written
     x = placeholder((size,), name="X")
-    built, _ = build_default(workload([x, compute((size,), lambda i: x[i] + 1.0, name="Y")]), target)
-    return built.executable().prepare(np.zeros(size, np.float32), threads=threads)
+    sweep = workload([x, compute((size,), lambda i: x[i] + 1.0, name="Y")])
+    kernel, _ = build_default(sweep, target)
+    return executable(kernel_alone(sweep, kernel)).prepare(np.zeros(size, np.float32), threads=threads)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from tensorsmith.errors import InternalError
 from tensorsmith.measure.conditions import Condition
-from tensorsmith.measure.job import Job, Rounds, Step
+from tensorsmith.measure.job import Job, JobState, Rounds
 from tensorsmith.measure.timing import in_turns
 from tensorsmith.search.trial import Trial
 
@@ -63,9 +63,9 @@ class Contest:
                 yield from ((job, condition) for job in left)
             lap = how.clock() - begun
             if number + 1 >= how.least:
-                worth_it = how.worth_it([job.rounds if job.step is Step.BUILT else None for job in self.jobs])
+                worth_it = how.worth_it([job.rounds if job.step is JobState.BUILT else None for job in self.jobs])
                 left = [job for n, job in enumerate(self.jobs) if n in worth_it]
-            left = [job for job in left if job.step is Step.BUILT]
+            left = [job for job in left if job.step is JobState.BUILT]
             if not left:
                 return
 

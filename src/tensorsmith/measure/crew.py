@@ -13,7 +13,7 @@ from pathlib import Path
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.measure import wire
 from tensorsmith.measure.conditions import Condition
-from tensorsmith.measure.job import Job, Step
+from tensorsmith.measure.job import Job, JobState
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.process import NoRoom, WorkerProcess
 from tensorsmith.measure.subject import Subject
@@ -125,7 +125,7 @@ class Crew:
 
     def build(self, worker: Worker, job: Job) -> None:
         worker.jobs[job.number] = job
-        job.step, job.begun = Step.SENT, time.monotonic()
+        job.step, job.begun = JobState.SENT, time.monotonic()
         sketch = json.dumps(job.candidate.sketch.to_json(), sort_keys=True)
         decisions = {k: int(v) for k, v in job.candidate.decisions.items()}
         worker.send({"do": "build", "bench": job.subject.number, "id": job.number, "sketch": sketch, "decisions": decisions})
@@ -139,10 +139,10 @@ class Crew:
         condition: Condition = Condition.BACK_TO_BACK,
     ) -> None:
         """Time a job that is built, and wait for the end of it, or until `stop()`."""
-        job.step, job.begun, job.condition = Step.TIMING, time.monotonic(), condition
+        job.step, job.begun, job.condition = JobState.TIMING, time.monotonic(), condition
         message = {"do": "time", "bench": job.subject.number, "id": job.number, "plan": dataclasses.asdict(plan), "keep": job.keep}
         worker.send(message | {"condition": condition.value})
-        while job.step is Step.TIMING and not stop():
+        while job.step is JobState.TIMING and not stop():
             self.listen(stop)
 
     def drop(self, worker: Worker, subject: Subject) -> list[Job]:
@@ -218,8 +218,8 @@ class Crew:
             return job.begun + job.subject.timeout(job.step)
         if not worker.ready:
             return worker.heard + self._limits.start_seconds
-        sent = [j for j in worker.jobs.values() if j.step is Step.SENT]
-        return max(sent[0].begun, worker.heard) + sent[0].subject.timeout(Step.SENT) if sent else None
+        sent = [j for j in worker.jobs.values() if j.step is JobState.SENT]
+        return max(sent[0].begun, worker.heard) + sent[0].subject.timeout(JobState.SENT) if sent else None
 
     def _hear(self, worker: Worker, m: wire.Message) -> None:
         did, number = m["did"], m["id"]
@@ -232,16 +232,16 @@ class Crew:
             return
         if did == "begun":
             job.begun = m["at"]
-            job.step = Step.BUILDING if job.step is Step.SENT else job.step
+            job.step = JobState.BUILDING if job.step is JobState.SENT else job.step
         elif did == "compiled":
-            job.step, job.begun, job.build_seconds = Step.RUNNING, m["at"], m["build"]
+            job.step, job.begun, job.build_seconds = JobState.RUNNING, m["at"], m["build"]
             job.subject.builds.append(m["build"])
             job.subject.times.build += m["build"]
         elif did == "built":
-            job.step = Step.BUILT
+            job.step = JobState.BUILT
             job.subject.times.check += m["check"]
         elif did == "timed":
-            job.step = Step.BUILT
+            job.step = JobState.BUILT
             job.rounds[job.condition] += m["times"]
             job.cut, job.run_seconds = m["cut"], job.run_seconds + m["run"]
             if not job.keep:
@@ -268,9 +268,9 @@ class Crew:
 
     def _fail(self, worker: Worker, job: Job, status: Status, cause: str, seconds: float) -> None:
         times = job.subject.times
-        if job.step in (Step.RUNNING, Step.TIMING):
+        if job.step in (JobState.RUNNING, JobState.TIMING):
             job.run_seconds += seconds
-            times.check += seconds if job.step is Step.RUNNING else 0.0
+            times.check += seconds if job.step is JobState.RUNNING else 0.0
         else:
             job.build_seconds = seconds
             times.build += seconds
@@ -281,7 +281,7 @@ class Crew:
     ) -> None:
         worker.jobs.pop(job.number, None)
         worker.candidates += 1
-        job.step = Step.DONE
+        job.step = JobState.DONE
         job.trial = Trial(job.candidate, status, seconds, spread, job.cut, cause, job.build_seconds, job.run_seconds)
         job.subject.times.trials += 1
         job.subject.finished.append(job)
@@ -300,7 +300,7 @@ class Crew:
             return self._cannot_start(worker, f"{reason}: {words}" if words else reason)
         self._ended(worker)
         if job is not None:
-            doing = "building" if job.step is Step.BUILDING else "running"
+            doing = "building" if job.step is JobState.BUILDING else "running"
             memory = reason == "SIGABRT" and any(w in words for w in _OUT_OF_MEMORY)
             status = Status.OUT_OF_MEMORY if memory else Status.CRASHED
             self._fail(worker, job, status, f"{reason} while {doing}", time.monotonic() - job.begun)
@@ -309,8 +309,8 @@ class Crew:
     def _time_is_up(self, worker: Worker) -> None:
         if not worker.ready and worker.current is None:
             return self._cannot_start(worker, f"not ready after {self._limits.start_seconds:g} s")
-        job = worker.current or next(j for j in worker.jobs.values() if j.step is Step.SENT)
-        what = "run" if job.step in (Step.RUNNING, Step.TIMING) else "build"
+        job = worker.current or next(j for j in worker.jobs.values() if j.step is JobState.SENT)
+        what = "run" if job.step in (JobState.RUNNING, JobState.TIMING) else "build"
         self.end(worker)
         self._fail(worker, job, Status.TIMED_OUT, f"{what} took too long", time.monotonic() - job.begun)
         self._orphan(worker)
@@ -321,7 +321,7 @@ class Crew:
             if job.deaths >= _MOST_DEATHS:
                 self._finish(worker, job, Status.CRASHED, "its workers died again and again")
             else:
-                job.step = Step.WAITING
+                job.step = JobState.WAITING
                 for times in job.rounds.values():
                     times.clear()
                 self.orphans.append(job)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Rounds = dict[Condition, list[float]]  # seconds of a run, by round, under each condition
 
 
-class Step(enum.Enum):
+class JobState(enum.Enum):
     """Where a job is. A worker that dies is blamed on the job it was building, running or timing."""
 
     WAITING = "waiting"  # no worker has it
@@ -36,7 +36,7 @@ class Job:
     subject: Subject
     candidate: Candidate
     keep: bool = False  # a finalist: stays built, and is timed round by round
-    step: Step = Step.WAITING
+    step: JobState = JobState.WAITING
     begun: float = 0.0
     build_seconds: float = 0.0
     run_seconds: float = 0.0
@@ -48,8 +48,8 @@ class Job:
 
     @property
     def unbuilt(self) -> bool:
-        return self.step in (Step.SENT, Step.BUILDING, Step.RUNNING)
+        return self.step in (JobState.SENT, JobState.BUILDING, JobState.RUNNING)
 
     @property
     def active(self) -> bool:
-        return self.step in (Step.BUILDING, Step.RUNNING, Step.TIMING)
+        return self.step in (JobState.BUILDING, JobState.RUNNING, JobState.TIMING)

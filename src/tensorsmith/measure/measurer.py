@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 import numpy as np
 
+from tensorsmith.backends import backend_of
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
@@ -25,6 +25,7 @@ from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.times import Times
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.rewrites.formulations import Formulation, as_written
+from tensorsmith.runtime.device import device_of
 from tensorsmith.search.trial import Cache, Trial, check_cache
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, native
@@ -63,8 +64,9 @@ class Measurer:
         measurer is closed. With a `formulation`, whose workload this is, answers are checked against the original's.
         """
         self.workload, self.target = workload, target or native()
-        if self.target.triple.split("-")[0] != native().triple.split("-")[0]:
-            raise UserError(f"code for {self.target.triple} cannot be measured on this machine ({native().triple})")
+        why_not = device_of(self.target.kind).why_not(self.target)
+        if why_not is not None:
+            raise UserError(f"{', '.join(workload.outputs)} cannot be measured here: what {why_not}")
         if threads is not None and threads < 1:
             raise UserError(f"threads must be at least 1, {threads} given")
         check_cache(cache)
@@ -203,7 +205,8 @@ class Measurer:
             "bench": self._subject.number,
             "workload": original.to_json(),
             "formulation": self.formulation.name,
-            "target": dataclasses.asdict(self.target),
+            "target": self.target.to_json(),
+            "backend": backend_of(self.target).module,
             "seed": self.seed,
             "threads": self.threads,
             "reference": reference,

@@ -5,6 +5,7 @@ It writes down which network it is at, then the answers of each to a file of its
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -20,9 +21,9 @@ import numpy as np
 
 from tensorsmith.measure.networks import PROGRESS, REQUEST, TIMES
 from tensorsmith.measure.worker import die_with_parent, limit_memory, load_hook, lower_priority_for_memory
-from tensorsmith.runtime.executable import Prepared
-from tensorsmith.runtime.file import load
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.load import load
+from tensorsmith.runtime.running import Prepared
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,6 +39,8 @@ def main() -> None:
     lower_priority_for_memory()
     limit_memory(None)  # no core files
     request = json.loads((folder / REQUEST).read_text())
+    for module in request["backends"]:
+        importlib.import_module(module)  # kinds of targets that are not the package's own
     hook = load_hook(request["hook"]) if request["hook"] else None
     with open(folder / PROGRESS, "w", buffering=1) as progress:
 
@@ -69,15 +72,15 @@ def _answer(prepared: Prepared, path: Path) -> None:
 
 
 def in_turns(
-    networks: list[NetworkExecutable],
+    networks: list[Executable],
     runs: list[Prepared],
     begin: Callable[[int], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Array]:
     """Seconds of the steps of each network, which run one after the other, in changing order, again and again."""
-    stepwise = [network.stepwise_of(prepared) for network, prepared in zip(networks, runs)]
+    stepwise = [prepared.stepwise() for prepared in runs]
     # a network that fills the caches finds nothing of its last run there anyway
-    warm = [network.memory.constants <= network.network.target.l3_bytes for network in networks]
+    warm = [network.memory.constants <= network.network.target.shared_cache_bytes for network in networks]
     rows: list[list[Array]] = [[] for _ in networks]
     start, order, shuffled = clock(), list(range(len(networks))), random.Random(0)
     while len(rows[0]) < _MOST_ROUNDS and (len(rows[0]) < _LEAST_ROUNDS or clock() - start < _SECONDS):

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.backends import backend_of
 from tensorsmith.errors import UserError
 from tensorsmith.measure.process import died_of, environment
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.trial import Status
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -47,8 +48,8 @@ class Ran:
     failure: Failure | None = None
 
 
-def run(networks: Sequence[NetworkExecutable], timed: bool = True, hook: str | None = None) -> Ran:
-    """Runs networks on the random inputs of `NetworkExecutable.random_inputs`, and times them in turns if that is wanted.
+def run(networks: Sequence[Executable], timed: bool = True, hook: str | None = None) -> Ran:
+    """Runs networks on the random inputs of `Executable.random_inputs`, and times them in turns if that is wanted.
 
     `hook`, for tests, is "file.py:function", called in the process as `function(point, number)` at "check" and "time".
     """
@@ -56,7 +57,8 @@ def run(networks: Sequence[NetworkExecutable], timed: bool = True, hook: str | N
         folder = Path(place)
         for n, network in enumerate(networks):
             network.save(folder / f"{n}.tsm")
-        request = {"networks": len(networks), "timed": timed, "hook": hook}
+        backends = sorted({backend_of(network.network.target).module for network in networks} - {""})
+        request = {"networks": len(networks), "timed": timed, "hook": hook, "backends": backends}
         (folder / REQUEST).write_text(json.dumps(request))
         failure = _process(folder, _START + _EACH * len(networks))
         if failure is not None:

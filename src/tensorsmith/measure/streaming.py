@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.runtime.buffers import aligned_empty, round_up
-from tensorsmith.runtime.executable import Prepared
+from tensorsmith.runtime.running import Prepared
 from tensorsmith.targets.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,7 +28,7 @@ _BLOCK = 1 << 14  # numbers, repeated all over the memory
 
 def streamed(prepared: Prepared, target: Target) -> Callable[[int], float]:
     """A clock of runs that find their constants of floating-point numbers in no cache: (runs) -> seconds of one."""
-    places = places_of(prepared.executable.bound, 2 * target.l2_bytes, target.l3_bytes)
+    places = places_of(prepared.bound, 2 * target.core_cache_bytes, target.shared_cache_bytes)
     if not places:
         return prepared.seconds
     turns = itertools.cycle(places)
@@ -40,7 +40,7 @@ def streamed(prepared: Prepared, target: Target) -> Callable[[int], float]:
                 prepared.point_constants(next(turns))
                 total += prepared.seconds(1)
         finally:
-            prepared.point_constants(prepared.executable.bound)
+            prepared.point_constants(prepared.bound)
         return total / count
 
     return seconds

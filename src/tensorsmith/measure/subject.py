@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tensorsmith.measure import wire
-from tensorsmith.measure.job import Job, Step
+from tensorsmith.measure.job import Job, JobState
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.times import Times
 
@@ -34,10 +34,10 @@ class Subject:
         """Executables that a worker may keep between building and timing."""
         return max(1, min(self.limits.held, self.limits.held_bytes // max(1, self.bytes)))
 
-    def timeout(self, step: Step) -> float:
+    def timeout(self, step: JobState) -> float:
         """Seconds that a step of a candidate may take."""
-        if step is Step.RUNNING:
+        if step is JobState.RUNNING:
             return self.limits.run_timeout(self.incumbent)
-        if step is Step.TIMING:
+        if step is JobState.TIMING:
             return self.limits.timing_timeout(self.incumbent)
         return self.limits.build_timeout(statistics.median(self.builds) if self.builds else None)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import importlib.util
 import os
 import select
@@ -84,10 +85,12 @@ class Worker:
         reference = {name: np.load(path, allow_pickle=False) for name, path in m["reference"].items()}
         with with_threads(m["threads"]):  # the pool's threads exist before memory is limited
             pass
+        if m["backend"]:
+            importlib.import_module(m["backend"])  # a kind of target that is not the package's own
         formulation = formulation_named(Workload.from_json(m["workload"]), m["formulation"])
         self._benches[m["bench"]] = Bench(
             formulation.workload,
-            Target(**m["target"]),
+            Target.from_json(m["target"]),
             seed=m["seed"],
             threads=m["threads"],
             reference=reference if m["check"] else None,

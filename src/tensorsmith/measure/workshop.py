@@ -28,7 +28,7 @@ from types import TracebackType
 from tensorsmith.errors import UserError
 from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import Crew, never
-from tensorsmith.measure.job import Job, Step
+from tensorsmith.measure.job import Job, JobState
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.timing import Plan
@@ -164,7 +164,7 @@ class Workshop:
             start = time.perf_counter()
             for worker in crew.workers:
                 for job in list(worker.jobs.values()):
-                    if job.step is Step.BUILT and not stop():  # not if its worker has died meanwhile
+                    if job.step is JobState.BUILT and not stop():  # not if its worker has died meanwhile
                         limits = job.subject.limits
                         crew.time(worker, job, Plan.of(limits, limits.cut_above(job.subject.incumbent)), stop)
             subject.times.run += time.perf_counter() - start
@@ -213,11 +213,11 @@ class Workshop:
                 while job.unbuilt and not stop():
                     crew.listen(stop)
         for job, condition in contest.turns():
-            if job.step is Step.BUILT and not stop():
+            if job.step is JobState.BUILT and not stop():
                 crew.time(worker, job, Plan.one_round(job.subject.limits), stop, condition)
         if not stop():
             for job in jobs:
-                if job.step is Step.BUILT:
+                if job.step is JobState.BUILT:
                     worker.send({"do": "drop", "bench": job.subject.number, "id": job.number})
                     crew.finish_timed(worker, job)
         self._take_back(crew)

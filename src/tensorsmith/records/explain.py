@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import queries
-from tensorsmith.records.keys import Timing, structure_key, target_differences, target_from_json, timing_differences
+from tensorsmith.records.keys import Timing, structure_key, timing_differences
 from tensorsmith.records.record import Invalid
-from tensorsmith.targets.target import Target
+from tensorsmith.targets.target import Target, target_differences
 
 _MOST_NAMED = 3  # other targets, timings or causes that are listed
 
@@ -78,7 +78,7 @@ def _targets(groups: list[sqlite3.Row], target: Target) -> list[str]:
     found = {}
     for row in groups:
         try:
-            differences = target_differences(target, target_from_json(queries.parsed(row, "target")))
+            differences = target_differences(target, Target.from_json(queries.parsed(row, "target")))
         except (Invalid, UserError) as problem:
             differences = [str(problem)]
         found[row["target_key"]] = f"{row['target_key']} ({', '.join(differences)})"

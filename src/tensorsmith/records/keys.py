@@ -17,7 +17,6 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.search.trial import CACHES as CACHES
 from tensorsmith.search.trial import Cache as Cache
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import Target
 
 #: The `cache` of times that were taken in a network: a run finds in the caches what the kernels before it have left there.
 IN_NETWORK = "network"
@@ -73,30 +72,6 @@ def shape_distance(a: Workload, b: Workload) -> float:
     """How far apart the shapes of two workloads of one structure are: the sum over axes of |log2 of the ratio|."""
     pairs = zip((x for s in a.stages for x in s.all_axes), (x for s in b.stages for x in s.all_axes))
     return sum(abs(math.log2(max(x.extent, 1) / max(y.extent, 1))) for x, y in pairs)
-
-
-def target_differences(here: Target, there: Target) -> list[str]:
-    """The parts that give two targets different keys, as `vector_bytes 32 != 64`."""
-    found = []
-    for f in dataclasses.fields(Target):
-        mine, other = getattr(here, f.name), getattr(there, f.name)
-        if dataclasses.replace(here, **{f.name: other}).key != here.key:
-            found.append(f"{f.name} {mine} != {other}")
-    return found
-
-
-def target_from_json(data: Any) -> Target:
-    """The target of its stored parts; raises `UserError` on anything malformed."""
-    if not isinstance(data, dict):
-        raise UserError("malformed target: not an object")
-    values: dict[str, Any] = {}
-    for f in dataclasses.fields(Target):
-        value = data.get(f.name)
-        kind = str if f.type in ("str", str) else int
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise UserError(f"malformed target: {f.name} is {value!r:.40}")
-        values[f.name] = value
-    return Target(**values)
 
 
 def timing_differences(here: Timing, there: Timing) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.records.keys import Timing, candidate_key, canonical_json, target_from_json
+from tensorsmith.records.keys import Timing, candidate_key, canonical_json
 from tensorsmith.records.names import renamed_sketch
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
@@ -74,7 +74,7 @@ class Record:
             "format": FORMAT,
             "uid": self.uid,
             "workload": self.workload.to_json(),
-            "target": dataclasses.asdict(self.target),
+            "target": self.target.to_json(),
             "timing": dataclasses.asdict(self.timing),
             "run": clean(self.run),
             "created": number(self.created) or 0.0,
@@ -134,7 +134,7 @@ class Reader:
         return _remembered(self._workloads, "workload", data, Workload.from_json)
 
     def target(self, data: Any) -> Target:
-        return _remembered(self._targets, "target", data, target_from_json)
+        return _remembered(self._targets, "target", data, Target.from_json)
 
     def candidate(self, text: str, workload: Workload, written: Workload) -> Candidate:
         """The candidate of a JSON text for a workload, where the text is in the names of the one `written` with it."""

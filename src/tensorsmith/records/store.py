@@ -8,7 +8,6 @@ with Store.open("tune.db") as store:
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sqlite3
 import time
@@ -360,7 +359,7 @@ class Store:
 
 def _shared_values(workload: Workload, target: Target) -> tuple[tuple[str, str, str, str], tuple[str, str]]:
     """The columns of a workload and of a target."""
-    parts = canonical_json(dataclasses.asdict(target))
+    parts = canonical_json(target.to_json())
     own = workload.key, workload.canonical_key, structure_key(workload), canonical_json(workload.to_json())
     return own, (target.key, parts)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import OutOfMemory, UserError
-from tensorsmith.targets.target import memory_bytes
+from tensorsmith.targets.host import memory_bytes
 
 _BYTE = np.dtype(np.uint8)
 ALIGNMENT = 64  # a cache line, and the widest vector register

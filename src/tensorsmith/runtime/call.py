@@ -16,16 +16,14 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensorsmith.runtime import pool
+from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.call_ir import ARRAY, FUNCTIONS, PYTHON, TABLE
 from tensorsmith.runtime.driver import process_driver
-
-if TYPE_CHECKING:
-    from tensorsmith.runtime.executable import Argument
 
 #: Takes the tuple of the inputs, and the output or a sequence of several; gives the output, or the tuple of them. None: this was
 #: no plain call, and nothing has happened.

@@ -18,43 +18,62 @@ and so is the driver that it runs on: the first that was loaded, or else one tha
 
 from __future__ import annotations
 
-import functools
 import hashlib
 
-from tensorsmith.runtime import jit
+from tensorsmith.errors import InternalError
+from tensorsmith.runtime.built import Code
 from tensorsmith.runtime.call_ir import SYMBOLS as CALL_SYMBOLS
 from tensorsmith.runtime.call_ir import call_ir
+from tensorsmith.runtime.device import Driver, Loaded, device_of
 from tensorsmith.runtime.pool_ir import AT, pool_ir
 from tensorsmith.runtime.pool_ir import SYMBOLS as POOL_SYMBOLS
 from tensorsmith.targets.target import Target, native
 
 SYMBOLS = CALL_SYMBOLS | POOL_SYMBOLS | {"run", "profile", "copy", "repeat"}
-_of_process: dict[None, jit.Module] = {}  # one at most; a dictionary, because `setdefault` is atomic and survives a fork
+_of_process: dict[None, Loaded] = {}  # one at most; a dictionary, because `setdefault` is atomic and survives a fork
 
 
-@functools.cache
-def driver(target: Target) -> jit.Module:
-    """The driver's code for a target."""
-    return jit.build(_ir(target), target)
+def driver_ir(pause: str, futex: int | None) -> str:
+    """The driver's text for a machine: its instruction for waiting, and the number of its system's futex call, if it has one."""
+    return _IR + pool_ir(pause, futex) + call_ir(AT["THREADS"])
 
 
-def source_key(target: Target) -> str:
+def driver_code(target: Target) -> Code | None:
+    """The driver's code for a target, compiled; None for a kind that is no host."""
+    made = device_of(target.kind).driver
+    return None if made is None else made.compile(target)
+
+
+def source_key(text: str) -> str:
     """Says which text a driver was compiled from: code from elsewhere must agree with this version about the pool's memory."""
-    return hashlib.sha256(_ir(target).encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def process_driver() -> jit.Module:
+def process_driver() -> Loaded:
     """The driver whose pool, `plain_call` and `repeat` serve everything in this process."""
-    return _of_process.get(None) or adopt(driver(native()))
+    return _of_process.get(None) or adopt(device_of("cpu").link(_host().compile(native())))
 
 
-def adopt(module: jit.Module) -> jit.Module:
+def loaded_driver(code: Code | None) -> Loaded:
+    """The driver that came with a network, in memory; the process's where none did. It becomes the process's if that has none."""
+    if code is None:
+        return process_driver()
+    loaded = device_of("cpu").link(code)
+    if code.made_from == source_key(_host().text(code.target)):
+        adopt(loaded)
+    return loaded
+
+
+def adopt(driver: Loaded) -> Loaded:
     """Makes a driver that runs here the process's, unless there is one; gives the process's."""
-    return _of_process.setdefault(None, module)
+    return _of_process.setdefault(None, driver)
 
 
-def _ir(target: Target) -> str:
-    return _IR + pool_ir(target) + call_ir(AT["THREADS"])
+def _host() -> Driver:
+    made = device_of("cpu").driver
+    if made is None:
+        raise InternalError("CPUs are hosts, and have no driver")
+    return made
 
 
 _STEP = """

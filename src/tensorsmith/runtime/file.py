@@ -1,4 +1,4 @@
-"""Executables in files: machine code and packed weights, loaded without the compiler.
+"""Networks in files: machine code and packed weights, read without the compiler.
 
     magic, version, sizes, SHA-256 of header and body        96 bytes
     header                                                   JSON, filled up with spaces
@@ -12,7 +12,6 @@ and mistakes. It cannot guard against malice, because the file is code: load onl
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -28,11 +27,11 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import InternalError, UserError
-from tensorsmith.runtime import driver, jit
+from tensorsmith.runtime import driver
+from tensorsmith.runtime.arguments import DTYPES, Argument
 from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
-from tensorsmith.runtime.executable import DTYPES, Argument
-from tensorsmith.runtime.network import KINDS, Kernel, Network, NetworkExecutable, Place, Step
-from tensorsmith.targets.target import Target, native
+from tensorsmith.runtime.built import KINDS, Code, Kernel, Network, Place, Step
+from tensorsmith.targets.target import Target
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
 VERSION = 4
@@ -46,7 +45,7 @@ class _Damaged(Exception):
     """What a header says cannot be."""
 
 
-def _given(path: str | Path, wanted: str) -> Path:
+def given_path(path: str | Path, wanted: str) -> Path:
     """The path of a file that a caller gave."""
     try:
         found = Path(path)
@@ -60,18 +59,22 @@ def _given(path: str | Path, wanted: str) -> Path:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def save(executable: NetworkExecutable, path: str | Path) -> None:
-    """Writes an executable to a file, which is there complete or not at all."""
-    path = _given(path, "the path of the file to write")
-    network = executable.network
+def save(network: Network, path: str | Path) -> None:
+    """Writes a network to a file, which is there complete or not at all."""
+    path = given_path(path, "the path of the file to write")
+    packed = [name for name, packer in network.unbound.items() if packer is not None]
+    if packed:
+        first = packed[0]
+        raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be saved: kernel.bind({first}=...)")
     body = _Body()
+    code = network.driver or driver.driver_code(network.target)
     header = {
         "name": network.name,
-        "target": dataclasses.asdict(executable.driver.target),
+        "target": network.target.to_json(),
         "inputs": [_argument_form(a) for a in network.inputs],
         "outputs": [_argument_form(a) for a in network.outputs],
-        "driver": _module_form(executable.driver, body),
-        "driver_source": executable.driver_source,
+        "driver": None if code is None else _code_form(code, body),
+        "driver_source": "" if code is None else code.made_from,
         "kernels": [_kernel_form(k, body) for k in network.kernels],
         "constants": [body.add(as_bytes(a)) for a in network.constants],
         "arena_bytes": network.arena_bytes,
@@ -115,13 +118,13 @@ def _argument_form(a: Argument) -> list[Any]:
     return [a.name, list(a.shape), a.dtype]
 
 
-def _module_form(module: jit.Module, body: _Body) -> dict[str, Any]:
-    return {"symbols": sorted(module.symbols), "code": body.add(module.object_code)}
+def _code_form(code: Code, body: _Body) -> dict[str, Any]:
+    return {"symbols": sorted(code.symbols), "code": body.add(code.data)}
 
 
 def _kernel_form(kernel: Kernel, body: _Body) -> dict[str, Any]:
     own = ("name", "argument_bytes", "reads", "scratch_bytes", "scratch_bytes_per_thread", "flops", "result", "schedule")
-    return {**{name: getattr(kernel, name) for name in own}, "module": _module_form(kernel.module, body)}
+    return {**{name: getattr(kernel, name) for name in own}, "module": _code_form(kernel.code, body)}
 
 
 @contextlib.contextmanager
@@ -141,17 +144,24 @@ def _replacing(path: Path) -> Iterator[Path]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def load(path: str | Path) -> NetworkExecutable:
-    """The executable of a file that `save` wrote. Its machine code runs in this process: load only files that you trust.
-
-    Raises `UserError` if the file is damaged, of another version, or needs CPU features that this machine lacks.
-    """
-    path = _given(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
+def read(path: str | Path) -> Network:
+    """The network of a file that `save` wrote, whatever machine it is for. Raises `UserError` if the file is damaged, or of another
+    version."""
+    path = given_path(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
     whole, header, start = _open(path)
     try:
-        target = _target(_field(header, "target", dict))
-        _check_machine(path, target)
-        return _Reader(whole, start, target).executable(header)
+        target = Target.from_json(header.get("target"))
+    except UserError as problem:
+        raise UserError(f"{path}: {problem}") from problem
+    with damage_named(path):
+        return _Reader(whole, start, target).network(header).check()
+
+
+@contextlib.contextmanager
+def damage_named(path: str | Path) -> Iterator[None]:
+    """What is wrong with the content of a file is said with its name."""
+    try:
+        yield
     except (_Damaged, InternalError) as problem:
         raise UserError(f"{path} is damaged: {problem}; make it again with `tensorsmith compile`") from problem
 
@@ -190,29 +200,14 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
     return whole, header, start
 
 
-def _check_machine(path: Path, target: Target) -> None:
-    here = native()
-    wanted, given = (t.triple.split("-") for t in (target, here))
-    if wanted[0] != given[0] or wanted[2:3] != given[2:3]:
-        raise UserError(
-            f"{path} was compiled for {target.triple}, this is {here.triple}; compile the model here: `tensorsmith compile`"
-        )
-    missing = [f[1:] for f in target.features.split(",") if f.startswith("+") and not here.has(f[1:])]
-    if missing:
-        raise UserError(
-            f"{path} was compiled for {target.cpu} and needs the CPU features {', '.join(missing)}, which this machine "
-            f"({here.cpu}) lacks; compile the model here: `tensorsmith compile`"
-        )
-
-
 class _Reader:
     """The parts of an executable from their JSON forms, each checked."""
 
     def __init__(self, whole: mmap.mmap, start: int, target: Target) -> None:
         self.whole, self.start, self.target = whole, start, target
 
-    def executable(self, header: dict[str, Any]) -> NetworkExecutable:
-        network = Network(
+    def network(self, header: dict[str, Any]) -> Network:
+        return Network(
             _field(header, "name", str),
             self._arguments(header, "inputs"),
             self._arguments(header, "outputs"),
@@ -221,14 +216,18 @@ class _Reader:
             tuple(self._section(c) for c in _field(header, "constants", list)),
             _size(header, "arena_bytes"),
             _size(header, "arena_threads"),
+            driver=self._driver(header),
         )
-        code = self._module(_field(header, "driver", dict))
+
+    def _driver(self, header: dict[str, Any]) -> Code | None:
+        """The code that runs the steps; files for kinds that are no hosts have none."""
+        source = _field(header, "driver_source", str)
+        if header.get("driver") is None and self.target.kind != "cpu":
+            return None
+        code = self._code(_field(header, "driver", dict), source)
         if code.symbols != driver.SYMBOLS:
             raise _Damaged(f"the driver has {', '.join(sorted(code.symbols))}")
-        source = _field(header, "driver_source", str)
-        if source == driver.source_key(self.target):
-            driver.adopt(code)
-        return NetworkExecutable(network, code, source)
+        return code
 
     def _arguments(self, header: dict[str, Any], key: str) -> tuple[Argument, ...]:
         found = tuple(_argument(form) for form in _field(header, key, list))
@@ -240,7 +239,7 @@ class _Reader:
         sizes = tuple(_whole(n, "argument_bytes") for n in _field(form, "argument_bytes", list))
         kernel = Kernel(
             name=_field(form, "name", str),
-            module=self._module(_field(form, "module", dict)),
+            code=self._code(_field(form, "module", dict)),
             argument_bytes=sizes,
             reads=_size(form, "reads"),
             scratch_bytes=_size(form, "scratch_bytes"),
@@ -249,14 +248,15 @@ class _Reader:
             result=_field(form, "result", str),
             schedule=_field(form, "schedule", str),
         )
-        if len(kernel.module.symbols) != 1 or kernel.reads > len(sizes):
-            counts = f"{len(kernel.module.symbols)} entries, {len(sizes)} arguments, {kernel.reads} of them read"
+        if len(kernel.code.symbols) != 1 or kernel.reads > len(sizes):
+            counts = f"{len(kernel.code.symbols)} entries, {len(sizes)} arguments, {kernel.reads} of them read"
             raise _Damaged(f"kernel {kernel.name} has {counts}")
         return kernel
 
-    def _module(self, form: dict[str, Any]) -> jit.Module:
+    def _code(self, form: dict[str, Any], made_from: str = "") -> Code:
         exported = frozenset(_symbol(s) for s in _field(form, "symbols", list))
-        return jit.link(self._section(_field(form, "code", list)).tobytes(), exported, self.target)
+        data = self._section(_field(form, "code", list)).tobytes()
+        return Code(self.target, exported, data, made_from=made_from)
 
     def _step(self, form: dict[str, Any]) -> Step:
         kernel = form.get("kernel")
@@ -270,11 +270,6 @@ class _Reader:
         if offset % ALIGNMENT or self.start + offset + size > len(self.whole):
             raise _Damaged(f"the section of {size} bytes at {offset} is not inside the file")
         return np.frombuffer(self.whole, np.uint8, size, self.start + offset)
-
-
-def _target(form: dict[str, Any]) -> Target:
-    kinds = {f.name: str if f.type == "str" else int for f in dataclasses.fields(Target)}
-    return Target(**{name: _field(form, name, kind) for name, kind in kinds.items()})
 
 
 def _argument(form: Any) -> Argument:

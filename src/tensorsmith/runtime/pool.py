@@ -41,11 +41,11 @@ from time import perf_counter
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.runtime import jit
 from tensorsmith.runtime.buffers import aligned_zeros
+from tensorsmith.runtime.device import Loaded
 from tensorsmith.runtime.driver import process_driver
 from tensorsmith.runtime.pool_ir import AT, MASK_BYTES
-from tensorsmith.targets.target import thread_count
+from tensorsmith.targets.host import thread_count
 
 _POLL_SECONDS = 50e-6
 _WARM_UP_SECONDS = 20e-3
@@ -92,7 +92,7 @@ class Pool:
 
 
 def shared() -> Pool:
-    """The process-wide pool, made when first used: `target.thread_count()` threads, or as `with_threads` says."""
+    """The process-wide pool, made when first used: `thread_count()` threads, or as `with_threads` says."""
     threads = wanted.get()
     pool = _pools.get(threads)
     return pool if pool is not None else _make_shared(threads)
@@ -162,13 +162,13 @@ def measure_region_overhead(threads: int | None = None, rounds: int = 50, region
         return sorted(times)[rounds // 2]
 
 
-def _work(code: jit.Module, memory: np.ndarray, number: int) -> None:
+def _work(code: Loaded, memory: np.ndarray, number: int) -> None:
     """Body of a worker's Python thread. The arguments keep code and pool in memory for as long as it runs."""
     ctypes.c_int32.from_address(memory.ctypes.data + AT["SHARES"] + 128 * number + 16).value = threading.get_native_id()
     _function(code, "worker", ctypes.c_void_p, ctypes.c_int64)(memory.ctypes.data, number)
 
 
-def _function(code: jit.Module, name: str, *arguments: type) -> Callable[..., None]:
+def _function(code: Loaded, name: str, *arguments: type) -> Callable[..., None]:
     return ctypes.CFUNCTYPE(None, *arguments)(code.address(name))
 
 

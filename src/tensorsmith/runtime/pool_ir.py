@@ -9,8 +9,6 @@ void pauses(i64 count)                                         for measuring how
 
 from __future__ import annotations
 
-from tensorsmith.targets.target import Target
-
 #: Layout of the pool in memory, in bytes; `$NAME$` in the IR below. What different threads write lies 128 bytes apart,
 #: because x86 fetches cache lines in pairs.
 AT = {
@@ -30,23 +28,13 @@ MASK_BYTES = 128
 SYMBOLS = frozenset({"parallel_for", "worker", "stop", "empty_regions", "pauses"})
 
 
-def pool_ir(target: Target) -> str:
-    """The text for a target's machine and operating system."""
-    if target.is_x86:
-        pause = "call void @llvm.x86.sse2.pause()"
-    elif target.is_aarch64:
-        pause = "call void @llvm.aarch64.hint(i32 1)"
-    else:
-        pause = ""
-    futex = _FUTEX.get(target.triple.split("-")[0]) if "linux" in target.triple else None
+def pool_ir(pause: str, futex: int | None) -> str:
+    """The text for a machine whose instruction for waiting is `pause`, and whose system has the futex call of that number."""
     text = _IR + (_SLEEP_FUTEX + _BAR if futex else _SLEEP_TIMED)
     for name, value in {**AT, "FUTEX": futex, "PAUSE": pause}.items():
         text = text.replace(f"${name}$", str(value))
     return text
 
-
-#: Number of Linux's futex system call, by machine.
-_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 
 _IR = """
 declare i32 @sched_yield()

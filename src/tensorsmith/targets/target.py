@@ -1,154 +1,184 @@
-"""What we generate for: the facts about a machine that the space, the code generator and the features use.
+"""What we generate for: the few facts that every kind of machine has, and the kinds there are.
 
-All target facts live in `Target`; nothing else asks the machine. `native()` fills one in for the machine we run on.
+    Target.native()            this machine
+    Target.named("znver3")     one of `targets()`
+
+What only one kind has (vector registers, cache sizes) is in that kind's own class, in its folder under `backends/`, and is read
+nowhere else. In JSON a target is an object of its facts by name. What a reader does not know it passes over, and what is missing
+takes its default, so records and files outlive the facts of the day.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import functools
-import os
-import re
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from tensorsmith.errors import UserError
+
+VERSION = 1  # of the JSON form; a form without one is of version 1 too
 
 
 @dataclass(frozen=True)
-class Target:
-    """A machine. Sizes in bytes; `vector_bytes` is the width of one vector register, `lanes(4)` its f32 lanes."""
+class Target(ABC):
+    """A machine to generate for. Kinds are frozen dataclasses of facts, each with a default: equal facts, equal targets."""
 
-    triple: str
-    cpu: str
-    features: str  # LLVM feature string, "+avx2,+fma,-avx512f,..."
-    vector_bytes: int
-    vector_registers: int
-    l1_bytes: int
-    l1_ways: int
-    l2_bytes: int
-    l3_bytes: int
-    line_bytes: int
-    cores: int
-    #: the same on all machines so far: cycles until a multiply-add's result can be used, and how many of them start in a cycle
-    fma_latency: ClassVar[int] = 4
-    fmas_per_cycle: ClassVar[int] = 2
-    kind: ClassVar[str] = "cpu"  # which backend generates for it
-
-    def lanes(self, element_bytes: int = 4) -> int:
-        """How many elements of that size one vector register holds."""
-        return max(1, self.vector_bytes // element_bytes)
-
-    def has(self, feature: str) -> bool:
-        """Whether an LLVM feature (such as "fma") is on."""
-        return f"+{feature}" in self.features.split(",")
+    kind: ClassVar[str]  # which backend generates for it
 
     @property
-    def is_x86(self) -> bool:
-        return self.triple.startswith(("x86_64", "i686"))
+    @abstractmethod
+    def cores(self) -> int:
+        """Units that work in parallel on one program."""
 
     @property
-    def is_aarch64(self) -> bool:
-        return self.triple.startswith(("aarch64", "arm64"))
+    @abstractmethod
+    def name(self) -> str:
+        """What people call it."""
 
     @property
-    def chains(self) -> int:
-        """Multiply-adds that must be under way at once to keep the units busy."""
-        return self.fma_latency * self.fmas_per_cycle
-
-    @property
+    @abstractmethod
     def key(self) -> str:
-        """Stable identity of the generated code's requirements; part of every record's key."""
-        return f"{self.triple.split('-')[0]}/{self.cpu}/v{self.vector_bytes}x{self.vector_registers}/c{self.cores}"
+        """Stable identity of what its programs need; part of every record's key."""
+
+    @abstractmethod
+    def lanes(self, element_bytes: int = 4) -> int:
+        """How many elements of that size one instruction works on."""
+
+    @property
+    @abstractmethod
+    def shared_cache_bytes(self) -> int:
+        """Of the last cache, which all cores share."""
+
+    @property
+    @abstractmethod
+    def core_cache_bytes(self) -> int:
+        """Of the largest cache that each core has for itself."""
+
+    def describe(self) -> dict[str, str]:
+        """What people want to know of it, a line each."""
+        return {self.kind: self.name, "cores": str(self.cores)}
+
+    @classmethod
+    @abstractmethod
+    def detect(cls) -> Target:
+        """The machine of this kind that is here. Raises `UserError` if there is none."""
+
+    @classmethod
+    def catalogue(cls) -> Mapping[str, Target]:
+        """Machines of this kind that are known by name."""
+        return {}
+
+    @staticmethod
+    def native(kind: str = "cpu") -> Target:
+        """The machine that this process runs on, or its device of another kind; detected once."""
+        return _native(kind)
+
+    @staticmethod
+    def named(name: str, **facts: Any) -> Target:
+        """One of `targets()`; `facts` in place of the usual ones, as in `named("znver4", cores=8)`."""
+        known = targets()
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, 1, 0.5)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            raise UserError(f"there is no target {name!r}{hint or ';'} known are {', '.join(known)}")
+        found = known[name]
+        wrong = sorted(facts.keys() - {f.name for f in dataclasses.fields(found)})
+        if wrong:
+            raise UserError(f"{name} has no fact {wrong[0]!r}; it has {', '.join(f.name for f in dataclasses.fields(found))}")
+        return dataclasses.replace(found, **facts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its facts by name, its kind, and the version of this form."""
+        return {"kind": self.kind, "version": VERSION, **dataclasses.asdict(self)}
+
+    @staticmethod
+    def from_json(form: Any) -> Target:
+        """The target of a JSON form, of this version of the package or of another. Raises `UserError` on anything malformed."""
+        if not isinstance(form, dict):
+            raise UserError("malformed target: not an object")
+        kind = form.get("kind", "cpu")
+        if not isinstance(kind, str):
+            raise UserError(f"malformed target: kind is {kind!r:.40}")
+        return kind_of(kind)._of_facts(form)
+
+    @classmethod
+    def _of_facts(cls, form: dict[str, Any]) -> Target:
+        values = {}
+        for f in dataclasses.fields(cls):
+            if f.name not in form and f.default is not dataclasses.MISSING:
+                continue
+            value, wanted = form.get(f.name), _TYPES.get(f.type, object)
+            if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+                raise UserError(f"malformed target: {f.name} is {value!r:.40}")
+            values[f.name] = value
+        return cls(**values)
 
 
-def thread_count() -> int:
-    """Threads a parallel region uses: `TENSORSMITH_NUM_THREADS`, else the cores this process may run on."""
-    given = os.environ.get("TENSORSMITH_NUM_THREADS")
-    if given is not None:
-        if not given.strip().isdigit() or int(given) < 1:
-            from tensorsmith.errors import UserError
+#: of facts, by how their annotations are written
+_TYPES: dict[Any, type] = {"str": str, "int": int, "bool": bool, str: str, int: int, bool: bool}
 
-            raise UserError(f"TENSORSMITH_NUM_THREADS is {given!r}; give a whole number of threads, at least 1")
-        return int(given)
-    try:
-        return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
+#: modules whose `TARGET` is the class of a kind, imported when the kind is first asked for
+_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.target"}
+_known: dict[str, type[Target]] = {}
+
+
+def register_kind(target: type[Target]) -> None:
+    """Makes the targets of another kind known to this process."""
+    _known[target.kind] = target
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds there are."""
+    return tuple(dict.fromkeys([*_BUILT_IN, *_known]))
+
+
+def kind_of(kind: str) -> type[Target]:
+    """The class of a kind's targets."""
+    if kind not in _known:
+        if kind not in _BUILT_IN:
+            raise UserError(f"there is no backend for targets of kind {kind!r}; known are {', '.join(kinds())}")
+        _known[kind] = importlib.import_module(_BUILT_IN[kind]).TARGET
+    return _known[kind]
 
 
 @functools.cache
-def memory_bytes() -> int:
-    """The memory of the machine; where it cannot be asked, more than any has."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 62
+def _native(kind: str) -> Target:
+    return kind_of(kind).detect()
 
 
-@functools.cache
+def targets() -> dict[str, Target]:
+    """The machines that are known by name, of all kinds."""
+    return {name: target for kind in kinds() for name, target in kind_of(kind).catalogue().items()}
+
+
 def native() -> Target:
-    """The machine this process runs on, detected once."""
-    import llvmlite.binding as llvm
-
-    flags = dict(llvm.get_host_cpu_features())
-    triple = llvm.get_process_triple()
-    cpu = llvm.get_host_cpu_name()
-    vector_bytes, registers = _vector_unit(triple, flags)
-    caches = _caches()
-    return Target(
-        triple=triple,
-        cpu=cpu,
-        features=",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items())),
-        vector_bytes=vector_bytes,
-        vector_registers=registers,
-        l1_bytes=caches.get(1, (32 << 10, 8))[0],
-        l1_ways=caches.get(1, (32 << 10, 8))[1],
-        l2_bytes=caches.get(2, (512 << 10, 8))[0],
-        l3_bytes=caches.get(3, (8 << 20, 16))[0],
-        line_bytes=64,
-        cores=thread_count(),
-    )
+    """The CPU that this process runs on."""
+    return Target.native()
 
 
-def given_or_native(target: Target | None) -> Target:
-    """The target that a caller gave, or this machine."""
+def given_or_native(target: Target | str | None) -> Target:
+    """The target that a caller gave, itself or by its name, or this machine."""
     if target is None:
         return native()
+    if isinstance(target, str):
+        return native() if target == "native" else Target.named(target)
     if not isinstance(target, Target):
-        from tensorsmith.errors import UserError
-
-        raise UserError(f"target is {target!r}; give a tensorsmith.targets.target.Target, or nothing for this machine")
+        raise UserError(f"target is {target!r}; give a tensorsmith.Target, a name of `tensorsmith.targets()`, or nothing")
     return target
 
 
-def _vector_unit(triple: str, flags: dict[str, bool]) -> tuple[int, int]:
-    """(bytes of a vector register, number of vector registers) for the widest unit the machine has."""
-    if triple.startswith(("x86_64", "i686")):
-        if flags.get("avx512f") and flags.get("avx512vl"):
-            return 64, 32
-        if flags.get("avx"):
-            return 32, 16
-        return 16, 16
-    return 16, 32  # AArch64 NEON, and a safe guess elsewhere
-
-
-def _caches() -> dict[int, tuple[int, int]]:
-    """Data cache sizes and associativity by level, from Linux's sysfs; empty where that is missing."""
-    found: dict[int, tuple[int, int]] = {}
-    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        try:
-            level = int((index / "level").read_text())
-            kind = (index / "type").read_text().strip()
-            size = _size((index / "size").read_text().strip())
-            ways = int((index / "ways_of_associativity").read_text())
-        except (OSError, ValueError):
-            continue
-        if kind != "Instruction" and size:
-            found[level] = (size, ways or 8)
+def target_differences(here: Target, there: Target) -> list[str]:
+    """The facts that give two targets different keys, as `vector_bytes 32 != 64`."""
+    if type(here) is not type(there):
+        return [f"kind {here.kind} != {there.kind}"]
+    found = []
+    for f in dataclasses.fields(here):
+        mine, other = getattr(here, f.name), getattr(there, f.name)
+        if dataclasses.replace(here, **{f.name: other}).key != here.key:
+            found.append(f"{f.name} {mine} != {other}")
     return found
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch(r"(\d+)([KMG]?)", text)
-    if not match:
-        return 0
-    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]

@@ -25,7 +25,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tensorsmith.compile import Built, Found, Records, best_alike, build_default, build_kernel
+from tensorsmith.build import Found, build_default, build_kernel
+from tensorsmith.compile import Records, best_alike
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.flops import flops
@@ -33,7 +34,8 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.networks import Ran, run
 from tensorsmith.records.keys import IN_NETWORK, Timing, candidate_key
 from tensorsmith.records.record import FINALISTS, WINNER
-from tensorsmith.runtime.network import NetworkExecutable
+from tensorsmith.runtime.built import Kernel
+from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.targets.target import Target
 
@@ -57,7 +59,7 @@ class Journal(Records, Protocol):
 class Measure(Protocol):
     """Runs networks, and times them in turns: `measure.networks.run`."""
 
-    def __call__(self, networks: Sequence[NetworkExecutable], timed: bool = True) -> Ran: ...
+    def __call__(self, networks: Sequence[Executable], timed: bool = True) -> Ran: ...
 
 
 def settle(model: Model, journal: Journal, target: Target, timing: Timing, measure: Measure = run) -> None:
@@ -79,7 +81,7 @@ class _Settling:
         self.model, self.partition = model, model.partition
         self.journal, self.target, self.measure = journal, target, measure
         self.timing = Timing(IN_NETWORK, timing.threads)
-        self._built: dict[tuple[int, str], Built] = {}
+        self._built: dict[tuple[int, str], Kernel] = {}
         self._right: list[Array] | None = None
         self.default = [self._default(n) for n in range(len(self.partition.tasks))]
         self.tuned = [self._best(n, timing) for n in range(len(self.partition.tasks))]
@@ -137,7 +139,7 @@ class _Settling:
 
     # -- right answers -----------------------------------------------------------------------------------------------------
 
-    def _wrong(self, networks: Sequence[NetworkExecutable], ran: Ran) -> _Wrong | None:
+    def _wrong(self, networks: Sequence[Executable], ran: Ran) -> _Wrong | None:
         """The first network that failed or has a wrong answer."""
         if ran.failure is not None:
             return _Wrong(ran.failure.network, ran.failure.status, ran.failure.cause)
@@ -150,7 +152,7 @@ class _Settling:
                         return _Wrong(n, Status.WRONG_ANSWER, problem)
         return None
 
-    def _reference(self, default: NetworkExecutable, ran: Ran) -> list[Array]:
+    def _reference(self, default: Executable, ran: Ran) -> list[Array]:
         """The right outputs: by the evaluator, where it can be asked, else those of the first network, of default schedules."""
         if self._right is None:
             work = sum(task.weight * flops(task.workload) for task in self.partition.tasks)
@@ -207,16 +209,15 @@ class _Settling:
         self._built[task, _name(found)] = built
         return found
 
-    def _build(self, task: int, found: Found) -> Built:
+    def _build(self, task: int, found: Found) -> Kernel:
         key = task, _name(found)
         if key not in self._built:
             candidate, formulation = found
             self._built[key] = build_kernel(candidate, self.target, self.partition.tasks[task].name, "", formulation)
         return self._built[key]
 
-    def _assembled(self, variant: Sequence[Found]) -> NetworkExecutable:
-        built = [self._build(n, found) for n, found in enumerate(variant)]
-        return assemble(self.partition, [b.kernel for b in built], [b.packers for b in built])
+    def _assembled(self, variant: Sequence[Found]) -> Executable:
+        return executable(assemble(self.partition, [self._build(n, found) for n, found in enumerate(variant)], self.target))
 
 
 def _name(found: Found) -> str:
@@ -231,7 +232,7 @@ def _distinct(variants: Sequence[Variant]) -> list[Variant]:
     return list({_names(variant): variant for variant in variants}.values())
 
 
-def _by_kernel(network: NetworkExecutable, steps: Array) -> Array:
+def _by_kernel(network: Executable, steps: Array) -> Array:
     """The mean over the steps that run a kernel."""
     numbers = [step.kernel for step in network.network.steps]
     found = np.full(len(network.network.kernels), np.nan)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tensorsmith.runtime.peak import peak_kernel
+from tensorsmith.runtime.device import peak_round
 
 _EVERY = 5.0  # seconds between two lines of text
 _PEAK_ROUNDS = 10  # of some milliseconds; the best one counts, as others may be disturbed
@@ -109,5 +109,4 @@ def quick_peak(cores: int) -> float:
 
     One core is found undisturbed now and then even on a busy machine, all of them at once are not.
     """
-    kernel = peak_kernel()
-    return cores * max(kernel.run_once(1) for _ in range(_PEAK_ROUNDS))
+    return cores * max(peak_round(1) for _ in range(_PEAK_ROUNDS))

@@ -16,7 +16,7 @@ from tensorsmith.lang.expr import Load, Select, walk
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import formulations
-from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.runtime.device import measure_peak
 from tensorsmith.search.trial import Cache
 from tensorsmith.targets.target import Target
 
@@ -57,7 +57,7 @@ class Roofline:
     """What the machine can do at most: operations and bytes per second."""
 
     def __init__(self, target: Target, cache: Cache, peak: float, bandwidth: float) -> None:
-        self._cached = 0 if cache == "cold" else target.l3_bytes
+        self._cached = 0 if cache == "cold" else target.shared_cache_bytes
         self.peak, self.bandwidth = peak, bandwidth
 
     @staticmethod

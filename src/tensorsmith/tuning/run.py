@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorsmith.build import Found
 from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.search.trial import Cache
@@ -41,6 +42,12 @@ class Run:
                 if not self._stopped():
                     self.task.settle(self._stopped, lambda: self.clock.rest)
             self._conclude(verbose)
+
+    @property
+    def winner(self) -> Found | None:
+        """Who won the final, as it is in memory; None if there was none."""
+        outcome = self.task.outcome
+        return None if outcome is None else (outcome.winner[1], outcome.winner[0].measurer.formulation)
 
     def _search(self) -> None:
         """The workers build the last candidates of a batch while the next batch is searched for."""

@@ -1,24 +1,10 @@
-"""CPUs: facts, default schedules, features and prior, LLVM code.
+"""CPUs: facts, default schedules, features and prior, LLVM code. `backend` has the record of all of it.
 
-default, default_tile     the schedule that needs no search      codegen/     loop programs to LLVM IR
-features/, prior, rates   what is known before measuring         explain      the same in words
-memory                    what its programs ask of memory
+target, named, detect     the facts of a CPU                     codegen/          loop programs to LLVM IR
+default, default_tile     the schedule that needs no search      llvm, half_ir     LLVM IR to object code
+features/, prior, rates   what is known before measuring         link, symbols     object code into memory
+explain                   the same in words                      device, peak      what runs here, and how fast it can
+memory                    what programs ask of memory
+
+Nothing is imported here: loading a saved executable needs `target`, `device` and `link` alone.
 """
-
-from tensorsmith.backends.backend import Backend
-from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.backends.cpu.explain import explain
-from tensorsmith.backends.cpu.features.batch import extract_rows
-from tensorsmith.backends.cpu.features.schema import SCHEMA
-from tensorsmith.backends.cpu.prior import estimated_seconds
-from tensorsmith.space.derive import ANSOR, DEFAULT
-
-BACKEND = Backend(
-    kind="cpu",
-    rule_sets={"default": DEFAULT, "ansor": ANSOR},
-    default_candidate=default_candidate,
-    schema=SCHEMA,
-    extract_rows=extract_rows,
-    estimated_seconds=estimated_seconds,
-    explain=explain,
-)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -37,7 +38,6 @@ from tensorsmith.space.rules.constant import selecting_nest
 from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, follow
 from tensorsmith.space.transforms import is_transform, slices
-from tensorsmith.targets.target import Target
 
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
 _CONSTANTS_PER_VALUES = 5  # bytes of packed constants that are read in the time one byte is written, scattered, and read again

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.lang.affine import conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.targets.target import Target
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile

@@ -10,9 +10,9 @@ from tensorsmith.backends.cpu.features.numbers import Num
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.prior import Estimate, estimate
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.program.lower import lower
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import Target
 
 
 def explain(candidate: Candidate, target: Target, machine: Machine = DEFAULT) -> str:

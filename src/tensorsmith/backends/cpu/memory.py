@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.program.layout import Spacing
 from tensorsmith.program.memory import Room
-from tensorsmith.targets.target import Target
 
 _SET_DISTANCE = 4096  # bytes from one line of a set of the first cache to the next; the size of a page nearly everywhere
 

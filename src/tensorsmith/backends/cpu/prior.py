@@ -14,9 +14,9 @@ import numpy as np
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.backends.cpu.features.numbers import Array
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
 from tensorsmith.program.ir import Program
-from tensorsmith.targets.target import Target
 
 _LEAST = 1e-6  # of a share that something is divided by: an empty statement has none
 

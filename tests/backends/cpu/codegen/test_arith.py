@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.evaluate import evaluate

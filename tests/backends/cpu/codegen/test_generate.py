@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.property.agreement import disagreements
 
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import dtype

@@ -12,7 +12,7 @@ from tensorsmith.backends.cpu.codegen.body import Storage
 from tensorsmith.backends.cpu.codegen.irtext import Value
 from tensorsmith.backends.cpu.codegen.prefetch import fetching
 from tensorsmith.backends.cpu.memory import spacing
-from tensorsmith.compile import build
+from tensorsmith.build import build
 from tensorsmith.lang.define import cast, compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
 from tensorsmith.program.ir import Loop, loop_vars

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tensorsmith.compile import build, compile
+from tensorsmith.build import build
+from tensorsmith.compile import compile
 from tensorsmith.lang.define import compute, maximum, placeholder, workload
 from tensorsmith.ops.common import at, compute_named
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch

@@ -22,6 +22,7 @@ from tensorsmith.backends.cpu.codegen.remaining import Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 from tensorsmith.backends.cpu.codegen.transpose import turns_over
 from tensorsmith.backends.cpu.memory import ROOM, spacing
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inplace import replaceable_inputs
@@ -31,7 +32,6 @@ from tensorsmith.program.layout import layouts
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.memory import places, touched
 from tensorsmith.program.unrolling import is_laid_out
-from tensorsmith.targets.target import Target
 
 ENTRY = "entry"
 _MAX_ORIGINS = 4096  # positions of a region that are looked at for what can be left of an axis

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Storage
 from tensorsmith.backends.cpu.codegen.irtext import Value
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
 from tensorsmith.program.linear import Linear
-from tensorsmith.targets.target import Target
 
 _LEAST_PANEL = 2048  # bytes; shorter ones are fetched by the hardware
 _SHARE_OF_CACHE = 0.75  # of the second cache, that a panel may take: a larger one would displace the panel in use

@@ -18,6 +18,7 @@ from tensorsmith.backends.cpu.codegen.reduction import Reduction
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape, chunks, pieces
 from tensorsmith.backends.cpu.codegen.transpose import preload, strided_loads
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -27,7 +28,6 @@ from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import in_elements, stored_at
 from tensorsmith.program.registers import stays_in_registers
 from tensorsmith.space.analysis import is_expensive
-from tensorsmith.targets.target import Target
 
 MAX_POINTS = 512  # values of one tile
 

@@ -14,9 +14,9 @@ from tensorsmith.backends.cpu.features.schema import CACHES, CURVE, SLOTS
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.features.tile import annotated, masks, steps_written, tile
 from tensorsmith.backends.cpu.rates import Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import either, flag, opposite, where
-from tensorsmith.targets.target import Target
 
 
 class Analysis:

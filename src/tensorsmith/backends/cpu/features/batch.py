@@ -24,9 +24,9 @@ from tensorsmith.backends.cpu.features.symbol import Graph
 from tensorsmith.backends.cpu.features.templates import Filled, Structure, Template, Templates
 from tensorsmith.backends.cpu.memory import spacing
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.learn.features.rows import Batch, FeatureMatrix, FeatureRows, Section
 from tensorsmith.program.layout import Spacing
-from tensorsmith.targets.target import Target
 
 _MOST_DIFFERENT = 0.8  # share of the rows: above it looking for equal ones is not worth it
 

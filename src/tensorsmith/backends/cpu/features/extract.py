@@ -20,11 +20,11 @@ from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.features.statement import Statement, statements
 from tensorsmith.backends.cpu.memory import spacing
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.program.ir import Program
 from tensorsmith.program.lower import lower_decisions
 from tensorsmith.space.sketch.sketch import Sketch
-from tensorsmith.targets.target import Target
 
 _LOG2_E = np.float32(1 / np.log(2))
 _COLUMNS = {f.name: (n, f.scaled) for n, f in enumerate(SCHEMA.features)}

@@ -12,11 +12,11 @@ from tensorsmith.backends.cpu.features.numbers import Num, as_number, number, pr
 from tensorsmith.backends.cpu.features.schema import SLOTS
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.rates import Machine
+from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
 from tensorsmith.program.tails import is_partial, variants
 from tensorsmith.program.unrolling import is_laid_out, is_written_whole, steps_in_a_row
-from tensorsmith.targets.target import Target
 
 
 def steps_written(nested: Nested) -> dict[str, Num]:

@@ -1,4 +1,4 @@
-"""`python -m tests.runtime.other_user`: the machine code that llvmlite gives to somebody who knows nothing of us."""
+"""`python -m tests.backends.cpu.other_user`: the machine code that llvmlite gives to somebody who knows nothing of us."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`python -m tests.runtime.every_kind FOLDER`: operators of every kind on every type, compiled, saved, loaded and run, in a process
-that has loaded nothing besides Tensorsmith, whose functions the code could call by accident."""
+"""`python -m tests.backends.cpu.every_kind FOLDER`: operators of every kind on every type, compiled, saved, loaded and run, in a
+process that has loaded nothing besides Tensorsmith, whose functions the code could call by accident."""
 
 from __future__ import annotations
 

@@ -1,32 +1,29 @@
-"""LLVM IR text to machine code in memory.
+"""LLVM IR text to machine code for any CPU that LLVM knows.
 
-    text --parse, verify--> module --passes--> module --emit--> object code --link--> addresses
+    text --parse, verify--> module --passes--> module --emit--> object code
 
-Every module is parsed in an LLVM context of its own that is freed as soon as the object code exists, one target
-machine serves all modules of a target, and the object is linked by ORC's JITLink. Measured against MCJIT for a
-small kernel: linking takes 0.3 ms instead of 1.0 ms. A dropped module leaves 1.5 KB behind, in llvmlite's pass builder.
+Every module is parsed in an LLVM context of its own that is freed as soon as the object code exists, and one target machine serves
+all modules of a target. A dropped module leaves 1.5 KB behind, in llvmlite's pass builder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from time import perf_counter
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
+from tensorsmith.backends.cpu.half_ir import half_ir
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import InternalError, UserError
-from tensorsmith.runtime import symbols
-from tensorsmith.runtime.half_ir import half_ir
-from tensorsmith.targets.target import Target
+from tensorsmith.runtime.built import Code
 
-#: The passes of `build`, in order. Generated code comes vectorised and unrolled, so LLVM's loop and SLP vectorisers
+#: The passes of `compile_ir`, in order. Generated code comes vectorised and unrolled, so LLVM's loop and SLP vectorisers
 #: and its unroller never run. llvmlite has no pass of its own for early-cse, LICM or indvars; they come with LLVM's
 #: function simplification pipeline, of which level 1 is the smallest.
 PASSES = ",".join(
@@ -63,72 +60,24 @@ _llvm_lock = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
 _CODEGEN_LEVEL = 3  # 0.5 ms of 9 over level 2, for the more thorough scheduler settings of some targets
 
 
-@dataclass(frozen=True)
-class BuildTimes:
-    """Seconds spent per step; `emit` includes linking."""
+def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, made_from: str = "") -> Code:
+    """The object code of IR text; `passes` is a comma-separated list in place of `PASSES`.
 
-    parse: float
-    passes: float
-    emit: float
-
-    @property
-    def total(self) -> float:
-        return self.parse + self.passes + self.emit
-
-
-class Module:
-    """Machine code in memory, freed with the object. The addresses it gives are valid only while it lives."""
-
-    def __init__(
-        self, addresses: llvm.ResourceTracker | None, symbols: frozenset[str], object_code: bytes, target: Target,
-        times: BuildTimes | None = None, optimised: Callable[[], llvm.ModuleRef] | None = None,
-    ) -> None:  # fmt: skip
-        self._addresses = addresses
-        self._optimised = optimised
-        self.target = target
-        self.symbols = symbols  # the functions it exports
-        self.object_code = object_code
-        self.times = times  # None where it came as object code
-
-    def address(self, name: str) -> int:
-        """Address of an exported function."""
-        if self._addresses is None:
-            raise UserError(f"code for {self.target.triple} cannot run here ({llvm.get_process_triple()})")
-        if name not in self.symbols:
-            raise InternalError(f"no function {name!r} in the module; it has {', '.join(sorted(self.symbols))}")
-        return int(self._addresses[name])
-
-    @property
-    def llvm_ir(self) -> str:
-        """Text of the optimised IR. Made when asked for, by running the passes again."""
-        return str(self._ir())
-
-    @property
-    def assembly(self) -> str:
-        """Text of the machine code. Made when asked for, by compiling again."""
-        with _without_strength_reduction():
-            return str(_compiler(self.target).machine.emit_assembly(self._ir()))
-
-    def _ir(self) -> llvm.ModuleRef:
-        if self._optimised is None:
-            raise UserError("this code was loaded as machine code; compile its model again to see its text")
-        return self._optimised()
-
-
-def build(ir_text: str, target: Target, *, passes: str | None = None, given: Mapping[str, int] | None = None) -> Module:
-    """Compile IR text for `target`; `passes` is a comma-separated list in place of `PASSES`.
-
-    Every defined function that is not `internal` or `private` gets an address. Names the code does not define are those
-    of `symbols.outside`, or have an address in `given`. Raises `InternalError` on IR that LLVM refuses, or another name.
+    Every defined function that is not `internal` or `private` is exported. Raises `InternalError` on IR that LLVM refuses.
     """
     compiler = _compiler(target)
     ir_text += half_ir(ir_text, target)
     list_of_passes = PASSES if passes is None else passes
 
     def optimised() -> llvm.ModuleRef:
+        """Made when a text of it is asked for, by running the passes again."""
         module = compiler.parse(ir_text)
         compiler.optimise(module, list_of_passes)
         return module
+
+    def assembly() -> str:
+        with _without_strength_reduction():
+            return str(compiler.machine.emit_assembly(optimised()))
 
     start = perf_counter()
     module = compiler.parse(ir_text)
@@ -138,26 +87,8 @@ def build(ir_text: str, target: Target, *, passes: str | None = None, given: Map
     exported = frozenset(f.name for f in module.functions if not f.is_declaration and f.linkage.name not in ("internal", "private"))
     with _without_strength_reduction():
         object_code = compiler.machine.emit_object(module)
-    reached = _reached(object_code, given or {})
-    addresses = _linker.link(object_code, exported, reached) if compiler.is_native else None
-    times = BuildTimes(parse=parsed - start, passes=passed - parsed, emit=perf_counter() - passed)
-    return Module(addresses, exported, object_code, target, times, optimised)
-
-
-def link(object_code: bytes, exported: frozenset[str], target: Target, given: Mapping[str, int] | None = None) -> Module:
-    """The module of object code that `build` made (the rest is its own too), without compiling anything."""
-    _initialise_linker()
-    return Module(_linker.link(object_code, exported, _reached(object_code, given or {})), exported, object_code, target)
-
-
-def _reached(object_code: bytes, given: Mapping[str, int]) -> dict[str, int]:
-    """The functions that an object calls and does not bring, with their addresses."""
-    known = {**symbols.outside(), **given}
-    names = symbols.undefined(object_code)
-    missing = sorted(names - known.keys())
-    if missing:
-        raise InternalError(f"generated code calls functions that nobody brings: {', '.join(missing)}")
-    return {name: known[name] for name in names}
+    seconds = {"parse": parsed - start, "passes": passed - parsed, "emit": perf_counter() - passed}
+    return Code(target, exported, object_code, {"llvm": lambda: str(optimised()), "asm": assembly}, seconds, made_from)
 
 
 @contextlib.contextmanager
@@ -179,10 +110,9 @@ def _without_strength_reduction() -> Iterator[None]:
 class _Compiler:
     """LLVM's objects for one target, made once."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: CpuTarget) -> None:
         self.machine = _target_machine(target)
         self.layout = str(self.machine.target_data)
-        self.is_native = target.triple.split("-")[0] == llvm.get_process_triple().split("-")[0]
         self._pipelines: dict[str, llvm.NewPassManager] = {}  # kept: llvmlite never frees a pass manager
 
     def parse(self, ir_text: str) -> llvm.ModuleRef:
@@ -225,7 +155,7 @@ class _Compiler:
 
 
 @functools.cache
-def _compiler(target: Target) -> _Compiler:
+def _compiler(target: CpuTarget) -> _Compiler:
     _initialise_compiler()
     return _Compiler(target)
 
@@ -237,46 +167,10 @@ def _initialise_compiler() -> None:
     llvm.initialize_native_asmparser()  # for inline assembly
 
 
-@functools.cache
-def _initialise_linker() -> None:
-    """What an LLJIT asks for; the other back ends take 2 ms and some memory."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-
-
-def _target_machine(target: Target) -> llvm.TargetMachine:
+def _target_machine(target: CpuTarget) -> llvm.TargetMachine:
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=_CODEGEN_LEVEL, reloc="pic", codemodel="jitdefault", jit=True
     )
-
-
-class _Linker:
-    """Links objects into the process. An LLJIT keeps some 9 KB for every library it ever held, so each serves a batch
-    of modules and is freed with the last of them; a new one costs 0.7 ms."""
-
-    _BATCH = 64
-
-    def __init__(self) -> None:
-        self._jit: llvm.LLJIT | None = None
-        self._numbers = itertools.count()
-
-    def link(self, object_code: bytes, exported: frozenset[str], reached: Mapping[str, int]) -> llvm.ResourceTracker:
-        number = next(self._numbers)
-        jit = self._jit
-        if jit is None or number % self._BATCH == 0:
-            jit = self._jit = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
-        library = llvm.JITLibraryBuilder().add_object_img(object_code)
-        for name, address in reached.items():
-            library.import_symbol(name, address)
-        for name in exported:
-            library.export_symbol(name)
-        try:
-            return library.link(jit, f"module{number}")  # the tracker keeps `jit` alive
-        except RuntimeError as error:
-            raise InternalError(f"linking generated code failed: {error}") from None
-
-
-_linker = _Linker()
 
 
 def _explain(message: str, ir_text: str) -> str:

@@ -7,10 +7,10 @@ there an addition rounds, to nearest even as everywhere.
 
 from __future__ import annotations
 
-from tensorsmith.targets.target import Target
+from tensorsmith.backends.cpu.target import CpuTarget
 
 
-def half_ir(ir_text: str, target: Target) -> str:
+def half_ir(ir_text: str, target: CpuTarget) -> str:
     """What a module has to define besides; nothing where the machine converts by itself, or there is nothing to convert."""
     return _CONVERSIONS if target.is_x86 and not target.has("f16c") and "half" in ir_text else ""
 

@@ -8,10 +8,12 @@ from time import perf_counter
 
 import numpy as np
 
-from tensorsmith.runtime import jit
+from tensorsmith.backends.cpu.link import Linked, link
+from tensorsmith.backends.cpu.llvm import compile_ir
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.runtime.buffers import aligned_zeros
 from tensorsmith.runtime.pool import Pool, shared, with_threads
-from tensorsmith.targets.target import Target, native
+from tensorsmith.targets.target import Target
 
 _ROUNDS = 10
 _ROUND_SECONDS = 6e-3
@@ -32,19 +34,25 @@ def measure_peak() -> dict[str, float]:
     return {"flops": every, "flops_one_core": one, "bytes": _bandwidth()}
 
 
+def _here() -> CpuTarget:
+    target = Target.native()
+    assert isinstance(target, CpuTarget)
+    return target
+
+
 @functools.cache
 def peak_kernel() -> FmaPeak:
     """The FMA kernel of this machine, built once. Run it between other kernels to see the peak they could have had."""
-    return FmaPeak(native())
+    return FmaPeak(_here())
 
 
 class FmaPeak:
     """Independent chains of vector fused multiply-adds, enough of them to keep all FMA units busy."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: CpuTarget) -> None:
         chains = 24 if target.vector_registers >= 32 else 12
         self._flops_per_step = 2 * target.lanes(4) * chains
-        self._code = jit.build(_fma_ir(target.lanes(4), chains), target)
+        self._code = link(compile_ir(_fma_ir(target.lanes(4), chains), target))
         self._steps_per_second = self._calibrate()
 
     def run_once(self, threads: int, seconds: float = _ROUND_SECONDS) -> float:
@@ -67,7 +75,7 @@ class FmaPeak:
 
 
 def _bandwidth() -> float:
-    target = native()
+    target = _here()
     size = min(max(2 * target.l3_bytes, 32 << 20), _MAX_COPY_BYTES)  # two arrays: four times the cache
     parts = 64 * shared().threads
     size -= size % (parts * target.vector_bytes)
@@ -79,7 +87,7 @@ def _bandwidth() -> float:
     return max(2 * size / _parallel_for(shared(), code, "copy", context, parts) for _ in range(_COPY_ROUNDS))
 
 
-def _parallel_for(pool: Pool, code: jit.Module, body: str, context: np.ndarray, count: int) -> float:
+def _parallel_for(pool: Pool, code: Linked, body: str, context: np.ndarray, count: int) -> float:
     """Seconds that the region takes."""
     run = _PARALLEL_FOR(pool.parallel_for_address)
     arguments = (pool.handle, code.address(body), context.ctypes.data, count)
@@ -133,10 +141,10 @@ done:
 
 
 @functools.cache
-def _copy_code() -> jit.Module:
+def _copy_code() -> Linked:
     """A region body that copies parts [begin, end): ctx is i64 bytes of a part, ptr source, ptr destination. The stores
     bypass the caches; ordinary ones would first read the lines they overwrite, unseen by the count of bytes."""
-    target = native()
+    target = _here()
     vector = f"<{target.vector_bytes} x i8>"
     text = f"""
 define void @copy(ptr %ctx, i64 %begin, i64 %end, i64 %thread) {{
@@ -164,4 +172,4 @@ done:
 }}
 !0 = !{{i32 1}}
 """
-    return jit.build(text, target)
+    return link(compile_ir(text, target))

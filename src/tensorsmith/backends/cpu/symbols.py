@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tensorsmith.errors import InternalError
 
@@ -20,9 +20,12 @@ _LIBC = ("memcpy", "memmove", "memset", "clock_gettime", "sched_getcpu", "sched_
 #: libm, in f64 and f32: the exact remainder, and what machines without the instruction for it need
 _LIBM = tuple(name + suffix for name in ("fmod", "fma", "ceil", "floor", "roundeven", "trunc") for suffix in ("", "f"))
 
+ALLOWED = frozenset({*_LIBC, *_LIBM})
+
 #: The linker makes this one: where an object's table of addresses is.
 _LINKERS_OWN = "_GLOBAL_OFFSET_TABLE_"
 
+ELF = b"\x7fELF\x02\x01"  # the beginning of a 64-bit little-endian object
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, bytes of an entry
 _SYMBOL = struct.Struct("<IBBHQQ")  # name, kind, visibility, section, value, size
 _SYMBOL_TABLE = 2
@@ -47,9 +50,16 @@ def _library(name: str) -> ctypes.CDLL:
         return ctypes.CDLL(None)
 
 
+def check(names: Collection[str], known: Collection[str] = ALLOWED) -> None:
+    """Raises `InternalError` if an object leaves names open that nobody brings."""
+    missing = sorted(set(names) - set(known))
+    if missing:
+        raise InternalError(f"generated code calls functions that nobody brings: {', '.join(missing)}")
+
+
 def undefined(object_code: bytes) -> frozenset[str]:
     """Names that an ELF object uses and does not define."""
-    if object_code[:6] != b"\x7fELF\x02\x01":
+    if object_code[:6] != ELF:
         raise InternalError("generated code is no 64-bit little-endian ELF object, the only kind that can be linked")
     try:
         return frozenset(_undefined(object_code)) - {_LINKERS_OWN}

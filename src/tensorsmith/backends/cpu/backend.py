@@ -1,0 +1,40 @@
+"""The record of CPUs."""
+
+from __future__ import annotations
+
+from tensorsmith.backends.backend import Backend, KernelCode
+from tensorsmith.backends.cpu import symbols
+from tensorsmith.backends.cpu.codegen.generate import generate as generate_ir
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.device import DEVICE
+from tensorsmith.backends.cpu.explain import explain
+from tensorsmith.backends.cpu.features.batch import extract_rows
+from tensorsmith.backends.cpu.features.schema import SCHEMA
+from tensorsmith.backends.cpu.llvm import compile_ir
+from tensorsmith.backends.cpu.prior import estimated_seconds
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.program.ir import Program
+from tensorsmith.space.derive import ANSOR, DEFAULT
+
+
+def generate(program: Program, target: CpuTarget) -> KernelCode:
+    """The object code of a program. It calls nothing but what `symbols` allows."""
+    made = generate_ir(program, target)
+    code = compile_ir(made.ir, target)
+    if code.data.startswith(symbols.ELF):  # the linkers of other systems check for themselves
+        symbols.check(symbols.undefined(code.data))
+    return KernelCode(code, made.scratch_bytes, made.scratch_bytes_per_thread, made.replaceable)
+
+
+BACKEND = Backend(
+    kind="cpu",
+    target=CpuTarget,
+    device=DEVICE,
+    rule_sets={"default": DEFAULT, "ansor": ANSOR},
+    default_candidate=default_candidate,
+    generate=generate,
+    schema=SCHEMA,
+    extract_rows=extract_rows,
+    estimated_seconds=estimated_seconds,
+    explain=explain,
+)

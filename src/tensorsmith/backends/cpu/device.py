@@ -1,0 +1,70 @@
+"""CPUs at run time: what code for them can run here, and how it gets into memory. Nothing of the compiler is loaded for that."""
+
+from __future__ import annotations
+
+import functools
+
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.runtime.built import Code
+from tensorsmith.runtime.device import Device, Driver, Loaded, Peak
+from tensorsmith.runtime.driver import driver_ir, source_key
+from tensorsmith.targets.target import Target
+
+#: Number of Linux's futex system call, by machine.
+_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+
+
+@functools.lru_cache(maxsize=64)
+def why_not(target: Target) -> str | None:
+    """What this machine lacks that code for the target needs."""
+    here = Target.native()
+    assert isinstance(target, CpuTarget) and isinstance(here, CpuTarget)
+    wanted, given = (t.triple.split("-") for t in (target, here))
+    if wanted[0] != given[0] or wanted[2:3] != given[2:3]:
+        return f"was compiled for {target.cpu} ({target.triple}), this is {here.cpu} ({here.triple})"
+    missing = [f[1:] for f in target.features.split(",") if f.startswith("+") and not here.has(f[1:])]
+    if missing:
+        needs = f"needs the CPU features {', '.join(missing)}"
+        return f"was compiled for {target.cpu} and {needs}, which this machine ({here.cpu}) lacks"
+    return None
+
+
+def _link(code: Code) -> Loaded:
+    from tensorsmith.backends.cpu.link import link  # LLVM, which who only asks `why_not` need not load
+
+    return link(code)
+
+
+def _driver_text(target: Target) -> str:
+    assert isinstance(target, CpuTarget)
+    if target.is_x86:
+        pause = "call void @llvm.x86.sse2.pause()"
+    elif target.is_aarch64:
+        pause = "call void @llvm.aarch64.hint(i32 1)"
+    else:
+        pause = ""
+    return driver_ir(pause, _FUTEX.get(target.triple.split("-")[0]) if "linux" in target.triple else None)
+
+
+@functools.cache
+def _compiled_driver(target: Target) -> Code:
+    from tensorsmith.backends.cpu.llvm import compile_ir  # the compiler: files bring their driver along
+
+    assert isinstance(target, CpuTarget)
+    text = _driver_text(target)
+    return compile_ir(text, target, made_from=source_key(text))
+
+
+def _measure_peak() -> dict[str, float]:
+    from tensorsmith.backends.cpu.peak import measure_peak  # compiles
+
+    return measure_peak()
+
+
+def _peak_round(threads: int, seconds: float) -> float:
+    from tensorsmith.backends.cpu.peak import peak_kernel  # compiles
+
+    return peak_kernel().run_once(threads, seconds)
+
+
+DEVICE = Device("cpu", why_not, _link, driver=Driver(_driver_text, _compiled_driver), peak=Peak(_measure_peak, _peak_round))

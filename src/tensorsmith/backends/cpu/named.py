@@ -1,0 +1,79 @@
+"""CPUs by name: facts from their makers' manuals, for generating code on another machine.
+
+The number of cores is that of a common model; give another by `Target.named("znver4", cores=16)`. Where no cache lies behind a
+second one that cores share, `l3_bytes` is that cache and `l2_bytes` a core's part of it. Where a system may differ (the last
+cache of a server is built in many sizes), the comment says whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorsmith.backends.cpu.target import CpuTarget
+
+_LINUX_X86 = "x86_64-unknown-linux-gnu"
+_LINUX_ARM = "aarch64-unknown-linux-gnu"
+
+# The features of the levels: System V ABI, AMD64 architecture processor supplement, "micro-architecture levels".
+_V2 = "+64bit,+cmov,+cx16,+cx8,+fxsr,+mmx,+popcnt,+sahf,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3"
+_V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
+_V4 = f"{_V3},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
+# What these processors have beyond their level and LLVM may use for ordinary code: its X86.td, by processor.
+_ZEN3 = "+adx,+aes,+clflushopt,+clwb,+clzero,+pclmul,+prfchw,+rdrnd,+rdseed,+sha,+sse4a,+vaes,+vpclmulqdq"
+_ZEN4 = f"{_ZEN3},+avx512bf16,+avx512bitalg,+avx512ifma,+avx512vbmi,+avx512vbmi2,+avx512vnni,+avx512vpopcntdq,+gfni"
+_SKYLAKE = "+adx,+aes,+clflushopt,+clwb,+pclmul,+prfchw,+rdrnd,+rdseed"
+_SAPPHIRE = (
+    f"{_SKYLAKE},+avx512bf16,+avx512bitalg,+avx512fp16,+avx512ifma,+avx512vbmi,+avx512vbmi2,+avx512vnni,+avx512vpopcntdq,"
+    "+avxvnni,+gfni,+sha,+vaes,+vpclmulqdq"
+)
+
+
+def _x86(cpu: str, features: str, vector_bytes: int, registers: int, **facts: int) -> CpuTarget:
+    return CpuTarget(_LINUX_X86, cpu, features, vector_bytes, registers, **facts)
+
+
+def _arm(cpu: str, features: str, triple: str = _LINUX_ARM, **facts: int) -> CpuTarget:
+    """With NEON: 32 registers of 16 bytes on every one."""
+    return CpuTarget(triple, cpu, f"+neon,+fp-armv8{features}", 16, 32, **facts)
+
+
+NAMED: Mapping[str, CpuTarget] = {
+    # No one processor: SSE4 on machines since 2009; caches of Intel's Nehalem (Optimization Reference Manual). No fused
+    # multiply-add: a product takes 4 cycles, a sum 3.
+    "x86-64-v2": _x86("x86-64-v2", _V2, 16, 16, l2_bytes=256 << 10, cores=4, fma_latency=7, fmas_per_cycle=1),
+    # No one processor: AVX2 and FMA on machines since 2013; caches and latency of Intel's Haswell (the same manual).
+    "x86-64-v3": _x86("x86-64-v3", _V3, 32, 16, l2_bytes=256 << 10, cores=4, fma_latency=5),
+    # AMD, Software Optimization Guide for the Family 19h Processors (56665): two FMA pipes of 256 bits, 32 MB for eight cores.
+    "znver3": _x86("znver3", f"{_V3},{_ZEN3}", 32, 16, l2_bytes=512 << 10, l3_bytes=32 << 20, cores=8),
+    # AMD, Software Optimization Guide for the Zen 4 Microarchitecture (57647): 512 bits go through 256-bit pipes in two cycles.
+    "znver4": _x86("znver4", f"{_V4},{_ZEN4}", 64, 32, l2_bytes=1 << 20, l3_bytes=32 << 20, cores=8, fmas_per_cycle=1),
+    # Intel, Optimization Reference Manual: two 512-bit FMA units (Xeon Gold 6000 and Platinum), 1.375 MB of last cache a core.
+    "skylake-avx512": _x86("skylake-avx512", f"{_V4},{_SKYLAKE}", 64, 32, l2_bytes=1 << 20, l3_bytes=11 << 20, cores=8),
+    # The same manual, "Golden Cove": 48 KB in 12 ways, 2 MB a core, 1.875 MB of last cache a core.
+    "sapphirerapids": _x86(
+        "sapphirerapids", f"{_V4},{_SAPPHIRE}", 64, 32,
+        l1_bytes=48 << 10, l1_ways=12, l2_bytes=2 << 20, l3_bytes=15 << 20, cores=8,
+    ),
+    # Arm, Cortex-A53 Technical Reference Manual (4-way first cache); Raspberry Pi 3: 512 KB for four cores. Units are 64 bits wide,
+    # so a vector takes two cycles; the latency is that of LLVM's AArch64SchedA53.td.
+    "cortex-a53": _arm(
+        "cortex-a53", "",
+        l1_ways=4, l2_bytes=128 << 10, l3_bytes=512 << 10, cores=4, fma_latency=10, fmas_per_cycle=1, in_order=True,
+    ),
+    # Arm, Cortex-A72 Software Optimization Guide (UAN 0016): latency 7, two pipes; Raspberry Pi 4: 1 MB for four cores.
+    "cortex-a72": _arm("cortex-a72", "", l1_ways=2, l2_bytes=256 << 10, l3_bytes=1 << 20, cores=4, fma_latency=7),
+    # Arm, Neoverse N1 Software Optimization Guide: latency 4, two pipes; last cache of AWS's Graviton2.
+    "neoverse-n1": _arm(
+        "neoverse-n1", ",+fullfp16,+dotprod", l1_bytes=64 << 10, l1_ways=4, l2_bytes=1 << 20, l3_bytes=32 << 20, cores=64
+    ),
+    # Arm, Neoverse V1 Software Optimization Guide: four pipes of 128 bits (SVE pairs them); last cache of AWS's Graviton3.
+    "neoverse-v1": _arm(
+        "neoverse-v1", ",+fullfp16,+dotprod,+i8mm,+bf16",
+        l1_bytes=64 << 10, l1_ways=4, l2_bytes=1 << 20, l3_bytes=32 << 20, cores=64, fmas_per_cycle=4,
+    ),
+    # Apple, Apple Silicon CPU Optimization Guide: performance cores, 128 KB each, 12 MB for four; four pipes of 128 bits.
+    "apple-m1": _arm(
+        "apple-m1", ",+fullfp16,+dotprod", "arm64-apple-macosx",
+        l1_bytes=128 << 10, l2_bytes=3 << 20, l3_bytes=12 << 20, line_bytes=128, cores=4, fmas_per_cycle=4, page_bytes=16 << 10,
+    ),
+}  # fmt: skip

@@ -1,0 +1,103 @@
+"""CPUs: the facts about one that the space, the code generator and the features use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tensorsmith.targets.target import Target
+
+
+@dataclass(frozen=True)
+class CpuTarget(Target):
+    """A CPU. Sizes are in bytes. A fact that is added takes its default in all that was stored before."""
+
+    kind: ClassVar[str] = "cpu"
+
+    triple: str  # LLVM's name of machine and system, "x86_64-unknown-linux-gnu"
+    cpu: str  # LLVM's name of the processor, "znver3"
+    features: str = ""  # of LLVM's, "+avx2,+fma,-avx512f"; code may use those with a plus, whatever the processor's usual ones are
+    vector_bytes: int = 16  # of one vector register
+    vector_registers: int = 16
+    l1_bytes: int = 32 << 10  # of the first cache for data
+    l1_ways: int = 8  # lines of the first cache that may lie at addresses which differ by a multiple of its size over its ways
+    l2_bytes: int = 512 << 10  # of the second cache, one per core
+    l3_bytes: int = 8 << 20  # of the last cache, which cores share
+    line_bytes: int = 64  # of a cache line
+    cores: int = 1  # threads that a program runs on
+    fma_latency: int = 4  # cycles until a multiply-add's result can be used
+    fmas_per_cycle: int = 2  # vector multiply-adds that may start in a cycle
+    page_bytes: int = 4096  # of virtual memory
+    in_order: bool = False  # instructions wait for those before them, loads too
+
+    @property
+    def name(self) -> str:
+        return self.cpu
+
+    @property
+    def key(self) -> str:
+        return f"{self.triple.split('-')[0]}/{self.cpu}/v{self.vector_bytes}x{self.vector_registers}/c{self.cores}"
+
+    def lanes(self, element_bytes: int = 4) -> int:
+        """How many elements of that size one vector register holds."""
+        return max(1, self.vector_bytes // element_bytes)
+
+    @property
+    def shared_cache_bytes(self) -> int:
+        return self.l3_bytes
+
+    @property
+    def core_cache_bytes(self) -> int:
+        return self.l2_bytes
+
+    def has(self, feature: str) -> bool:
+        """Whether an LLVM feature (such as "fma") is on."""
+        return f"+{feature}" in self.features.split(",")
+
+    @property
+    def is_x86(self) -> bool:
+        return self.triple.startswith(("x86_64", "i686"))
+
+    @property
+    def is_aarch64(self) -> bool:
+        return self.triple.startswith(("aarch64", "arm64"))
+
+    @property
+    def chains(self) -> int:
+        """Multiply-adds that must be under way at once to keep the units busy."""
+        return self.fma_latency * self.fmas_per_cycle
+
+    def describe(self) -> dict[str, str]:
+        known = [f for f in _TOLD if self.has(f)]
+        caches = f"L1 {_size(self.l1_bytes)}, {self.l1_ways} ways; L2 {_size(self.l2_bytes)}; L3 {_size(self.l3_bytes)}"
+        return {
+            "cpu": f"{self.cpu} ({self.triple})",
+            "features": " ".join(known) or "none of the usual ones",
+            "vectors": f"{self.vector_registers} registers of {self.vector_bytes} bytes: {self.lanes(4)} lanes of f32",
+            "caches": caches,
+            "threads": str(self.cores),
+        }
+
+    @classmethod
+    def detect(cls) -> CpuTarget:
+        from tensorsmith.backends.cpu.detect import detect  # which asks LLVM; who only reads facts need not load it
+
+        return detect()
+
+    @classmethod
+    def catalogue(cls) -> Mapping[str, CpuTarget]:
+        from tensorsmith.backends.cpu.named import NAMED  # data made of this class
+
+        return NAMED
+
+
+#: features that people are told of
+_TOLD = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "neon", "sve")
+
+
+def _size(n: int) -> str:
+    return f"{n >> 20} MB" if n >= 1 << 20 else f"{n >> 10} KB"
+
+
+TARGET = CpuTarget

@@ -1,0 +1,124 @@
+"""From a candidate to a kernel: lower, generate, pack. What workers and the verbs build with.
+
+Nothing here knows records, networks or search. A kernel is a value (`runtime/built.py`); `build` gives a callable of it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from tensorsmith.backends import backend_of
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.flops import flops
+from tensorsmith.lang.workload import Workload
+from tensorsmith.program.ir import PackedRead, Program
+from tensorsmith.program.lower import lower
+from tensorsmith.program.packing import pack
+from tensorsmith.rewrites.formulations import Formulation, Options, as_written, likely
+from tensorsmith.runtime.arguments import Argument
+from tensorsmith.runtime.built import Kernel, Network, Packer, of_one_kernel
+from tensorsmith.runtime.executable import Executable, executable
+from tensorsmith.space.plain import plain_candidate
+from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.target import Target, native
+
+_SLACK = 64  # elements behind a packed constant: vectors may be read past its end
+
+Found = tuple[Candidate, Formulation]  # a candidate, and the formulation of the workload in question that it is of
+
+
+def build(candidate: Candidate, target: Target | None = None, name: str | None = None) -> Executable:
+    """The executable of one candidate. Raises `Refusal` where the candidate cannot be lowered or compiled."""
+    return executable(kernel_alone(candidate.sketch.workload, build_kernel(candidate, target or native(), name)))
+
+
+def kernel_alone(workload: Workload, kernel: Kernel) -> Network:
+    """A workload's kernel as a network of one step, whose constants can be bound."""
+    inputs = [Argument(b.name, b.shape, b.dtype) for b in workload.inputs]
+    outputs = [Argument(n, workload.buffers[n].shape, workload.buffers[n].dtype) for n in workload.outputs]
+    return of_one_kernel(kernel, inputs, outputs, frozenset(b.name for b in workload.inputs if b.constant))
+
+
+def build_kernel(
+    candidate: Candidate, target: Target, name: str | None = None, schedule: str = "", formulation: Formulation | None = None
+) -> Kernel:
+    """The compiled code of one candidate; `schedule` says where it came from.
+
+    With a `formulation`, whose workload the candidate is of, the kernel takes the original's inputs, and constants are transformed.
+    """
+    workload = candidate.sketch.workload
+    program = lower(candidate)
+    made = backend_of(target).generate(program, target)
+    packed = {b.name: b.packed for b in program.buffers.values() if b.packed and b.kind == "constant"}
+    sizes = [_packed_bytes(packed[b.name], b.dtype) if b.name in packed else b.bytes for b in workload.inputs]
+    packers: dict[str, Packer] = {n: partial(_pack, p) for n, p in packed.items()}
+    for n, transform in (formulation.transforms if formulation else {}).items():
+        packers[n] = partial(_transform_and_pack, transform, packers.get(n))
+    return Kernel(
+        name=name or "_".join(workload.outputs),
+        code=made.code,
+        argument_bytes=(*sizes, *(workload.buffers[n].bytes for n in workload.outputs)),
+        reads=len(workload.inputs),
+        scratch_bytes=made.scratch_bytes,
+        scratch_bytes_per_thread=made.scratch_bytes_per_thread,
+        flops=flops(workload if formulation is None else formulation.original),
+        result=", ".join(f"{b.dtype}{list(b.shape)}" for b in map(workload.buffers.__getitem__, workload.outputs)),
+        schedule=schedule,
+        program=partial(_text, program),
+        replaceable=frozenset(n for n, b in enumerate(workload.inputs) if b.name in made.replaceable),
+        packers={n: packers[b.name] for n, b in enumerate(workload.inputs) if b.name in packers},
+    )
+
+
+def build_best(
+    workload: Workload, found: Sequence[Found], target: Target, name: str | None = None, options: Options | None = None
+) -> Kernel:
+    """The first that was `found` and can be built, else the default schedule of one of the `options`, else the plain one."""
+    for n, (candidate, formulation) in enumerate(found, 1):
+        try:
+            return build_kernel(candidate, target, name, "record", formulation)
+        except Exception as problem:  # whatever it is, it must not end the whole
+            message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
+            warnings.warn(message, stacklevel=2)
+    return build_default(workload, target, name, options)[0]
+
+
+def build_default(
+    workload: Workload, target: Target, name: str | None = None, options: Options | None = None
+) -> tuple[Kernel, Found]:
+    """What is used where there is no record: the default schedule of the likely formulation, else the plain schedule."""
+    try:
+        formulation = likely(workload, options)
+        found = backend_of(target).default_candidate(formulation.workload, target), formulation
+        return build_kernel(found[0], target, name, "default", formulation), found
+    except Exception as problem:  # as above; but it is a bug of ours, and slow
+        what = name or ", ".join(workload.outputs)
+        message = f"{what} has no default schedule for {target.name}, so plain loops are used: {problem!r}; workload {workload.key}"
+        warnings.warn(message, stacklevel=2)
+        found = plain_candidate(workload), as_written(workload)
+        return build_kernel(found[0], target, name, "plain"), found
+
+
+def _packed_bytes(packed: PackedRead, name: str) -> int:
+    return (math.prod(int(n) for n in packed.shape) + _SLACK) * dtype(name).bytes
+
+
+def _pack(packed: PackedRead, array: np.ndarray) -> np.ndarray:
+    ordered = pack(packed, array)
+    result = np.zeros(ordered.size + _SLACK, ordered.dtype)
+    result[: ordered.size] = ordered.ravel()
+    return result
+
+
+def _transform_and_pack(transform: Packer, packer: Packer | None, array: np.ndarray) -> np.ndarray:
+    transformed = transform(array)
+    return transformed if packer is None else packer(transformed)
+
+
+def _text(program: Program) -> str:
+    return str(program)

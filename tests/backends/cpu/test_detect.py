@@ -1,0 +1,35 @@
+"""The CPU that is here, and the caches that Linux tells of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tensorsmith as ts
+from tensorsmith.backends.cpu.detect import caches
+from tensorsmith.backends.cpu.device import why_not
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.targets.host import thread_count
+
+
+def test_this_machine():
+    here = ts.Target.native()
+    assert isinstance(here, CpuTarget) and here is ts.Target.native()
+    assert here.cores == thread_count() and here.vector_bytes in (16, 32, 64) and here.vector_registers in (16, 32)
+    assert here.l1_bytes < here.l2_bytes < here.l3_bytes
+    assert why_not(here) is None
+
+
+def index(folder: Path, number: int, **facts: str) -> None:
+    (folder / f"index{number}").mkdir()
+    for name, text in facts.items():
+        (folder / f"index{number}" / name).write_text(text + "\n")
+
+
+def test_caches(tmp_path):
+    index(tmp_path, 0, level="1", type="Data", size="48K", ways_of_associativity="12")
+    index(tmp_path, 1, level="1", type="Instruction", size="32K", ways_of_associativity="8")
+    index(tmp_path, 2, level="2", type="Unified", size="2M", ways_of_associativity="0")
+    index(tmp_path, 3, level="3", type="Unified", size="much", ways_of_associativity="16")
+    index(tmp_path, 4, level="4")
+    assert caches(tmp_path) == {1: (48 << 10, 12), 2: (2 << 20, 8)}
+    assert caches(tmp_path / "missing") == {}
