@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.body import Bound, Lanes, Shifted, affine_facts, form_key
+from tensorsmith.backends.cpu.codegen.body import affine_facts, form_key
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape
@@ -58,7 +59,7 @@ class Reduction:
         self._steps = 0  # that were written
         self._last_fetch: dict[str, tuple[str, int]] = {}  # of each operand: the basic block and the step of its last line
 
-    def run(self, env: dict[str, Bound], left: Remainders) -> dict[Key, Value]:
+    def run(self, env: dict[str, LoopValue], left: Remainders) -> dict[Key, Value]:
         state = []
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
@@ -70,7 +71,7 @@ class Reduction:
         results = dict(zip(self.keys, state))
         return self._with_stored(self._across(results) if self.across else results, env)
 
-    def _with_stored(self, results: dict[Key, Value], env: dict[str, Bound]) -> dict[Key, Value]:
+    def _with_stored(self, results: dict[Key, Value], env: dict[str, LoopValue]) -> dict[Key, Value]:
         """Adds what earlier steps of outer reduction loops have stored.
 
         It is read after the loops, not before, so that nobody waits for it: the next tile can start meanwhile.
@@ -98,7 +99,7 @@ class Reduction:
         chosen = self.f.choose(first, lambda: list(results.values()), added)
         return dict(zip(results, chosen))
 
-    def _fetch_stored(self, env: dict[str, Bound]) -> None:
+    def _fetch_stored(self, env: dict[str, LoopValue]) -> None:
         """Has what `_with_stored` will read brought to the first cache while the loops run."""
         if all(env[v.name] == 0 for v in self.block.outer_reduce) or self.across:
             return
@@ -113,7 +114,7 @@ class Reduction:
                 lines.add(where)
                 fetch(self.body, self.body.pointer(self.block.stage.name, running, constant), FIRST_CACHE)
 
-    def _read_back(self, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+    def _read_back(self, point: LoopValues, lanes: Lanes | None) -> Value:
         stage = self.block.stage
         form = self.tile.position(self.block)
         running, constant, step = self.body.linear(form, point, lanes)
@@ -133,7 +134,7 @@ class Reduction:
 
     # -- loops -----------------------------------------------------------------------------------------------------
 
-    def _inside_first(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _inside_first(self, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops; for tiles that no tap can take to the border, once more without any test inside."""
         tests, keys = [], set()
         for fact in self.facts:
@@ -155,7 +156,7 @@ class Reduction:
             lambda: self._on_the_border(env, left, state),
         )
 
-    def _on_the_border(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _on_the_border(self, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops for the few tiles that need tests. Those with tests inside are not unrolled: rarely run, large code.
 
         It would also spill, and LLVM's register allocator does not keep apart what different paths compute for the same result:
@@ -175,11 +176,11 @@ class Reduction:
         """How many tiles lie along the axis that has most of them."""
         return max((-(-self.block.axes[v.axis].extent // max(1, int(v.count))) for v in self.block.tile), default=1)
 
-    def _level(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _level(self, depth: int, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """The loops from `depth` on, after the conditions that can be decided here."""
         return self._decide(depth, env, state, lambda s: self._loop(depth, env, left, s))
 
-    def _loop(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _loop(self, depth: int, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         if depth == len(self.block.reduce):
             return self._step(env, state, self.shape.chunks)
         var = self.block.reduce[depth]
@@ -189,7 +190,7 @@ class Reduction:
         in_a_row = self.in_a_row[var.name]
         stride = int(var.stride)
 
-        def once(bound: Bound, now: list[Value], last: Remaining | None = None) -> list[Value]:
+        def once(bound: LoopValue, now: list[Value], last: Remaining | None = None) -> list[Value]:
             inside = last or left[var.axis].inside(self.f, self.body.at(bound), stride)
             return self._level(depth + 1, {**env, var.name: bound}, {**left, var.axis: inside}, now)
 
@@ -251,7 +252,7 @@ class Reduction:
             self.f.barrier()
             self.body.forget_loads()
 
-    def _vector_step(self, var: LoopVar, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _vector_step(self, var: LoopVar, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""
         remaining = left[var.axis]
         if isinstance(remaining.now, int):
@@ -267,7 +268,7 @@ class Reduction:
 
         return choose(remaining.possible)
 
-    def _partial(self, env: dict[str, Bound], state: list[Value], count: int) -> list[Value]:
+    def _partial(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
         cut = []
         for lanes in self.shape.chunks:
             assert lanes is not None
@@ -276,7 +277,7 @@ class Reduction:
         return self._step(env, state, tuple(cut))
 
     def _decide(
-        self, depth: int, env: dict[str, Bound], state: list[Value], rest: Callable[[list[Value]], list[Value]]
+        self, depth: int, env: dict[str, LoopValue], state: list[Value], rest: Callable[[list[Value]], list[Value]]
     ) -> list[Value]:
         """Tests conditions under which points contribute nothing (padding) as far outside as they are known.
 
@@ -341,7 +342,7 @@ class Reduction:
         self.body.known -= added
         return result
 
-    def _zeros(self, env: Mapping[str, Bound]) -> dict[str, int]:
+    def _zeros(self, env: LoopValues) -> dict[str, int]:
         return {v.name: 0 for v in self.block.tile if v.name not in env}
 
     def _span(self, fact: Linear) -> tuple[int, int]:
@@ -355,7 +356,7 @@ class Reduction:
 
     # -- one step --------------------------------------------------------------------------------------------------
 
-    def _step(self, env: dict[str, Bound], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
+    def _step(self, env: dict[str, LoopValue], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
         """Every point's contribution at one step of the reduction."""
         self._fetch(env)
         result = []
@@ -370,16 +371,16 @@ class Reduction:
             result.append(self._combine(old, self.block.stage.body, point, plain))
         return result
 
-    def _fetch(self, env: Mapping[str, Bound]) -> None:
+    def _fetch(self, env: LoopValues) -> None:
         """Fetches what belongs to this step of operands that stream; steps in a row that share a line do it once."""
         self._steps += 1
         for what in self.fetched:
             block, step = self._last_fetch.get(what.tensor, ("", 0))
-            if block != self.f.block or self._steps - step >= what.every(self.tile.target.line_bytes):
+            if block != self.f.basic_block or self._steps - step >= what.every(self.tile.target.line_bytes):
                 emit(self.body, what, env)
-                self._last_fetch[what.tensor] = self.f.block, self._steps
+                self._last_fetch[what.tensor] = self.f.basic_block, self._steps
 
-    def _combine(self, old: Value, body: Expr, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+    def _combine(self, old: Value, body: Expr, point: LoopValues, lanes: Lanes | None) -> Value:
         if self.op == "sum" and isinstance(body, Binary) and body.op == "mul" and dtype(body.dtype).kind == "f":
             a = self.body.value(body.a, self.block, point, lanes)
             if _is_zero(a):
