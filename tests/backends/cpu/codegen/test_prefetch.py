@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tensorsmith.backends.cpu.codegen.body import Storage
+from tensorsmith.backends.cpu.codegen.addresses import Storage
 from tensorsmith.backends.cpu.codegen.irtext import Value
 from tensorsmith.backends.cpu.codegen.prefetch import fetching
 from tensorsmith.backends.cpu.memory import spacing

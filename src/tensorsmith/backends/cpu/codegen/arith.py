@@ -34,12 +34,12 @@ class Arithmetic:
             scalar = v.type
             return Value(f"<{', '.join([f'{scalar} {v.text}'] * lanes)}>", v.dtype, lanes)
         known = self._splats.get((v.text, lanes))
-        if known is not None and known[0] == self.f.block:
+        if known is not None and known[0] == self.f.basic_block:
             return known[1]
         vector = type_text(v.dtype, lanes)
         one = self.f.op(f"insertelement {vector} poison, {v}, i32 0", v.dtype, lanes)
         result = self.f.op(f"shufflevector {one}, {vector} poison, <{lanes} x i32> zeroinitializer", v.dtype, lanes)
-        self._splats[v.text, lanes] = (self.f.block, result)
+        self._splats[v.text, lanes] = (self.f.basic_block, result)
         return result
 
     def same_lanes(self, *values: Value) -> list[Value]:

@@ -7,10 +7,11 @@ linear in loop variables, so each load is a base pointer, a part computed at run
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tensorsmith.backends.cpu.codegen.addresses import Addresses, Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, storage_type, type_text
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues, active_mask, blank, stored_type
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
@@ -22,42 +23,10 @@ from tensorsmith.program.positions import in_elements, is_inside, over_loops, re
 FormKey = tuple[object, ...]
 
 _MAX_FILLED = 4096  # elements of constant memory that stand in for what lies beyond an edge
-_ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
 _ANYWHERE = Value("anywhere", "bool")  # a mask: the value is wanted at all points, so each load has to see to its own bounds
 
 
-@dataclass(frozen=True)
-class Shifted:
-    """A loop variable's value of which a part is known now: one of several steps that are written together."""
-
-    value: Value
-    by: int
-
-
-Bound = Value | int | Shifted  # a loop variable's value: known when the code runs, or now, or in part
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Which steps of the vector loop a vector holds: `start` .. `start + active`; lanes from `active` on hold anything."""
-
-    var: str
-    start: int
-    width: int
-    active: int
-
-
-@dataclass(frozen=True)
-class Storage:
-    """Where a buffer lies: its pointer and the distance in elements between neighbours of each dimension."""
-
-    pointer: Value
-    dtype: str
-    strides: tuple[int, ...]
-    slack: bool  # reading up to a vector past the end is allowed (memory of our own)
-
-
-class BodyEmitter:
+class BodyEmitter(Addresses):
     """Evaluates expressions of one block at its points."""
 
     def __init__(
@@ -68,15 +37,11 @@ class BodyEmitter:
         storage: Mapping[str, Storage],
         vector_bytes: int,  # of a register
     ) -> None:
+        super().__init__(function, arithmetic, storage)
         self.vector_bytes = vector_bytes
-        self.f = function
-        self.arith = arithmetic
         self.program = program
-        self.storage = storage
         self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
         self.known: set[FormKey] = set()  # conditions that hold here
-        self._memo: dict[tuple[object, ...], Value] = {}
-        self._memo_block = ""
         # What depends on the expression alone is worked out once, not at every point; nodes stay alive, so `id` will do.
         self._forms: dict[tuple[int, int], Linear | None] = {}
         self._offsets: dict[tuple[int, int], tuple[Linear | None, bool]] = {}
@@ -84,89 +49,19 @@ class BodyEmitter:
         self._used_again: dict[int, frozenset[Expr]] = {}
         self._unguarded: dict[tuple[int, int], bool] = {}
         # The values of nodes that are used again, and the masks they were computed under, at one point.
-        self._point: tuple[Block, Mapping[str, Bound], Lanes | None, str] | None = None
+        self._point: tuple[Block, LoopValues, Lanes | None, str] | None = None
         self._known_values: dict[Expr, tuple[Value | None, Value]] = {}
-
-    def forget(self) -> None:
-        """Drops values remembered for reuse; call where memory may have changed."""
-        self._memo = {}
-
-    def forget_loads(self) -> None:
-        """Drops what was loaded, so that it is loaded again instead of staying in a register; addresses are kept."""
-        self._memo = {key: value for key, value in self._memo.items() if key[0] in _ADDRESSES}
-
-    # -- linear forms ----------------------------------------------------------------------------------------------
-
-    def linear(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> tuple[Value | None, int, int]:
-        """(run-time part, constant part, step per lane) of a linear form."""
-        constant = int(form.offset)
-        step = 0
-        running: list[tuple[Value, int]] = []
-        for name, bound in env.items():  # in nesting order: what is common to inner loops comes first
-            coefficient = form.terms.get(name)
-            if coefficient is None:
-                continue
-            if isinstance(bound, Shifted):
-                constant += int(coefficient) * bound.by
-                bound = bound.value
-            if isinstance(bound, int):
-                constant += int(coefficient) * bound
-            else:
-                running.append((bound, int(coefficient)))
-        if lanes is not None and lanes.var in form.terms:
-            step = int(form.terms[lanes.var])
-            constant += step * lanes.start
-        total: Value | None = None
-        key: tuple[object, ...] = ()
-        for value, coefficient in running:
-            key = (*key, value.text, coefficient)
-            total = self.remember(("linear", key), lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
-        return total, constant, step
-
-    def at(self, bound: Bound) -> Value | int:
-        """A loop variable's value as a single one."""
-        if not isinstance(bound, Shifted):
-            return bound
-        if not bound.by:
-            return bound.value
-        return self.remember(("linear", bound), lambda: self.f.op(f"add nuw nsw i64 {bound.value.text}, {bound.by}", "i64"))
-
-    def _add_term(self, total: Value | None, value: Value, coefficient: int) -> Value:
-        term = value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")
-        return term if total is None else self.f.op(f"add nsw i64 {total.text}, {term.text}", "i64")
-
-    def remember(self, key: tuple[object, ...], make: object) -> Value:
-        """A value computed once per basic block."""
-        if self._memo_block != self.f.block:
-            self._memo, self._memo_block = {}, self.f.block
-        if key not in self._memo:
-            self._memo[key] = make()  # type: ignore[operator]
-        return self._memo[key]
-
-    def integer(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> Value:
-        """A linear form as an i64, a vector if it differs between lanes."""
-        running, constant, step = self.linear(form, env, lanes)
-        total = i64(constant)
-        if running is not None:
-            total = self.f.op(f"add nsw i64 {running.text}, {constant}", "i64") if constant else running
-        if not step or lanes is None:
-            return total
-        ramp = self.arith.iota("i64", lanes.width)
-        if step != 1:
-            items = ", ".join(f"i64 {n * step}" for n in range(lanes.width))
-            ramp = Value(f"<{items}>", "i64", lanes.width)
-        return self.f.op(f"add {ramp}, {self.arith.splat(total, lanes.width).text}", "i64", lanes.width)
 
     # -- expressions -----------------------------------------------------------------------------------------------
 
-    def value(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+    def value(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None) -> Value:
         """`e`, the body of a block or a part of it, at a point."""
         now = self._point
-        if now is None or now[0] is not block or now[1] is not env or now[2:] != (lanes, self.f.block):
-            self._point, self._known_values = (block, env, lanes, self.f.block), {}
+        if now is None or now[0] is not block or now[1] is not env or now[2:] != (lanes, self.f.basic_block):
+            self._point, self._known_values = (block, env, lanes, self.f.basic_block), {}
         return self._value(e, block, env, lanes, None)
 
-    def _value(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+    def _value(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
         """Under a `mask` the loads that would fail where it is false do not touch memory there.
 
         What is used again is computed once, or at most twice: under the first mask that it is wanted under, and, if it is wanted
@@ -193,7 +88,7 @@ class BodyEmitter:
         self._known_values[e] = mask, value
         return value
 
-    def _operation(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+    def _operation(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
         if isinstance(e, Cast):
             return self.arith.cast(e.dtype, self._value(e.a, block, env, lanes, mask))
         if isinstance(e, Select):
@@ -220,7 +115,7 @@ class BodyEmitter:
             self._unguarded[key] = not regions and simply_in_bounds(e, block.stage.bounds(), shapes)
         return self._unguarded[key]
 
-    def select(self, e: Select, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+    def select(self, e: Select, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
         cond = self.condition(e.cond, block, env, lanes, mask)
         if cond is True:
             return self._value(e.a, block, env, lanes, mask)
@@ -244,7 +139,7 @@ class BodyEmitter:
         b = self._value(e.b, block, env, lanes, outside)
         return self.arith.select(cond, a, b)
 
-    def condition(self, e: Expr, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value | bool:
+    def condition(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value | bool:
         """A condition: decided now where the loop variables in it are numbers or it is known to hold, else a value."""
         if isinstance(e, Const):
             return bool(e.value)
@@ -269,7 +164,7 @@ class BodyEmitter:
             return result
         return self._value(e, block, env, lanes, mask)
 
-    def fact(self, form: Linear, env: Mapping[str, Bound], lanes: Lanes | None) -> Value | bool:
+    def fact(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> Value | bool:
         """Whether a linear form is at least 0."""
         running, constant, step = self.linear(form, env, lanes)
         if running is None:
@@ -287,7 +182,7 @@ class BodyEmitter:
 
     # -- loads -----------------------------------------------------------------------------------------------------
 
-    def load(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+    def load(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
         held = self.registers.get(e.tensor)
         if held is not None:
             return held[self.held_at(e, block, env, lanes)]
@@ -312,7 +207,7 @@ class BodyEmitter:
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
 
-    def _in_bounds(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None) -> Value | bool:
+    def _in_bounds(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> Value | bool:
         """Whether a load at affine indices reads an element that is there."""
         result: Value | bool = True
         for index, extent in zip(e.indices, self.program.workload.buffers[e.tensor].shape):
@@ -326,7 +221,7 @@ class BodyEmitter:
                     result = one if result is True else self.arith.binary("and", result, one)  # type: ignore[arg-type]
         return result
 
-    def _load_or(self, e: Select, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, cond: Value) -> Value | None:
+    def _load_or(self, e: Select, block: Block, env: LoopValues, lanes: Lanes | None, cond: Value) -> Value | None:
         """A load where the condition holds, else a constant, as one load: of the tensor, or of memory that holds the constant.
         None where it cannot be that.
 
@@ -345,7 +240,7 @@ class BodyEmitter:
         if step not in (0, 1) or (step and lanes and lanes.active < lanes.width and not self.storage[load.tensor].slack):
             return None
         width = lanes.width if lanes is not None and step else 0
-        element, kind = storage_type(load.dtype), _stored(load.dtype)
+        element, kind = storage_type(load.dtype), stored_type(load.dtype)
         filled = const(other.value, kind)
 
         def chosen() -> Value:
@@ -419,19 +314,6 @@ class BodyEmitter:
         whole = not any(o.terms or o.offset for o in buffer.origin)
         return reshaped_at(e, block, shape) if whole else None, safe
 
-    def pointer(self, tensor: str, running: Value | None, constant: int) -> Value:
-        place = self.storage[tensor]
-        element = storage_type(place.dtype)
-        base = place.pointer
-        if running is not None:
-            base = self.remember(
-                ("pointer", base.text, running.text),
-                lambda: self.f.op(f"getelementptr {element}, ptr {place.pointer.text}, i64 {running.text}", "ptr"),
-            )
-        if not constant:
-            return base
-        return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")
-
     def _load(self, e: Load, running: Value | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None) -> Value:
         name = e.dtype
         if lanes is None:
@@ -439,7 +321,9 @@ class BodyEmitter:
             if mask is not None:
                 # where the mask is off, read an element that is there; the value is not used
                 pointer = self.f.op(f"select {_any(self, mask)}, {pointer}, {self.storage[e.tensor].pointer}", "ptr")
-            return self.from_storage(self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", _stored(name)), name)
+            return self.from_storage(
+                self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", stored_type(name)), name
+            )
         if step == 1:
             return self._contiguous(e, running, constant, lanes, mask)
         result = blank(name, lanes)
@@ -448,8 +332,8 @@ class BodyEmitter:
             if mask is not None:
                 on = self.arith.piece(mask, n, 1) if mask.lanes else mask
                 pointer = self.f.op(f"select {on}, {pointer}, {self.storage[e.tensor].pointer}", "ptr")
-            item = self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", _stored(name))
-            result = self.f.op(f"insertelement {result}, {item}, i32 {n}", _stored(name), lanes.width)
+            item = self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", stored_type(name))
+            result = self.f.op(f"insertelement {result}, {item}, i32 {n}", stored_type(name), lanes.width)
         return self.from_storage(result, name)
 
     def _contiguous(self, e: Load, running: Value | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
@@ -457,7 +341,7 @@ class BodyEmitter:
         short = lanes.active < lanes.width and not place.slack
         if not short and mask is None:
             stored, pointer = storage_type(name, lanes.width), self.pointer(e.tensor, running, constant)
-            loaded = self.f.op(f"load {stored}, {pointer}, align {_align(name)}", _stored(name), lanes.width)
+            loaded = self.f.op(f"load {stored}, {pointer}, align {_align(name)}", stored_type(name), lanes.width)
             return self.from_storage(loaded, name)
         on = active_mask(lanes)
         if mask is not None:
@@ -474,14 +358,14 @@ class BodyEmitter:
         return self.from_storage(parts[0], name)
 
     def _masked_load(self, pointer: Value, on: Value, name: str) -> Value:
-        stored, kind = storage_type(name, on.lanes), _stored(name)
+        stored, kind = storage_type(name, on.lanes), stored_type(name)
         suffix = f"v{on.lanes}{'f' if dtype(kind).kind == 'f' else 'i'}{dtype(kind).bytes * 8}"
         self.arith.declarations.add(f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{on.lanes} x i1>, {stored})")
         passed = const(0, kind, on.lanes)
         call = f"call {stored} @llvm.masked.load.{suffix}.p0({pointer}, i32 {_align(name)}, {on}, {passed})"
         return self.f.op(call, kind, on.lanes)
 
-    def _gather(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None, mask: Value | None) -> Value:
+    def _gather(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
         """A load at indices computed from data: each clamped to the tensor's edge, lane by lane."""
         buffer, place = self.program.buffers[e.tensor], self.storage[e.tensor]
         bounds: Bounds = block.stage.bounds()
@@ -508,7 +392,7 @@ class BodyEmitter:
         result = blank(e.dtype, lanes)
         for n in range(lanes.active):
             item = self._at(place, self.arith.piece(total, n, 1), e.dtype, raw=True)
-            result = self.f.op(f"insertelement {result}, {item}, i32 {n}", _stored(e.dtype), total.lanes)
+            result = self.f.op(f"insertelement {result}, {item}, i32 {n}", stored_type(e.dtype), total.lanes)
         return self.from_storage(result, e.dtype)
 
     def _clamped(self, value: Value, extent: int) -> Value:
@@ -523,7 +407,7 @@ class BodyEmitter:
 
     def _at(self, place: Storage, offset: Value, name: str, raw: bool = False) -> Value:
         pointer = self.f.op(f"getelementptr {storage_type(name)}, {place.pointer}, i64 {offset.text}", "ptr")
-        item = self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", _stored(name))
+        item = self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", stored_type(name))
         return item if raw else self.from_storage(item, name)
 
     def from_storage(self, v: Value, name: str) -> Value:
@@ -534,7 +418,7 @@ class BodyEmitter:
 
     # -- values held in registers ----------------------------------------------------------------------------------
 
-    def held_at(self, e: Load, block: Block, env: Mapping[str, Bound], lanes: Lanes | None) -> tuple[int, ...]:
+    def held_at(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> tuple[int, ...]:
         """Where inside a register-held buffer a read falls, for its first lane; only numbers can be in it."""
         position = []
         for index, origin in zip(e.indices, self.program.buffers[e.tensor].origin):
@@ -565,23 +449,6 @@ def affine_facts(e: Expr) -> list[Affine] | None:
 
 def form_key(form: Linear) -> FormKey:
     return (*sorted(form.terms.items()), form.offset)
-
-
-def active_mask(lanes: Lanes) -> Value:
-    items = ", ".join(f"i1 {'true' if n < lanes.active else 'false'}" for n in range(lanes.width))
-    return Value(f"<{items}>", "bool", lanes.width)
-
-
-def blank(name: str, lanes: Lanes) -> Value:
-    """What lanes are filled into one by one. Idle ones hold 0: poison would spread to all lanes where they meet (a mask's
-    `any`, a division)."""
-    if lanes.active == lanes.width:
-        return Value("poison", _stored(name), lanes.width)
-    return const(0, _stored(name), lanes.width)
-
-
-def _stored(name: str) -> str:
-    return "u8" if name == "bool" else name
 
 
 def _align(name: str) -> int:

@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tensorsmith.backends.cpu.codegen.addresses import Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
-from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Storage
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, storage_type
+from tensorsmith.backends.cpu.codegen.points import LoopValue, LoopValues
 from tensorsmith.backends.cpu.codegen.remaining import Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 from tensorsmith.backends.cpu.codegen.transpose import turns_over
@@ -156,7 +158,7 @@ class _Work:
     def _shared_steps(self, node: Node, position: Value) -> None:
         """One step of the fused parallel loops: its number taken apart into their variables."""
         loops = _parallel_loops(node)
-        env: dict[str, Bound] = {}
+        env: dict[str, LoopValue] = {}
         values: dict[str, Value | int] = {}
         rest: Value = position
         for loop in reversed(loops):
@@ -194,7 +196,7 @@ class _Work:
 
         enter(0, left)
 
-    def attached(self, node: Node, env: dict[str, Bound], regions: Mapping[str, int] | None) -> None:
+    def attached(self, node: Node, env: dict[str, LoopValue], regions: Mapping[str, int] | None) -> None:
         """A nest with its own axes: at the root, or attached, with region lengths that are known better here."""
         block = own_block(node)
         some = self._is_some(block, env, regions)
@@ -208,7 +210,7 @@ class _Work:
 
         self.f.choose(some, compute, None)
 
-    def _is_some(self, block: Block, env: Mapping[str, Bound], regions: Mapping[str, int] | None) -> Value | None:
+    def _is_some(self, block: Block, env: LoopValues, regions: Mapping[str, int] | None) -> Value | None:
         """Whether there is anything to compute of a nest here; None if there always is.
 
         A reader that looks past the nest's tensor under a condition (right padding) asks for a region that starts behind it.
@@ -224,7 +226,7 @@ class _Work:
             some = one if some is None else self.f.op(f"and {some}, {one.text}", "bool")
         return some
 
-    def _whole(self, block: Block, env: Mapping[str, Bound], regions: Mapping[str, int] | None) -> dict[str, Remaining]:
+    def _whole(self, block: Block, env: LoopValues, regions: Mapping[str, int] | None) -> dict[str, Remaining]:
         """What is to be computed of each axis of a nest: its region, as far as the axis goes."""
         left: dict[str, Remaining] = {}
         for axis in block.stage.all_axes:
@@ -258,14 +260,14 @@ class _Work:
             starts = {s + int(coefficient) * n for s in starts for n in range(count)}
         return starts
 
-    def _nodes(self, nodes: tuple[Node, ...], env: dict[str, Bound], left: Remainders, owner: Stage) -> None:
+    def _nodes(self, nodes: tuple[Node, ...], env: dict[str, LoopValue], left: Remainders, owner: Stage) -> None:
         for node in nodes:
             if _stage(node).name == owner.name:
                 self._node(node, env, left)
             else:
                 self.attached(node, dict(env), None)
 
-    def _node(self, node: Node, env: dict[str, Bound], left: Remainders) -> None:
+    def _node(self, node: Node, env: dict[str, LoopValue], left: Remainders) -> None:
         if isinstance(node, Block):
             self.tile.block(node, env, left)
             return
@@ -295,7 +297,7 @@ class _Work:
     def _together(
         self,
         node: Loop,
-        env: dict[str, Bound],
+        env: dict[str, LoopValue],
         left: Remainders,
         trips: int,
         lanes: int,

@@ -81,7 +81,7 @@ class Function:
 
     head: str
     lines: list[str] = field(default_factory=list)
-    block: str = "entry"
+    basic_block: str = "entry"
     entry: list[str] = field(default_factory=list)  # allocas
     _count: int = 0
 
@@ -110,7 +110,7 @@ class Function:
 
     def start(self, label: str) -> None:
         self.lines.append(f"{label}:")
-        self.block = label
+        self.basic_block = label
 
     def jump(self, label: str) -> None:
         self.line(f"br label %{label}")
@@ -136,7 +136,7 @@ class Function:
         runs: bool = False,
     ) -> list[Value]:
         """`for v in begin..end by step: state = body(v, state)`; gives the final state. `runs`: at least one step is taken."""
-        before, header, after = self.block, self.label(), self.label()
+        before, header, after = self.basic_block, self.label(), self.label()
         if runs:
             self.jump(header)
         else:
@@ -146,7 +146,7 @@ class Function:
         variable, following = Value(self.name(), "i64"), self.name()
         inside = [Value(self.name(), v.dtype, v.lanes) for v in state]
         result = body(variable, inside)
-        latch = self.block
+        latch = self.basic_block
         self.line(f"{following} = add nuw nsw i64 {variable.text}, {step}")
         again = self.op(f"icmp slt i64 {following}, {end.text}", "bool")
         self.branch(again, header, after)
@@ -168,18 +168,18 @@ class Function:
     ) -> list[Value]:
         """A two-way branch; without `no` the other way keeps `otherwise`."""
         yes_label, no_label, after = self.label(), self.label(), self.label()
-        before = self.block
+        before = self.basic_block
         self.branch(cond, yes_label, no_label if no else after)
         self.start(yes_label)
         first = yes()
-        first_end = self.block
+        first_end = self.basic_block
         self.jump(after)
         if no is None:
             second, second_end = list(otherwise), before
         else:
             self.start(no_label)
             second = no()
-            second_end = self.block
+            second_end = self.basic_block
             self.jump(after)
         self.start(after)
         return [self.phi([(a, first_end), (b, second_end)]) for a, b in zip(first, second)]

@@ -15,8 +15,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Storage
+from tensorsmith.backends.cpu.codegen.addresses import Storage
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.irtext import Value
+from tensorsmith.backends.cpu.codegen.points import LoopValues
 from tensorsmith.backends.cpu.target import CpuTarget as Target
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
@@ -49,7 +51,7 @@ def fetching(
     buffers: Mapping[str, ProgramBuffer],
     storage: Mapping[str, Storage],
     loops: Mapping[str, LoopVar],
-    around: Mapping[str, Bound],
+    around: LoopValues,
     target: Target,
 ) -> list[Fetching]:
     """What the tile of a block should fetch; `around` are the loops around it, outermost first, all of them in `loops`."""
@@ -83,7 +85,7 @@ def fetching(
     return found
 
 
-def emit(body: BodyEmitter, what: Fetching, env: Mapping[str, Bound]) -> None:
+def emit(body: BodyEmitter, what: Fetching, env: LoopValues) -> None:
     """Fetches the line of the next panel that belongs to a reduction step."""
     f = body.f
     running, constant, _ = body.linear(what.panel, env, None)
@@ -101,7 +103,7 @@ def fetch(body: BodyEmitter, pointer: Value, near: int) -> None:
     body.f.line(f"call void @llvm.prefetch.p0({pointer}, i32 {_READ}, i32 {near}, i32 {_DATA})")
 
 
-def _passes(around: Mapping[str, Bound], moving: set[str], loops: Mapping[str, LoopVar]) -> list[LoopVar]:
+def _passes(around: LoopValues, moving: set[str], loops: Mapping[str, LoopVar]) -> list[LoopVar]:
     """The innermost of the loops around a tile, as far as none of them moves the operand."""
     found: list[LoopVar] = []
     for name in reversed(list(around)):

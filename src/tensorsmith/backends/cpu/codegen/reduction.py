@@ -1,30 +1,27 @@
 """The reduction loops of a register tile, every result in a register all the while.
 
-State goes in and comes out of each loop and branch as SSA values. Conditions under which a step contributes nothing (padding)
-are tested as far outside as they are known, so that whole loops are skipped and tiles away from the border run without a test.
+State goes in and comes out of each loop and branch as SSA values. What is padding is left to `borders`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.body import Bound, Lanes, Shifted, affine_facts, form_key
+from tensorsmith.backends.cpu.codegen.body import form_key
+from tensorsmith.backends.cpu.codegen.borders import Borders
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape
 from tensorsmith.errors import Refusal
-from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Expr, Load, Select, joined, same, walk
-from tensorsmith.lang.workload import Stage
+from tensorsmith.lang.expr import Binary, Expr, Load, Select, walk
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
-from tensorsmith.program.positions import over_loops
 from tensorsmith.program.unrolling import is_written_whole, partial_sums, steps_in_a_row
 from tensorsmith.space.sketch.rewrite import identity
 
@@ -38,19 +35,18 @@ _STEPS_WORTH_A_FETCH = 32  # of the reduction; shorter ones end before anything 
 _OPERATIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
-class Reduction:
+class Reduction(Borders):
     """The reduction loops of one variant of a tile, its values in registers all the while."""
 
     def __init__(self, tile: TileEmitter, block: Block, shape: Shape, keys: list[Key]) -> None:
-        self.tile, self.block, self.shape = tile, block, shape
-        self.f, self.arith, self.body = tile.f, tile.arith, tile.body
+        super().__init__(tile.f, tile.body, block, shape)
+        self.tile, self.arith = tile, tile.arith
         self.op = block.stage.reduction or ""
         self.start = identity(self.op, block.stage.dtype)
         self.across = block.vector is not None and block.loop(block.vector).reduce  # lanes run along the reduction
         if self.across and block.reduce[-1].name != block.vector:
             raise Refusal("vector loop not innermost", f"{block.stage.name}: the vector reduction loop must come last")
         self.keys = keys
-        self.facts = [over_loops(fact, block.axes) for fact in skippable(block.stage)]
         steps = [v for v in block.reduce if v.name != block.vector]
         in_a_row = steps_in_a_row([int(v.count) for v in steps], int(block.unroll))
         self.in_a_row = {v.name: int(n) for v, n in zip(steps, in_a_row)}  # of each loop, in one round of it
@@ -58,7 +54,7 @@ class Reduction:
         self._steps = 0  # that were written
         self._last_fetch: dict[str, tuple[str, int]] = {}  # of each operand: the basic block and the step of its last line
 
-    def run(self, env: dict[str, Bound], left: Remainders) -> dict[Key, Value]:
+    def run(self, env: dict[str, LoopValue], left: Remainders) -> dict[Key, Value]:
         state = []
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
@@ -70,7 +66,7 @@ class Reduction:
         results = dict(zip(self.keys, state))
         return self._with_stored(self._across(results) if self.across else results, env)
 
-    def _with_stored(self, results: dict[Key, Value], env: dict[str, Bound]) -> dict[Key, Value]:
+    def _with_stored(self, results: dict[Key, Value], env: dict[str, LoopValue]) -> dict[Key, Value]:
         """Adds what earlier steps of outer reduction loops have stored.
 
         It is read after the loops, not before, so that nobody waits for it: the next tile can start meanwhile.
@@ -98,7 +94,7 @@ class Reduction:
         chosen = self.f.choose(first, lambda: list(results.values()), added)
         return dict(zip(results, chosen))
 
-    def _fetch_stored(self, env: dict[str, Bound]) -> None:
+    def _fetch_stored(self, env: dict[str, LoopValue]) -> None:
         """Has what `_with_stored` will read brought to the first cache while the loops run."""
         if all(env[v.name] == 0 for v in self.block.outer_reduce) or self.across:
             return
@@ -113,7 +109,7 @@ class Reduction:
                 lines.add(where)
                 fetch(self.body, self.body.pointer(self.block.stage.name, running, constant), FIRST_CACHE)
 
-    def _read_back(self, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+    def _read_back(self, point: LoopValues, lanes: Lanes | None) -> Value:
         stage = self.block.stage
         form = self.tile.position(self.block)
         running, constant, step = self.body.linear(form, point, lanes)
@@ -133,29 +129,29 @@ class Reduction:
 
     # -- loops -----------------------------------------------------------------------------------------------------
 
-    def _inside_first(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _inside_first(self, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops; for tiles that no tap can take to the border, once more without any test inside."""
         tests, keys = [], set()
         for fact in self.facts:
-            low, high = self._span(fact)
+            low, high = self.span(fact)
             reduce_low = sum(min(0, int(fact.terms.get(v.name, 0)) * (int(v.count) - 1)) for v in self.block.reduce)
             if low == high or not any(v.name in fact.terms for v in self.block.reduce):
                 continue
             first = {v.name: 0 for v in self.block.reduce}
-            running, constant, _ = self.body.linear(fact, {**env, **self._zeros(env), **first}, None)
+            running, constant, _ = self.body.linear(fact, {**env, **self.zeros(env), **first}, None)
             if running is not None:
                 tests.append(self.f.op(f"icmp sge i64 {running.text}, {-(constant + low + reduce_low)}", "bool"))
                 keys.add(form_key(fact))
-        if not tests or self._tiles_of_a_row() < _TILES_WITH_AN_INSIDE:
+        if not tests or self.tiles_of_a_row() < _TILES_WITH_AN_INSIDE:
             return self._level(0, env, left, state)
         every = functools.reduce(lambda a, b: self.f.op(f"and {a}, {b.text}", "bool"), tests)
         return self.f.choose(
             every,
-            lambda: self._knowing(keys, lambda s: self._level(0, env, left, s), state),
+            lambda: self.knowing(keys, lambda s: self._level(0, env, left, s), state),
             lambda: self._on_the_border(env, left, state),
         )
 
-    def _on_the_border(self, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _on_the_border(self, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops for the few tiles that need tests. Those with tests inside are not unrolled: rarely run, large code.
 
         It would also spill, and LLVM's register allocator does not keep apart what different paths compute for the same result:
@@ -171,15 +167,11 @@ class Reduction:
         self.in_a_row = before
         return result
 
-    def _tiles_of_a_row(self) -> int:
-        """How many tiles lie along the axis that has most of them."""
-        return max((-(-self.block.axes[v.axis].extent // max(1, int(v.count))) for v in self.block.tile), default=1)
-
-    def _level(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _level(self, depth: int, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """The loops from `depth` on, after the conditions that can be decided here."""
-        return self._decide(depth, env, state, lambda s: self._loop(depth, env, left, s))
+        return self.decide(depth, env, state, lambda s: self._loop(depth, env, left, s))
 
-    def _loop(self, depth: int, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _loop(self, depth: int, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         if depth == len(self.block.reduce):
             return self._step(env, state, self.shape.chunks)
         var = self.block.reduce[depth]
@@ -189,7 +181,7 @@ class Reduction:
         in_a_row = self.in_a_row[var.name]
         stride = int(var.stride)
 
-        def once(bound: Bound, now: list[Value], last: Remaining | None = None) -> list[Value]:
+        def once(bound: LoopValue, now: list[Value], last: Remaining | None = None) -> list[Value]:
             inside = last or left[var.axis].inside(self.f, self.body.at(bound), stride)
             return self._level(depth + 1, {**env, var.name: bound}, {**left, var.axis: inside}, now)
 
@@ -251,7 +243,7 @@ class Reduction:
             self.f.barrier()
             self.body.forget_loads()
 
-    def _vector_step(self, var: LoopVar, env: dict[str, Bound], left: Remainders, state: list[Value]) -> list[Value]:
+    def _vector_step(self, var: LoopVar, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""
         remaining = left[var.axis]
         if isinstance(remaining.now, int):
@@ -267,7 +259,7 @@ class Reduction:
 
         return choose(remaining.possible)
 
-    def _partial(self, env: dict[str, Bound], state: list[Value], count: int) -> list[Value]:
+    def _partial(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
         cut = []
         for lanes in self.shape.chunks:
             assert lanes is not None
@@ -275,87 +267,9 @@ class Reduction:
             cut.append(replace(lanes, active=active) if active else None)
         return self._step(env, state, tuple(cut))
 
-    def _decide(
-        self, depth: int, env: dict[str, Bound], state: list[Value], rest: Callable[[list[Value]], list[Value]]
-    ) -> list[Value]:
-        """Tests conditions under which points contribute nothing (padding) as far outside as they are known.
-
-        One that is the same for the whole tile skips the loops inside; one that differs between points is left to them: it chooses
-        an address there. One that differs between the lanes of a vector costs more: it is tested for all at once, and only a tile
-        on the border runs the loops with tests inside.
-        """
-        ready = []
-        open_vars = {v.name for v in self.block.reduce[depth:]}
-        for fact in self.facts:
-            if form_key(fact) in self.body.known or open_vars & set(fact.terms):
-                continue
-            low, high = self._span(fact)
-            running, constant, _ = self.body.linear(fact, {**env, **self._zeros(env)}, None)
-            if running is None:
-                continue  # decided point by point, now
-            ready.append((fact, running, constant + low, constant + high))
-        if not ready:
-            return rest(state)
-        skip = [(f, r, low) for f, r, low, high in ready if low == high]
-        mixed = [(f, r, low) for f, r, low, high in ready if low != high]
-
-        def holds(tests: list[tuple[Linear, Value, int]]) -> Value:
-            total: Value | None = None
-            for _, running, low in tests:
-                one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")
-                total = one if total is None else self.f.op(f"and {total}, {one.text}", "bool")
-            assert total is not None
-            return total
-
-        def inside() -> list[Value]:
-            with_all = {form_key(f) for f, _, _ in skip}
-            if not mixed:
-                return self._knowing(with_all, rest, state)
-            if not any(self.block.vector in fact.terms for fact, _, _ in mixed):
-                return self._knowing(with_all, lambda s: self._undecided(mixed, rest, s), state)
-            return self.f.choose(
-                holds(mixed),
-                lambda: self._knowing(with_all | {form_key(f) for f, _, _ in mixed}, rest, state),
-                lambda: self._knowing(with_all, lambda s: self._undecided(mixed, rest, s), state),
-            )
-
-        return self.f.choose(holds(skip), inside, None, state) if skip else inside()
-
-    def _undecided(
-        self, mixed: list[tuple[Linear, Value, int]], rest: Callable[[list[Value]], list[Value]], state: list[Value]
-    ) -> list[Value]:
-        """The loops inside with the tests left to the points."""
-        keys = [form_key(f) for f, _, _ in mixed]
-        kept = [f for f in self.facts if form_key(f) not in keys]
-        before, self.facts = self.facts, kept
-        result = rest(state)
-        self.facts = before
-        return result
-
-    def _knowing(
-        self, keys: set[tuple[object, ...]], rest: Callable[[list[Value]], list[Value]], state: list[Value]
-    ) -> list[Value]:
-        added = keys - self.body.known
-        self.body.known |= added
-        result = rest(list(state))
-        self.body.known -= added
-        return result
-
-    def _zeros(self, env: Mapping[str, Bound]) -> dict[str, int]:
-        return {v.name: 0 for v in self.block.tile if v.name not in env}
-
-    def _span(self, fact: Linear) -> tuple[int, int]:
-        """The least and the most that the tile's own loops add to a linear form."""
-        low = high = 0
-        for var in self.block.tile:
-            coefficient = int(fact.terms.get(var.name, 0))
-            reach = coefficient * (max(1, self.shape.sizes[var.name]) - 1)
-            low, high = low + min(0, reach), high + max(0, reach)
-        return low, high
-
     # -- one step --------------------------------------------------------------------------------------------------
 
-    def _step(self, env: dict[str, Bound], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
+    def _step(self, env: dict[str, LoopValue], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
         """Every point's contribution at one step of the reduction."""
         self._fetch(env)
         result = []
@@ -370,16 +284,16 @@ class Reduction:
             result.append(self._combine(old, self.block.stage.body, point, plain))
         return result
 
-    def _fetch(self, env: Mapping[str, Bound]) -> None:
+    def _fetch(self, env: LoopValues) -> None:
         """Fetches what belongs to this step of operands that stream; steps in a row that share a line do it once."""
         self._steps += 1
         for what in self.fetched:
             block, step = self._last_fetch.get(what.tensor, ("", 0))
-            if block != self.f.block or self._steps - step >= what.every(self.tile.target.line_bytes):
+            if block != self.f.basic_block or self._steps - step >= what.every(self.tile.target.line_bytes):
                 emit(self.body, what, env)
-                self._last_fetch[what.tensor] = self.f.block, self._steps
+                self._last_fetch[what.tensor] = self.f.basic_block, self._steps
 
-    def _combine(self, old: Value, body: Expr, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+    def _combine(self, old: Value, body: Expr, point: LoopValues, lanes: Lanes | None) -> Value:
         if self.op == "sum" and isinstance(body, Binary) and body.op == "mul" and dtype(body.dtype).kind == "f":
             a = self.body.value(body.a, self.block, point, lanes)
             if _is_zero(a):
@@ -427,19 +341,3 @@ class Reduction:
 
 def _is_zero(v: Value) -> bool:
     return not v.text.startswith("%") and v == const(0.0, v.dtype, v.lanes)
-
-
-def skippable(stage: Stage) -> list[Affine]:
-    """Affine facts (each >= 0) without which a step of the stage's reduction contributes nothing.
-
-    They are the conditions of selects that give the reduction's identity otherwise, or, in a sum, a zero factor.
-    """
-    if stage.reduction is None:
-        return []
-    product = stage.reduction == "sum" and dtype(stage.dtype).kind == "f"
-    neutral = identity(stage.reduction, stage.dtype)
-    found: list[Affine] = []
-    for e in joined(stage.body, "mul") if product else [stage.body]:
-        if isinstance(e, Select) and same(e.b, neutral):
-            found.extend(affine_facts(e.cond) or [])
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.backends.cpu.codegen.body import Lanes
+from tensorsmith.backends.cpu.codegen.points import Lanes
 
 Key = tuple[tuple[int, ...], int]  # (values of the unrolled loops, number of the chunk of lanes)
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
-from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Lanes, Shifted
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, type_text
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.reduction import Reduction
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape, chunks, pieces
@@ -43,7 +44,7 @@ class TileEmitter:
         program: Program,
         loops: Mapping[str, LoopVar],
         target: Target,
-        node: Callable[[Node, dict[str, Bound], Mapping[str, int] | None], None],
+        node: Callable[[Node, dict[str, LoopValue], Mapping[str, int] | None], None],
     ) -> None:
         self.f = function
         self.arith = arithmetic
@@ -52,9 +53,9 @@ class TileEmitter:
         self.loops = loops
         self.target = target
         self.node = node  # writes what is attached
-        self.together: tuple[str, list[Bound]] | None = None  # a loop variable, and its values at the steps written together
+        self.together: tuple[str, list[LoopValue]] | None = None  # a loop variable, and its values at the steps written together
 
-    def steps(self, block: Block, env: dict[str, Bound], left: Remainders, var: LoopVar, start: Value, count: int) -> None:
+    def steps(self, block: Block, env: dict[str, LoopValue], left: Remainders, var: LoopVar, start: Value, count: int) -> None:
         """A block at `count` successive steps of the loop around it, computed together, from `start` on."""
         self.together = (var.name, [Shifted(start, n) for n in range(count)])
         self.block(block, {**env, var.name: start}, left)
@@ -62,11 +63,13 @@ class TileEmitter:
 
     # -- variants --------------------------------------------------------------------------------------------------
 
-    def block(self, block: Block, env: dict[str, Bound], left: Remainders) -> None:
+    def block(self, block: Block, env: dict[str, LoopValue], left: Remainders) -> None:
         """A block, in a variant for every size its tile can have here."""
         self._variant(block, env, left, list(block.tile), {})
 
-    def _variant(self, block: Block, env: dict[str, Bound], left: Remainders, todo: list[LoopVar], sizes: dict[str, int]) -> None:
+    def _variant(
+        self, block: Block, env: dict[str, LoopValue], left: Remainders, todo: list[LoopVar], sizes: dict[str, int]
+    ) -> None:
         if not todo:
             self._tile(block, env, left, sizes)
             return
@@ -112,7 +115,7 @@ class TileEmitter:
 
     # -- one variant -----------------------------------------------------------------------------------------------
 
-    def _tile(self, block: Block, env: dict[str, Bound], left: Remainders, sizes: dict[str, int]) -> None:
+    def _tile(self, block: Block, env: dict[str, LoopValue], left: Remainders, sizes: dict[str, int]) -> None:
         """A tile of known sizes, stored to memory."""
         if 0 in sizes.values():
             return  # an empty axis
@@ -134,7 +137,7 @@ class TileEmitter:
             del self.body.registers[name]
         self.body.forget()
 
-    def _map(self, block: Block, env: dict[str, Bound], sizes: Mapping[str, int], apart: bool) -> None:
+    def _map(self, block: Block, env: dict[str, LoopValue], sizes: Mapping[str, int], apart: bool) -> None:
         """A tile without a reduction, each point stored when it is computed.
 
         LLVM would still put the last operations of all points, and the stores, behind everything else. Where a point takes many
@@ -148,7 +151,7 @@ class TileEmitter:
             if apart:
                 self.f.barrier()
 
-    def _before(self, block: Block, env: dict[str, Bound], sizes: dict[str, int]) -> list[str]:
+    def _before(self, block: Block, env: dict[str, LoopValue], sizes: dict[str, int]) -> list[str]:
         """Computes what is attached to the tile: into registers where it can stay there."""
         held: list[str] = []
         for node in block.before:
@@ -161,7 +164,7 @@ class TileEmitter:
                 self.node(node, dict(env), regions)
         return held
 
-    def _hold(self, node: Block, env: dict[str, Bound], regions: Mapping[str, int]) -> dict[tuple[int, ...], Value]:
+    def _hold(self, node: Block, env: dict[str, LoopValue], regions: Mapping[str, int]) -> dict[tuple[int, ...], Value]:
         nested = self._before(node, env, {v.name: regions[v.axis] for v in node.tile})
         left = {a.name: Remaining(regions.get(a.name, a.extent)) for a in node.stage.all_axes}
         sizes = {v.name: regions[v.axis] for v in node.tile}
@@ -209,7 +212,7 @@ class TileEmitter:
         return lengths
 
     def compute(
-        self, block: Block, env: dict[str, Bound], left: Remainders, sizes: Mapping[str, int]
+        self, block: Block, env: dict[str, LoopValue], left: Remainders, sizes: Mapping[str, int]
     ) -> tuple[dict[Key, Value], Shape]:
         """The values of a tile, by point."""
         shape = self._shape(block, sizes)
@@ -220,7 +223,7 @@ class TileEmitter:
         results = reduction.run(env, left)
         return results, replace(shape, chunks=(None,)) if reduction.across else shape
 
-    def _at(self, block: Block, point: Mapping[str, Bound], lanes: Lanes | None) -> Value:
+    def _at(self, block: Block, point: LoopValues, lanes: Lanes | None) -> Value:
         """The body at a point, in as many lanes as it has."""
         value = self.body.value(block.stage.body, block, point, lanes)
         return self.arith.splat(value, lanes.width) if lanes and not value.lanes and lanes.width > 1 else value
@@ -239,7 +242,7 @@ class TileEmitter:
         count = sizes[var.name] if not var.reduce else max(1, int(var.count))
         return chunks(var.name, count, self.target.lanes(dtype(block.stage.dtype).bytes))
 
-    def point(self, block: Block, shape: Shape, env: Mapping[str, Bound], key: Key) -> tuple[dict[str, Bound], Lanes | None]:
+    def point(self, block: Block, shape: Shape, env: LoopValues, key: Key) -> tuple[dict[str, LoopValue], Lanes | None]:
         numbers, chunk = key
         point = dict(env)
         for var, n in zip(_unrolled(block), numbers):
@@ -251,7 +254,7 @@ class TileEmitter:
             lanes = None
         return point, lanes
 
-    def _store(self, block: Block, value: Value, point: Mapping[str, Bound], lanes: Lanes | None) -> None:
+    def _store(self, block: Block, value: Value, point: LoopValues, lanes: Lanes | None) -> None:
         stage = block.stage
         form = self.position(block)
         if stage.dtype == "bool":

@@ -10,15 +10,16 @@ Where some lanes are idle, but not most, their rows are not loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from tensorsmith.backends.cpu.codegen.body import BodyEmitter, Bound, Lanes, blank
+from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, storage_type
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues, blank
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, loads
 from tensorsmith.program.ir import Block, Loop
 
-Point = tuple[Mapping[str, Bound], Lanes | None]
+Point = tuple[LoopValues, Lanes | None]
 
 
 def strided_loads(body: BodyEmitter, block: Block) -> list[Load]:

@@ -8,7 +8,7 @@ must have fused multiply-add; without it `llvm.fma` is a call.
 Inputs and outputs follow C and NumPy over the whole range: NaN, infinities, signed zeros, denormal inputs and results.
 `pow` on f32 works in f64 inside.
 
-Largest errors, in units in the last place of the exact result, as printed by `python tests/codegen/test_vecmath.py`:
+Largest errors, in units in the last place of the exact result, as printed by `python tests/backends/cpu/codegen/test_vecmath.py`:
 
     exp      f32 0.844   f64 0.871
     expm1    f32 1.427   f64 2.094
@@ -29,235 +29,9 @@ at most 0.13 more in f32 (`erf` 1.30) and 0.43 more in f64 (`sin` 2.41, `sigmoid
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Union
+from collections.abc import Callable
 
-# --- the text builder ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Format:
-    """An IEEE type: LLVM's names of it and of the integer of its width; bits in all and of the mantissa; bias."""
-
-    name: str
-    float_type: str
-    int_type: str
-    bits: int
-    mantissa: int
-    bias: int
-
-    @property
-    def exponent_mask(self) -> int:
-        return (2 * self.bias + 1) << self.mantissa
-
-    @property
-    def magic(self) -> float:
-        """Adding it to a small number rounds that number to an integer, held in the low bits of the sum."""
-        return 1.5 * 2.0**self.mantissa
-
-    @property
-    def smallest_normal(self) -> float:
-        return 2.0 ** (1 - self.bias)
-
-    @property
-    def largest(self) -> float:
-        return (2.0 - 2.0**-self.mantissa) * 2.0**self.bias
-
-
-F32 = Format("f32", "float", "i32", 32, 23, 127)
-F64 = Format("f64", "double", "i64", 64, 52, 1023)
-FORMATS = {"f32": F32, "f64": F64}
-INF = float("inf")
-NAN = float("nan")
-
-Operand = Union["Value", float, int]
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """A value in the function under construction. `type` is the type of one lane; arithmetic emits an instruction.
-
-    Python numbers on either side of an operator become constants of the same type.
-    """
-
-    body: Body
-    text: str
-    type: str
-
-    def _emit(self, float_op: str, int_op: str, left: Operand, right: Operand) -> Value:
-        return self.body.binary(float_op if self.type in ("float", "double") else int_op, self.type, left, right)
-
-    def __add__(self, other: Operand) -> Value:
-        return self._emit("fadd", "add", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return self._emit("fadd", "add", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self._emit("fsub", "sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return self._emit("fsub", "sub", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self._emit("fmul", "mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return self._emit("fmul", "mul", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.body.binary("fdiv", self.type, self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return self.body.binary("fdiv", self.type, other, self)
-
-    def __and__(self, other: Operand) -> Value:
-        return self.body.binary("and", self.type, self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return self.body.binary("or", self.type, self, other)
-
-    def __xor__(self, other: Operand) -> Value:
-        return self.body.binary("xor", self.type, self, other)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return self.body.binary("shl", self.type, self, other)
-
-    def __rshift__(self, other: Operand) -> Value:
-        """The logical shift: zeros come in from the left."""
-        return self.body.binary("lshr", self.type, self, other)
-
-    def __neg__(self) -> Value:
-        return self.body.emit(self.type, f"fneg {self.body.typed(self)}")
-
-    def __lt__(self, other: Operand) -> Value:
-        return self.body.compare("olt", "slt", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self.body.compare("ogt", "sgt", self, other)
-
-    def equals(self, other: Operand) -> Value:
-        return self.body.compare("oeq", "eq", self, other)
-
-    def differs(self, other: Operand) -> Value:
-        return self.body.compare("une", "ne", self, other)
-
-
-class Body:
-    """The instructions of one function on `lanes` lanes (one lane: scalars), and the intrinsics they need."""
-
-    def __init__(self, lanes: int, fmt: Format) -> None:
-        self.lanes = lanes
-        self.format = fmt
-        self.lines: list[str] = []
-        self.declares: set[str] = set()
-        self._count = 0
-
-    def vector(self, type: str) -> str:
-        return type if self.lanes == 1 else f"<{self.lanes} x {type}>"
-
-    def const(self, value: float, type: str) -> Value:
-        if type == "float":
-            value = struct.unpack("<f", struct.pack("<f", value))[0]
-        if type in ("float", "double"):
-            text = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-        else:
-            bits = int(type[1:])
-            wrapped = int(value) % 2**bits
-            text = str(wrapped - 2**bits if wrapped >> (bits - 1) else wrapped)
-        return Value(self, text if self.lanes == 1 else f"splat ({type} {text})", type)
-
-    def typed(self, value: Value) -> str:
-        return f"{self.vector(value.type)} {value.text}"
-
-    def emit(self, type: str, instruction: str) -> Value:
-        self._count += 1
-        self.lines.append(f"  %v{self._count} = {instruction}")
-        return Value(self, f"%v{self._count}", type)
-
-    def _as(self, type: str, operand: Operand) -> Value:
-        return operand if isinstance(operand, Value) else self.const(operand, type)
-
-    def binary(self, op: str, type: str, left: Operand, right: Operand) -> Value:
-        a, b = self._as(type, left), self._as(type, right)
-        return self.emit(type, f"{op} {self.typed(a)}, {b.text}")
-
-    def compare(self, float_order: str, int_order: str, left: Value, right: Operand) -> Value:
-        is_float = left.type in ("float", "double")
-        op = f"fcmp {float_order}" if is_float else f"icmp {int_order}"
-        return self.emit("i1", f"{op} {self.typed(left)}, {self._as(left.type, right).text}")
-
-    def select(self, condition: Value, yes: Operand, no: Operand) -> Value:
-        type = next((v.type for v in (yes, no) if isinstance(v, Value)), self.format.float_type)
-        a, b = self._as(type, yes), self._as(type, no)
-        return self.emit(type, f"select {self.typed(condition)}, {self.typed(a)}, {self.typed(b)}")
-
-    def at_most(self, x: Value, bound: Operand) -> Value:
-        """min(x, bound), NaN stays NaN. In this operand order x86 does it in one instruction."""
-        bound = self._as(x.type, bound)
-        return self.select(bound < x, bound, x)
-
-    def at_least(self, x: Value, bound: Operand) -> Value:
-        bound = self._as(x.type, bound)
-        return self.select(bound > x, bound, x)
-
-    def convert(self, op: str, x: Value, type: str) -> Value:
-        """`op` is LLVM's conversion: bitcast, zext, fpext, sitofp, ..."""
-        return self.emit(type, f"{op} {self.typed(x)} to {self.vector(type)}")
-
-    def bits(self, x: Value) -> Value:
-        return self.convert("bitcast", x, (F32 if x.type == "float" else F64).int_type)
-
-    def floats(self, x: Value) -> Value:
-        return self.convert("bitcast", x, (F32 if x.type == "i32" else F64).float_type)
-
-    def intrinsic(self, name: str, *args: Value) -> Value:
-        type = args[0].type
-        suffix = type.replace("float", "f32").replace("double", "f64")
-        full = f"@llvm.{name}.{suffix if self.lanes == 1 else f'v{self.lanes}{suffix}'}"
-        vector = self.vector(type)
-        self.declares.add(f"declare {vector} {full}({', '.join([vector] * len(args))})")
-        return self.emit(type, f"call {vector} {full}({', '.join(map(self.typed, args))})")
-
-    def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
-        type = next(v.type for v in (x, y, z) if isinstance(v, Value))
-        return self.intrinsic("fma", *(self._as(type, v) for v in (x, y, z)))
-
-    def abs(self, x: Value) -> Value:
-        return self.intrinsic("fabs", x)
-
-    def sign_bit(self, x: Value) -> Value:
-        ints = self.bits(x)
-        return ints & (1 << (int(ints.type[1:]) - 1))
-
-    def flip_sign(self, x: Value, sign: Value) -> Value:
-        """`sign`: an integer, zero but for the sign bit."""
-        return self.floats(self.bits(x) ^ sign)
-
-    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
-        """Horner's scheme, `coefficients` from the constant term up. Independent vectors hide its latency."""
-        acc: Operand = coefficients[-1]
-        for c in reversed(coefficients[:-1]):
-            acc = self.fma(acc, x, c)
-        return self._as(x.type, acc)
-
-    def if_any(self, mask: Value, rare: Callable[[], Sequence[Value]], usual: Sequence[Value]) -> list[Value]:
-        """`rare()` if any lane of `mask` is set, else `usual`: a branch on the whole vector. Once per function."""
-        some = mask
-        if self.lanes > 1:
-            name = f"@llvm.vector.reduce.or.v{self.lanes}i1"
-            self.declares.add(f"declare i1 {name}(<{self.lanes} x i1>)")
-            some = self.emit("i1", f"call i1 {name}({self.typed(mask)})")
-        weights = '!prof !{!"branch_weights", i32 1, i32 2000}'
-        self.lines += [f"  br i1 {some.text}, label %rare, label %done, {weights}", "rare:"]
-        values = rare()
-        self.lines += ["  br label %done", "done:"]
-        return [
-            self.emit(v.type, f"phi {self.vector(v.type)} [ {v.text}, %rare ], [ {u.text}, %entry ]") for v, u in zip(values, usual)
-        ]
-
+from tensorsmith.backends.cpu.codegen.formula import F32, F64, FORMATS, INF, NAN, Format, Formula, Operand, Term
 
 # --- exp, expm1, sigmoid, tanh ----------------------------------------------------------------------------------------------
 
@@ -276,7 +50,7 @@ EXP = {
 EXP_BOUNDS = {"f32": (-104.5, 89.0), "f64": (-746.0, 710.0)}
 
 
-def _exp_in_bounds(b: Body, x: Value, low: Value | None = None) -> Value:
+def _exp_in_bounds(b: Formula, x: Term, low: Term | None = None) -> Term:
     """e^(x + low) for x inside EXP_BOUNDS: x = n ln2 + r, then 2^n as a product of two powers.
 
     One power would not reach denormal results nor the last binade before infinity; with two, the last multiplication
@@ -297,12 +71,12 @@ def _exp_in_bounds(b: Body, x: Value, low: Value | None = None) -> Value:
     return p * b.floats(half) * b.floats(rest)
 
 
-def _exp(b: Body, x: Value) -> Value:
+def _exp(b: Formula, x: Term) -> Term:
     least, most = EXP_BOUNDS[b.format.name]
     return _exp_in_bounds(b, b.at_most(b.at_least(x, least), most))
 
 
-def _expm1(b: Body, x: Value) -> Value:
+def _expm1(b: Formula, x: Term) -> Term:
     """2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2) with x = n ln2 + r: no power overflows before the result does."""
     fmt = b.format
     a = b.at_most(b.at_least(x, -40.0), EXP_BOUNDS[fmt.name][1])  # e^-40 - 1 rounds to -1
@@ -317,7 +91,7 @@ def _expm1(b: Body, x: Value) -> Value:
     return b.select(b.abs(x) < 2.0**-fmt.bits, x, y)  # half of a denormal would lose a bit, and -0.0 its sign
 
 
-def _sigmoid(b: Body, x: Value) -> Value:
+def _sigmoid(b: Formula, x: Term) -> Term:
     """With e = exp(-|x|): 1 / (1 + e), or e / (1 + e) for negative x, so both tails keep their relative accuracy."""
     e = _exp_in_bounds(b, b.at_least(-b.abs(x), EXP_BOUNDS[b.format.name][0]))
     return b.select(b.bits(x) < 0, e, 1.0) / (e + 1.0)
@@ -332,7 +106,7 @@ TANH = {
 }  # fmt: skip
 
 
-def _tanh(b: Body, x: Value) -> Value:
+def _tanh(b: Formula, x: Term) -> Term:
     """h / (h + 1) with h = (e^2|x| - 1) / 2, which is exact near 0 and never above 1.
 
     |x| = n ln2/2 + r with one constant for ln2/2: its error grows with n, but tanh forgets it faster, as 2^-n.
@@ -378,7 +152,7 @@ ERF_EXP2 = {
 }  # fmt: skip
 
 
-def _erf(b: Body, x: Value) -> Value:
+def _erf(b: Formula, x: Term) -> Term:
     """An odd polynomial below 1; above, 1 - 2^log2(erfc), where erfc is so small that its own error hardly counts."""
     fmt = b.format
     a = b.at_most(b.abs(x), 4.0 if fmt is F32 else 6.0)
@@ -403,7 +177,7 @@ LOG_F64 = (0.666666666666666, 0.4000000000005666, 0.2857142855583202, 0.22222224
 LN2_SHORT, LN2_REST = float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")
 
 
-def _split(b: Body, x: Value, fmt: Format, denormals: bool) -> tuple[Value, Value]:
+def _split(b: Formula, x: Term, fmt: Format, denormals: bool) -> tuple[Term, Term]:
     """Positive finite x = 2^k m with 2/3 <= m < 4/3; k as a float. Garbage for other x."""
     lowest = {"f32": 0x3F2AAAAB, "f64": 0x3FE5555555555555}[fmt.name]  # the bits of 2/3
     unbias: Operand = fmt.magic + fmt.bias
@@ -419,7 +193,7 @@ def _split(b: Body, x: Value, fmt: Format, denormals: bool) -> tuple[Value, Valu
     return k, m
 
 
-def _log_of_split(b: Body, k: Value, r: Value) -> Value:
+def _log_of_split(b: Formula, k: Term, r: Term) -> Term:
     """k ln2 + log(1 + r) for -1/3 <= r < 1/3."""
     if b.format is F32:
         return b.fma(k, LN2["f32"][0], b.fma(r * r, b.polynomial(r, (-0.5, *LOG_F32)), r))
@@ -430,7 +204,7 @@ def _log_of_split(b: Body, k: Value, r: Value) -> Value:
     return b.fma(k, LN2_SHORT, r - (half_square - correction))
 
 
-def _log(b: Body, x: Value) -> Value:
+def _log(b: Formula, x: Term) -> Term:
     k, m = _split(b, x, b.format, denormals=True)
     y = _log_of_split(b, k, m - 1.0)
     y = b.select(x < INF, y, x)  # infinity and NaN
@@ -438,7 +212,7 @@ def _log(b: Body, x: Value) -> Value:
     return b.select(x.equals(0.0), -INF, y)
 
 
-def _log1p(b: Body, x: Value) -> Value:
+def _log1p(b: Formula, x: Term) -> Term:
     """log(u + rest) with u = 1 + x rounded and what the rounding lost, which is all of x where x is tiny."""
     fmt = b.format
     larger, smaller = b.at_least(x, 1.0), b.at_most(x, 1.0)
@@ -487,7 +261,7 @@ INVERSE_PI_BITS = 328 * 4
 LOW_32 = 0xFFFFFFFF
 
 
-def _reduce_huge(b: Body, a: Value) -> tuple[Value, Value]:
+def _reduce_huge(b: Formula, a: Term) -> tuple[Term, Term]:
     """Payne and Hanek: r and an integer q, its two low bits right, with a = q pi/2 + r, for a > PI_PARTS_LIMIT.
 
     a = M 2^E. Of 2^E/pi only a window of bits below 2^1 matters; M times that window, in columns of 32 bits held in 64,
@@ -513,14 +287,14 @@ def _reduce_huge(b: Body, a: Value) -> tuple[Value, Value]:
     offset = position & 31
     window = [(pair << offset) >> 32 for pair in window]
 
-    columns: list[list[Value]] = [[] for _ in range(words)]
+    columns: list[list[Term]] = [[] for _ in range(words)]
     for place, limb in enumerate(limbs):
         for i in range(place, words):
             product = limb * window[i]
             columns[i - place].append(product & LOW_32)
             if i > place:
                 columns[i - place - 1].append(product >> 32)
-    digits: list[Value] = []
+    digits: list[Term] = []
     carry = b.const(0, "i64")
     for column in reversed(columns):
         total = sum(column, carry)
@@ -542,7 +316,7 @@ def _reduce_huge(b: Body, a: Value) -> tuple[Value, Value]:
     return b.flip_sign(r, flip << (fmt.bits - 1)) + (a - a), quadrant  # infinity gives NaN
 
 
-def _sin_of_quadrant(b: Body, a: Value, turns: int) -> Value:
+def _sin_of_quadrant(b: Formula, a: Term, turns: int) -> Term:
     """sin(a + turns pi/2) for a >= 0: a = q pi/2 + r, |r| <= pi/4; q + turns chooses sin or cos of r, and the sign."""
     fmt = b.format
     t = b.fma(a, 0.6366197723675814, fmt.magic)
@@ -553,7 +327,7 @@ def _sin_of_quadrant(b: Body, a: Value, turns: int) -> Value:
     q = b.bits(t)
     huge = a > PI_PARTS_LIMIT[fmt.name]
 
-    def reduce_huge() -> tuple[Value, Value]:
+    def reduce_huge() -> tuple[Term, Term]:
         far, far_q = _reduce_huge(b, a)
         return b.select(huge, far, r), b.select(huge, far_q, q)
 
@@ -566,11 +340,11 @@ def _sin_of_quadrant(b: Body, a: Value, turns: int) -> Value:
     return b.flip_sign(y, (q << (fmt.bits - 2)) & (1 << (fmt.bits - 1)))
 
 
-def _sin(b: Body, x: Value) -> Value:
+def _sin(b: Formula, x: Term) -> Term:
     return b.flip_sign(_sin_of_quadrant(b, b.abs(x), 0), b.sign_bit(x))
 
 
-def _cos(b: Body, x: Value) -> Value:
+def _cos(b: Formula, x: Term) -> Term:
     return _sin_of_quadrant(b, b.abs(x), 1)
 
 
@@ -586,14 +360,14 @@ POW_LOG = (0.4, 0.2857142857142683, 0.2222222222271501, 0.18181818110767442, 0.1
            0.13333026313765614, 0.1177458423699303, 0.10333776003492148, 0.11580139241682347)  # fmt: skip
 TWO_THIRDS, TWO_THIRDS_REST = 2 / 3, 2.0**-54 / 1.5  # their sum is 2/3 to twice the precision
 
-Pair = tuple[Value, Value]  # an unevaluated sum, the second part below the last place of the first
+Pair = tuple[Term, Term]  # an unevaluated sum, the second part below the last place of the first
 
 
-def _log_edges(b: Body, x: Value, log: Value) -> Value:
+def _log_edges(b: Formula, x: Term, log: Term) -> Term:
     return b.select(x.equals(0.0), -INF, b.select(x < INF, log, x))
 
 
-def _power_f32(b: Body, x: Value, y: Value) -> Value:
+def _power_f32(b: Formula, x: Term, y: Term) -> Term:
     """x^y = 2^(y log2 x) for x >= 0, in doubles; converting back rounds, overflows and underflows."""
     x, y = b.convert("fpext", x, "double"), b.convert("fpext", y, "double")
     k, m = _split(b, x, F64, denormals=False)
@@ -606,18 +380,18 @@ def _power_f32(b: Body, x: Value, y: Value) -> Value:
     return b.convert("fptrunc", p * b.floats(b.bits(t) << F64.mantissa), "float")
 
 
-def _product(b: Body, x: Pair, y: Pair) -> Pair:
+def _product(b: Formula, x: Pair, y: Pair) -> Pair:
     high = x[0] * y[0]
     return high, b.fma(x[0], y[0], -high) + b.fma(x[0], y[1], x[1] * y[0])
 
 
-def _sum(high: Value, low: Value, rest: Value) -> Pair:
+def _sum(high: Term, low: Term, rest: Term) -> Pair:
     """high + low + rest, for |high| >= |low| >> |rest|."""
     total = high + low
     return total, ((high - total) + low) + rest
 
 
-def _power_f64(b: Body, x: Value, y: Value) -> Value:
+def _power_f64(b: Formula, x: Term, y: Term) -> Term:
     """x^y = e^(y log x) for x >= 0, the logarithm as a pair of doubles."""
     k, m = _split(b, x, F64, denormals=True)
     bottom, bottom_low = _sum(b.at_least(m, 1.0), b.at_most(m, 1.0), b.const(0.0, "double"))
@@ -638,7 +412,7 @@ def _power_f64(b: Body, x: Value, y: Value) -> Value:
     return _exp_in_bounds(b, b.at_most(b.at_least(v, least), most), low)
 
 
-def _pow(b: Body, x: Value, y: Value) -> Value:
+def _pow(b: Formula, x: Term, y: Term) -> Term:
     largest = b.format.largest
     bounded = b.at_most(b.at_least(y, -largest), largest)  # so that log(1) = 0 times an infinite y is 0
     power = (_power_f32 if b.format is F32 else _power_f64)(b, b.abs(x), bounded)
@@ -652,13 +426,13 @@ def _pow(b: Body, x: Value, y: Value) -> Value:
     return b.select(x.equals(1.0) | y.equals(0.0), 1.0, power)
 
 
-def _rsqrt(b: Body, x: Value) -> Value:
+def _rsqrt(b: Formula, x: Term) -> Term:
     return 1.0 / b.intrinsic("sqrt", x)
 
 
 # --- the interface ---------------------------------------------------------------------------------------------------
 
-_UNARY: dict[str, Callable[[Body, Value], Value]] = {
+_UNARY: dict[str, Callable[[Formula, Term], Term]] = {
     "exp": _exp,
     "expm1": _expm1,
     "log": _log,
@@ -684,9 +458,9 @@ def definition(op: str, lanes: int, dtype: str) -> tuple[str, set[str]]:
 
     With one lane it takes and returns scalars. `pow` takes two arguments. `dtype` is "f32" or "f64".
     """
-    b = Body(lanes, FORMATS[dtype])
+    b = Formula(lanes, FORMATS[dtype])
     type = b.format.float_type
-    x, y = Value(b, "%x", type), Value(b, "%y", type)
+    x, y = Term(b, "%x", type), Term(b, "%y", type)
     result = _pow(b, x, y) if op == "pow" else _UNARY[op](b, x)
     args = ", ".join(b.typed(v) for v in ((x, y) if op == "pow" else (x,)))
     head = f'define internal {b.vector(type)} @"{function_name(op, lanes, dtype)}"({args}) alwaysinline nounwind {{'

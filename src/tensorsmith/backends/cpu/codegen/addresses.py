@@ -1,0 +1,115 @@
+"""Addresses: linear forms of loop variables as a part computed when the code runs, shared between points, and a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, storage_type
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
+from tensorsmith.program.linear import Linear
+
+_ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a buffer lies: its pointer and the distance in elements between neighbours of each dimension."""
+
+    pointer: Value
+    dtype: str
+    strides: tuple[int, ...]
+    slack: bool  # reading up to a vector past the end is allowed (memory of our own)
+
+
+class Addresses:
+    """Positions of elements at points of tiles, in one function; remembers what it has computed in a basic block."""
+
+    def __init__(self, function: Function, arithmetic: Arithmetic, storage: Mapping[str, Storage]) -> None:
+        self.f = function
+        self.arith = arithmetic
+        self.storage = storage
+        self._memo: dict[tuple[object, ...], Value] = {}
+        self._memo_of = ""
+
+    def forget(self) -> None:
+        """Drops values remembered for reuse; call where memory may have changed."""
+        self._memo = {}
+
+    def forget_loads(self) -> None:
+        """Drops what was loaded, so that it is loaded again instead of staying in a register; addresses are kept."""
+        self._memo = {key: value for key, value in self._memo.items() if key[0] in _ADDRESSES}
+
+    def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Value | None, int, int]:
+        """(run-time part, constant part, step per lane) of a linear form."""
+        constant = int(form.offset)
+        step = 0
+        running: list[tuple[Value, int]] = []
+        for name, bound in env.items():  # in nesting order: what is common to inner loops comes first
+            coefficient = form.terms.get(name)
+            if coefficient is None:
+                continue
+            if isinstance(bound, Shifted):
+                constant += int(coefficient) * bound.by
+                bound = bound.value
+            if isinstance(bound, int):
+                constant += int(coefficient) * bound
+            else:
+                running.append((bound, int(coefficient)))
+        if lanes is not None and lanes.var in form.terms:
+            step = int(form.terms[lanes.var])
+            constant += step * lanes.start
+        total: Value | None = None
+        key: tuple[object, ...] = ()
+        for value, coefficient in running:
+            key = (*key, value.text, coefficient)
+            total = self.remember(("linear", key), lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
+        return total, constant, step
+
+    def at(self, bound: LoopValue) -> Value | int:
+        """A loop variable's value as a single one."""
+        if not isinstance(bound, Shifted):
+            return bound
+        if not bound.by:
+            return bound.value
+        return self.remember(("linear", bound), lambda: self.f.op(f"add nuw nsw i64 {bound.value.text}, {bound.by}", "i64"))
+
+    def _add_term(self, total: Value | None, value: Value, coefficient: int) -> Value:
+        term = value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")
+        return term if total is None else self.f.op(f"add nsw i64 {total.text}, {term.text}", "i64")
+
+    def remember(self, key: tuple[object, ...], make: Callable[..., Value]) -> Value:
+        """A value computed once per basic block."""
+        if self._memo_of != self.f.basic_block:
+            self._memo, self._memo_of = {}, self.f.basic_block
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
+
+    def integer(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> Value:
+        """A linear form as an i64, a vector if it differs between lanes."""
+        running, constant, step = self.linear(form, env, lanes)
+        total = i64(constant)
+        if running is not None:
+            total = self.f.op(f"add nsw i64 {running.text}, {constant}", "i64") if constant else running
+        if not step or lanes is None:
+            return total
+        ramp = self.arith.iota("i64", lanes.width)
+        if step != 1:
+            items = ", ".join(f"i64 {n * step}" for n in range(lanes.width))
+            ramp = Value(f"<{items}>", "i64", lanes.width)
+        return self.f.op(f"add {ramp}, {self.arith.splat(total, lanes.width).text}", "i64", lanes.width)
+
+    def pointer(self, tensor: str, running: Value | None, constant: int) -> Value:
+        place = self.storage[tensor]
+        element = storage_type(place.dtype)
+        base = place.pointer
+        if running is not None:
+            base = self.remember(
+                ("pointer", base.text, running.text),
+                lambda: self.f.op(f"getelementptr {element}, ptr {place.pointer.text}, i64 {running.text}", "ptr"),
+            )
+        if not constant:
+            return base
+        return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")

@@ -1,0 +1,48 @@
+"""A point of a register tile, as code sees it: the value of every loop variable, and the lanes of the one that runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorsmith.backends.cpu.codegen.irtext import Value, const
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A loop variable's value of which a part is known now: one of several steps that are written together."""
+
+    value: Value
+    by: int
+
+
+LoopValue = Value | int | Shifted  # of a loop variable: known when the code runs, or now, or in part
+LoopValues = Mapping[str, LoopValue]  # in nesting order
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Which steps of the vector loop a vector holds: `start` .. `start + active`; lanes from `active` on hold anything."""
+
+    var: str
+    start: int
+    width: int
+    active: int
+
+
+def active_mask(lanes: Lanes) -> Value:
+    items = ", ".join(f"i1 {'true' if n < lanes.active else 'false'}" for n in range(lanes.width))
+    return Value(f"<{items}>", "bool", lanes.width)
+
+
+def blank(name: str, lanes: Lanes) -> Value:
+    """What lanes are filled into one by one. Idle ones hold 0: poison would spread to all lanes where they meet (a mask's
+    `any`, a division)."""
+    if lanes.active == lanes.width:
+        return Value("poison", stored_type(name), lanes.width)
+    return const(0, stored_type(name), lanes.width)
+
+
+def stored_type(name: str) -> str:
+    """The type that a value has in memory: a bool is a byte there."""
+    return "u8" if name == "bool" else name
