@@ -30,7 +30,7 @@ from tensorsmith.program.packing import pack
 from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
-from tensorsmith.rewrites.formulations import Formulation, Options, formulations, likely
+from tensorsmith.rewrites.formulations import ALL, Formulation, Options, allowed, formulations, likely
 from tensorsmith.runtime import jit
 from tensorsmith.runtime.executable import Argument, Executable
 from tensorsmith.runtime.network import Kernel, NetworkExecutable
@@ -166,7 +166,12 @@ def _text(program: Program) -> str:
 
 @overload
 def compile(
-    computation: Model, *, database: str | Path | None = None, target: Target | None = None, name: str | None = None
+    computation: Model,
+    *,
+    database: str | Path | None = None,
+    target: Target | None = None,
+    name: str | None = None,
+    formulations: str = ALL,
 ) -> NetworkExecutable: ...
 
 
@@ -177,6 +182,7 @@ def compile(
     database: str | Path | None = None,
     target: Target | None = None,
     name: str | None = None,
+    formulations: str = ALL,
 ) -> Executable: ...
 
 
@@ -186,6 +192,7 @@ def compile(
     database: str | Path | None = None,
     target: Target | None = None,
     name: str | None = None,
+    formulations: str = ALL,
 ) -> Executable:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
@@ -195,6 +202,9 @@ def compile(
 
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
+
+    With `formulations` "direct" everything is computed as it is written: no convolution by Winograd's method, which takes more
+    memory for its weights and rounds a little more. "all" is the default.
     """
     target = given_or_native(target)
     timing = Timing("warm", target.cores)
@@ -202,21 +212,24 @@ def compile(
         path = database_path(database)
         store = None if path is None else opened.enter_context(Store.open(path, read_only=True))
         if isinstance(computation, Model):
+            computation = computation.with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
             best = _best_of_tasks(computation, store, target, timing)
             _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, store, target, timing)
             return _network(computation, best, target, name)
         workload = as_workload(computation)
-        found = _best_records(workload, store, target, _preferred(timing))
+        options = allowed(workload, formulations)
+        found = _best_records(workload, store, target, _preferred(timing), options)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
-        return build_best(workload, found, target, name).executable()
+        return build_best(workload, found, target, name, options).executable()
 
 
 def compile_workload(
-    workload: Workload, records: Records | None, target: Target, timing: Timing, name: str | None = None
+    workload: Workload, records: Records | None, target: Target, timing: Timing, options: Options | None = None
 ) -> Executable:
-    """A workload with the best of the `records`, else the default schedule."""
-    return build_best(workload, _best_records(workload, records, target, _preferred(timing)), target, name).executable()
+    """A workload with the best of the `records` of all its formulations, or of the `options`, else the default schedule."""
+    found = _best_records(workload, records, target, _preferred(timing), options)
+    return build_best(workload, found, target, options=options).executable()
 
 
 def compile_model(

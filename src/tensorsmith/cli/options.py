@@ -29,6 +29,14 @@ Records = Annotated[
     ),
 ]
 
+Formulations = Annotated[
+    str,
+    typer.Option(
+        metavar="WHICH",
+        help="all, or direct: compute as it is written, without Winograd's convolutions, whose weights take more memory.",
+    ),
+]
+
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

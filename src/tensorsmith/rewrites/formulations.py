@@ -8,17 +8,17 @@ fewer multiplications. The weight is then another one, made of the original once
               winograd-4, winograd-2       weight (6, 6, ci, co) or (4, 4, ci, co), by `transform_weight`
 
 Rounding differs from the direct sum's, and is larger for tiles of 4 than for tiles of 2. Whoever wants the sum
-as it was written sets TENSORSMITH_FORMULATIONS=direct.
+as it was written says `formulations="direct"` to `ts.compile` and `ts.tune`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tensorsmith.errors import UserError
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.expr import Binary, Load, Select
@@ -29,6 +29,8 @@ from tensorsmith.rewrites.winograd import KERNEL, Array, transform_weight
 from tensorsmith.rewrites.winograd_tiles import PARTS, winograd_conv
 
 DIRECT = "direct"
+ALL = "all"
+ALLOWED = (ALL, DIRECT)  # what a user may say of formulations
 _TILES = (4, 2)  # the likelier first
 _LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
 _LEAST_TILES = 12  # with fewer, the larger weight is read too seldom: in a network it comes from memory every time
@@ -56,9 +58,20 @@ Options = Sequence[Formulation]  # some of the formulations of one workload, whi
 
 
 def formulations(original: Workload) -> tuple[Formulation, ...]:
-    """The workload itself, first, then other formulations of it, unless the environment says TENSORSMITH_FORMULATIONS=direct."""
-    found = _formulations(original)
-    return found[:1] if os.environ.get("TENSORSMITH_FORMULATIONS") == DIRECT else found
+    """The workload itself, first, then other formulations of it."""
+    return _formulations(original)
+
+
+def chosen(options: Options, which: str) -> Options:
+    """Those of some formulations that a user allows: "all", or "direct" for the workload as it was written alone."""
+    if which not in ALLOWED:
+        raise UserError(f"formulations is {which!r}; give one of {', '.join(ALLOWED)}")
+    return options if which == ALL else options[:1]
+
+
+def allowed(original: Workload, which: str) -> Options:
+    """The formulations of a workload that a user allows."""
+    return chosen(formulations(original), which)
 
 
 def as_written(original: Workload) -> Formulation:
@@ -67,7 +80,7 @@ def as_written(original: Workload) -> Formulation:
 
 
 def formulation_named(original: Workload, name: str) -> Formulation:
-    """One of the formulations by its name, whatever the environment says."""
+    """One of the formulations by its name."""
     return next(f for f in _formulations(original) if f.name == name)
 
 

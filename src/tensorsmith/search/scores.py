@@ -10,7 +10,7 @@ import numpy as np
 from tensorsmith.backends.cpu.features.batch import FeatureRows, extract_rows
 from tensorsmith.backends.cpu.features.extract import FeatureMatrix
 from tensorsmith.backends.cpu.prior import estimate_seconds
-from tensorsmith.learn.models.cost import CostModel
+from tensorsmith.learn.models.model import CostModel
 from tensorsmith.space.population.population import Population, Space
 from tensorsmith.targets.target import Target
 

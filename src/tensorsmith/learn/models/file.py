@@ -66,5 +66,10 @@ def read(path: str | Path, kind: str | None = None) -> tuple[dict[str, Any], str
     return head, text
 
 
+def kind_of(path: str | Path) -> str:
+    """What a file holds, by its header."""
+    return str(read(path)[0].get("kind"))
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
