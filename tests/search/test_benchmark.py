@@ -51,6 +51,8 @@ def pretended(candidates: Sequence[Candidate]) -> list[Trial]:
 
 def variant(name: str) -> object:
     v = bench.VARIANTS[name]
+    if v.settings is None:
+        return v
     return replace(v, settings=replace(v.settings, **{**SMALL, **({"generations": 0} if not v.settings.generations else {})}))
 
 
