@@ -72,4 +72,4 @@ class HillClimb:
 if __name__ == "__main__":
     A, B, k = ts.placeholder((128, 128), name="A"), ts.placeholder((128, 128), name="B"), ts.reduce_axis(128, name="k")
     C = ts.compute((128, 128), lambda i, j: ts.sum(A[i, k] * B[k, j], axis=k), name="C")
-    print(ts.tune([A, B, C], trials=48, policy=HillClimb).benchmark())
+    print(ts.tune([A, B, C], trials=32, policy=HillClimb).benchmark())

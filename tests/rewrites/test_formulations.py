@@ -7,12 +7,13 @@ import pytest
 
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.compile import build, build_kernel, compile
+from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.define import compute as compute_tensor
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, conv, elementwise
-from tensorsmith.rewrites.formulations import DIRECT, formulations, likely
+from tensorsmith.rewrites.formulations import DIRECT, allowed, formulations, likely
 from tensorsmith.targets.target import native
 
 
@@ -108,10 +109,12 @@ def test_what_has_none(original):
     assert [f.name for f in formulations(original)] == [DIRECT]
 
 
-def test_the_environment_can_insist_on_the_sum_as_written(monkeypatch):
-    monkeypatch.setenv("TENSORSMITH_FORMULATIONS", "direct")
-    assert [f.name for f in formulations(SAME["square"])] == [DIRECT]
-    assert likely(SAME["square"]).name == DIRECT
+def test_a_user_can_insist_on_the_sum_as_written():
+    assert allowed(SAME["square"], "all") == formulations(SAME["square"])
+    assert [f.name for f in allowed(SAME["square"], DIRECT)] == [DIRECT]
+    assert likely(SAME["square"], allowed(SAME["square"], DIRECT)).name == DIRECT
+    with pytest.raises(UserError, match="formulations is 'winograd'; give one of all, direct"):
+        allowed(SAME["square"], "winograd")
 
 
 def test_names_that_are_taken_are_left_alone():
