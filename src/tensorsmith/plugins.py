@@ -49,7 +49,8 @@ class Registry(Generic[T]):
         if ":" not in name:
             known = ", ".join(self.names())
             raise UserError(f'there is no {self.what} {name!r}; known are {known}, and "module:Name" gives one of your own')
-        return load(self.what, name)  # type: ignore[no-any-return]
+        own: T = load(self.what, name)
+        return own
 
 
 def load(what: str, place: str) -> Any:

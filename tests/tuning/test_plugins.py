@@ -126,7 +126,7 @@ def test_rules_given_and_rules_registered(fakes: list[FakeMeasurer]) -> None:
 
 
 def test_records_of_any_rules_are_built_upon(fakes: list[FakeMeasurer], tmp_path: Path) -> None:
-    """What Ansor's rules have found is neither lost nor measured again by a search with ours, and `compile` uses the best of all."""
+    """What Ansor's rules have found is neither lost nor measured again, and `compile` uses the best of all."""
     database = tmp_path / "tune.db"
     tune(policy="random", rules="ansor", database=database)
     tune(policy=small, rules="default", database=database)
