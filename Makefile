@@ -43,8 +43,8 @@ soak: $(VENV)/.dev          ## five minutes of tuning: memory must not grow (an 
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 lint: $(VENV)/.dev          ## ruff and mypy
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
 clean:

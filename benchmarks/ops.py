@@ -34,7 +34,7 @@ from tensorsmith.ops import catalogue
 from tensorsmith.ops.catalogue import Case
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.targets.target import native
-from tensorsmith.tuning.progress import Progress
+from tensorsmith.tuning.progress.workload import Progress
 
 
 @dataclass

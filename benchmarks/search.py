@@ -39,12 +39,18 @@ from report import RUN
 from tensorsmith.backends import backend_of
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
+from tensorsmith.learn.models.accuracy import pairwise_accuracy, r2, recall
+from tensorsmith.learn.models.losses import LOSSES
+from tensorsmith.learn.models.model import Samples
+from tensorsmith.learn.models.registry import as_model
+from tensorsmith.learn.models.trees import TreeModel, TreeSettings
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.ops import catalogue
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
-from tensorsmith.search.ansor import RANDOM, SETTINGS, AnsorPolicy, Settings
+from tensorsmith.search.policies.random import RandomPolicy
+from tensorsmith.search.policies.tensorsmith import SETTINGS, Settings, TensorsmithPolicy
+from tensorsmith.search.policy import Policy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.analysis import needs_tiling
 from tensorsmith.space.derive import ANSOR, DEFAULT
@@ -85,18 +91,25 @@ class Variant:
     """A policy to compare."""
 
     title: str
-    settings: Settings = SETTINGS
+    settings: Settings | None = SETTINGS  # None: random search
     rules: Sequence[Rule] = DEFAULT
     finish: float = 0.25  # share of the trials for the neighbours of the best
+    model: str = "trees"
+
+    def policy(self, workload: Workload, seed: int) -> Policy:
+        space = Space(workload, native(), self.rules)
+        if self.settings is None:
+            return RandomPolicy(space, seed=seed)
+        return TensorsmithPolicy(space, seed=seed, model=as_model(self.model).fork(seed), settings=self.settings)
 
 
 VARIANTS = {
     "full": Variant("the whole policy"),
-    "random": Variant("random search: samples, as they come", RANDOM, finish=0.0),
+    "random": Variant("random search: samples, as they come", None, finish=0.0),
     "no-evolution": Variant("no fine-tuning: samples that the model likes", replace(SETTINGS, generations=0), finish=0.0),
     "no-crossover": Variant("mutation only", replace(SETTINGS, crossover=False)),
-    "no-model": Variant("evolution with random scores", replace(SETTINGS, cost="random")),
-    "no-learning": Variant("the analytic prior alone", replace(SETTINGS, cost="prior")),
+    "no-model": Variant("evolution with random scores", model="random"),
+    "no-learning": Variant("the analytic prior alone", model="prior"),
     "no-start": Variant("without default schedule and seeds", replace(SETTINGS, known=False)),
     "uniform": Variant("sizes drawn as in the paper, no start", replace(SETTINGS, known=False, sampling="uniform")),
     "ansor-space": Variant("Ansor's rules", rules=ANSOR),
@@ -158,7 +171,7 @@ class StandIn:
         if len(trials) < 50:
             raise UserError(f"--replay needs a database with 50 trials of this workload or more, there are {len(trials)}")
         self.best = min(t.seconds for t in trials if t.seconds is not None)
-        self.model = TreeModel(ModelSettings(loss="log", trees=300))
+        self.model = TreeModel(TreeSettings(loss="log", trees=300))
         self.model.update(_samples(trials, self.best))
 
     def __call__(self, candidates: Sequence[Candidate]) -> list[Trial]:
@@ -199,7 +212,7 @@ def _samples(trials: Sequence[Trial], best: float) -> Samples:
 def run(workload: Workload, variant: Variant, trials: int, seed: int, measure: Measure) -> Curve:
     """One run of a policy, as `tune` does it."""
     begun = time.process_time()
-    policy = AnsorPolicy(Space(workload, native(), variant.rules), seed=seed, settings=variant.settings)
+    policy = variant.policy(workload, seed)
     best: list[float | None] = []
     spent: list[float] = []
     winner, total = None, time.process_time() - begun
@@ -296,7 +309,7 @@ def accuracy(trials: Sequence[Trial], seed: int = 0) -> dict[str, float]:
     figures = {"programs": float(len(trials)), **_figures("prior", base, 2.0 ** (base - base.max()), throughput)}
     known = Samples(samples.rows[:cut], samples.throughput[:cut], samples.group[:cut], samples.base[:cut])
     for loss in LOSSES:
-        model = TreeModel(ModelSettings(loss=loss))
+        model = TreeModel(TreeSettings(loss=loss))
         model.update(known)
         scores = np.array([model.predict(rows[None], b)[0] for rows, b in zip(samples.rows[cut:], base)])
         figures |= _figures(loss, scores, scores if loss == "paper" else 2.0 ** (scores - scores.max()), throughput)

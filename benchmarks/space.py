@@ -26,7 +26,10 @@ from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.learn.features.rows import FeatureRows
-from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, recall
+from tensorsmith.learn.models.accuracy import pairwise_accuracy, recall
+from tensorsmith.learn.models.losses import LOSSES
+from tensorsmith.learn.models.model import Samples
+from tensorsmith.learn.models.trees import TreeModel, TreeSettings
 from tensorsmith.ops import catalogue
 from tensorsmith.space.population.evolve import offspring
 from tensorsmith.space.population.population import Plan, Population, Space
@@ -105,7 +108,7 @@ def _any_model(space: Space, populations: list[Population]) -> TreeModel:
         some = described(plan, p.matrix[:64])
         for rows, seconds in some:
             samples.add(rows, min(t for _, t in some) / seconds, "any")
-    model = TreeModel(ModelSettings(trees=100))
+    model = TreeModel(TreeSettings(trees=100))
     model.update(samples)
     return model
 
@@ -145,7 +148,7 @@ def accuracy(name: str, programs: int, seed: int = 0) -> dict[str, float]:
     base = -np.log2(np.array(prior))
     for loss in LOSSES:
         known = base if loss != "paper" else np.zeros_like(base)  # the paper's loss is not on a logarithm
-        model = TreeModel(ModelSettings(loss=loss))
+        model = TreeModel(TreeSettings(loss=loss))
         samples = Samples()
         for r, y, b in zip(rows[:cut], throughput[:cut], known[:cut]):
             samples.add(r, float(y), name, float(b))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tuning.fakes import FakeMeasurer
+from tests.tuning.fakes import DEFAULT_POLICY, FakeMeasurer
 
 import tensorsmith as ts
 from tensorsmith.errors import Refusal, UserError
@@ -21,16 +21,16 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing, candidate_key
 from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
-from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.objectives import Targets
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.targets.target import native
 from tensorsmith.tune import NetworkProgress
-from tensorsmith.tuning import network, task
-from tensorsmith.tuning.live import LiveTunings
-from tensorsmith.tuning.network_progress import TaskSummary, table
+from tensorsmith.tuning import run
+from tensorsmith.tuning.progress.network import TaskSummary, table
 from tensorsmith.tuning.roofline import Roofline
+from tensorsmith.tuning.tasks import formulation
+from tensorsmith.tuning.tasks.opened import OpenTunings
 
 RNG = np.random.default_rng(7)
 TIMING = Timing("warm", native().cores)
@@ -95,7 +95,6 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
     """Lets all runs measure by a function, with a cheap search and a low roof, and no worker ever start."""
-    policy = task.AnsorPolicy
 
     def make(
         seconds: Times,
@@ -119,10 +118,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
             bench.fakes.append(fake)
             return fake
 
-        monkeypatch.setattr(task, "Measurer", measurer)
-        monkeypatch.setattr(
-            task, "AnsorPolicy", lambda *arguments, **options: policy(*arguments, **{**options, "settings": RANDOM})
-        )
+        monkeypatch.setattr(formulation, "Measurer", measurer)
+        monkeypatch.setitem(*DEFAULT_POLICY)
         monkeypatch.setattr("tensorsmith.measure.workshop.Workshop.start", lambda self: None)
         monkeypatch.setattr(Roofline, "measured", lambda target, cache: Roofline(target, cache, peak, 1e18))
         return bench
@@ -226,7 +223,7 @@ def test_it_goes_on_where_it_was(bench, tmp_path: Path) -> None:
 
 def test_tunings_that_were_closed_go_on_where_they_were(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One alive at a time, and no record file."""
-    monkeypatch.setattr(network, "LiveTunings", lambda make, promise: LiveTunings(make, promise, most=1))
+    monkeypatch.setattr(run, "OpenTunings", lambda make, promise: OpenTunings(make, promise, most=1))
     made = bench(improving)
     seen = tune(trials=12 + 96, schedule="round-robin")
     assert len(made.fakes) > 6 and seen[-1].trials == 108
@@ -309,14 +306,14 @@ def test_a_task_that_cannot_be_tuned_keeps_its_default(
     bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = bench(constant)
-    tuning = network.FormulatedTuning
+    tuning = run.TaskTuning
 
-    def failing(workload: Workload, *arguments: Any, **options: Any) -> Any:
-        if size(workload) == 48:
+    def failing(formulations: Any, *arguments: Any) -> Any:
+        if size(formulations[0].workload) == 48:
             raise Refusal("too odd")
-        return tuning(workload, *arguments, **options)
+        return tuning(formulations, *arguments)
 
-    monkeypatch.setattr(network, "FormulatedTuning", failing)
+    monkeypatch.setattr(run, "TaskTuning", failing)
     executable = ts.tune(MODEL, trials=60)
     check(executable)
     assert sorted(k.schedule for k in executable.network.kernels) == ["default", "record", "record"]

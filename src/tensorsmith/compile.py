@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from tensorsmith.build import Found, build_best, kernel_alone
 from tensorsmith.errors import UserError
@@ -19,7 +19,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
-from tensorsmith.rewrites.formulations import Options, as_written
+from tensorsmith.rewrites.formulations import ALL, Options, allowed
 from tensorsmith.rewrites.formulations import formulations as formulations_of
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.targets.target import Target, given_or_native
@@ -39,7 +39,7 @@ def compile(
     database: str | Path | None = None,
     target: Target | str | None = None,
     name: str | None = None,
-    formulations: Literal["all", "direct"] = "all",
+    formulations: str = ALL,
 ) -> Executable:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
@@ -60,16 +60,16 @@ def compile(
         path = database_path(database)
         store = None if path is None else opened.enter_context(Store.open(path, read_only=True))
         if isinstance(computation, Model):
+            computation = computation.with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
-            options = {t.workload: _options(t.workload, formulations, t.formulations) for t in computation.partition.tasks}
-            best = _best_of_tasks(computation, store, target, timing, options)
+            best = _best_of_tasks(computation, store, target, timing)
             _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, store, target, timing)
-            return _network(computation, best, target, name, options)
+            return _network(computation, best, target, name)
         workload = as_workload(computation)
-        options_here = _options(workload, formulations)
-        found = _best_records(workload, store, target, _preferred(timing), options_here)
+        options = allowed(workload, formulations)
+        found = _best_records(workload, store, target, _preferred(timing), options)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
-        return _alone(workload, found, target, name, options_here)
+        return _alone(workload, found, target, name, options)
 
 
 def compile_workload(
@@ -77,25 +77,22 @@ def compile_workload(
     records: Records | None,
     target: Target,
     timing: Timing,
-    name: str | None = None,
+    options: Options,
     winner: Found | None = None,
 ) -> Executable:
-    """A workload with the `winner` of a search, the best of the `records`, or else the default schedule."""
-    found = _best_records(workload, records, target, _preferred(timing)) if winner is None else [winner]
-    return _alone(workload, found, target, name)
+    """A workload with the `winner` of a search, the best of the `records` of some formulations, or else the default schedule."""
+    found = _best_records(workload, records, target, _preferred(timing), options) if winner is None else [winner]
+    return _alone(workload, found, target, None, options)
 
 
 def compile_model(model: Model, records: Records | None, target: Target, timing: Timing, name: str | None = None) -> Executable:
     """A network whose tasks have each the best of the `records`, else the default schedule."""
-    options = {t.workload: t.formulations for t in model.partition.tasks}
-    return _network(model, _best_of_tasks(model, records, target, timing, options), target, name, options)
+    return _network(model, _best_of_tasks(model, records, target, timing), target, name)
 
 
-def _network(
-    model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None, options: Mapping[Workload, Options]
-) -> Executable:
+def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> Executable:
     partition = model.partition
-    kernels = [build_best(t.workload, best[t.workload], target, t.name, options[t.workload]) for t in partition.tasks]
+    kernels = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
     return executable(assemble(partition, kernels, target, name))
 
 
@@ -105,20 +102,11 @@ def _alone(
     return executable(kernel_alone(workload, build_best(workload, found, target, name, options)))
 
 
-def _options(workload: Workload, wanted: str, options: Options = ()) -> Options:
-    """Those of a workload's formulations that are wanted."""
-    if wanted not in ("all", "direct"):
-        raise UserError(f'formulations is {wanted!r}; give "all", or "direct" for computations as they were written')
-    return (as_written(workload),) if wanted == "direct" else options or formulations_of(workload)
-
-
-def _best_of_tasks(
-    model: Model, records: Records | None, target: Target, timing: Timing, options: Mapping[Workload, Options]
-) -> dict[Workload, list[Found]]:
-    """The best records of each task. What it took in a network (see `tuning/in_network.py`) says more than what it took alone."""
+def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:
+    """The best records of each task. What it took in a network (`tuning/finals/`) says more than what it took alone."""
     timings = [Timing(IN_NETWORK, timing.threads), *_preferred(timing)]
     tasks = model.partition.tasks
-    return {t.workload: _best_records(t.workload, records, target, timings, options[t.workload]) for t in tasks}
+    return {t.workload: _best_records(t.workload, records, target, timings, t.formulations) for t in tasks}
 
 
 def _preferred(timing: Timing) -> list[Timing]:

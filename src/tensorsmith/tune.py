@@ -10,26 +10,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
 from tensorsmith.errors import OutOfMemory, UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
-from tensorsmith.records.keys import Timing
+from tensorsmith.rewrites.formulations import ALL, Options, allowed
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.objectives import Objective, named
+from tensorsmith.search.policy import MakePolicy, Preset
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Cache, check_cache
 from tensorsmith.targets.host import memory_bytes
 from tensorsmith.targets.target import Target, given_or_native
 from tensorsmith.tuning.budget import Budget, Clock
-from tensorsmith.tuning.journal import Journal
-from tensorsmith.tuning.network_progress import NetworkProgress
-from tensorsmith.tuning.network_task import NetworkTask, together
-from tensorsmith.tuning.progress import Progress
-from tensorsmith.tuning.reporting import Reporter, make_reporter
+from tensorsmith.tuning.history.journal import Journal
+from tensorsmith.tuning.progress.network import NetworkProgress
+from tensorsmith.tuning.progress.reporter import Reporter, make_reporter
+from tensorsmith.tuning.progress.workload import Progress
+from tensorsmith.tuning.tasks.tuned import TunedTask, together
+
+if TYPE_CHECKING:  # the search is loaded by those who search, not by every worker and program
+    from typing_extensions import Unpack
+
+    from tensorsmith.learn.models.registry import GivenModel
+    from tensorsmith.tuning.options import GivenRules, RunOptions
 
 __all__ = ["NetworkProgress", "Progress", "tune"]
 
@@ -37,59 +44,44 @@ _SETTLING = 0.15  # of the seconds of networks: each of their tasks has a final 
 _PER_TASK = 0.25  # of an effort's trials, for each task of a network: tasks are many, and their results help each other
 
 
-@overload
-def tune(
-    computation: Model,
-    *,
-    trials: int | None = None,
-    seconds: float | None = None,
-    patience: int | None = None,
-    effort: Literal["quick", "normal", "thorough"] | None = None,
-    database: str | Path | None = None,
-    target: Target | str | None = None,
-    seed: int = 0,
-    cache: Cache | None = None,
-    objective: str | Objective = "sum",
-    schedule: str | Schedule = "gradient",
-    verbose: bool = False,
-    on_progress: Callable[[NetworkProgress], None] | None = None,
-) -> Executable: ...
+class _Options(TypedDict, total=False):
+    """What every call may be given; `tune` says what it means."""
+
+    trials: int | None
+    seconds: float | None
+    patience: int | None
+    effort: Literal["quick", "normal", "thorough"] | None
+    database: str | Path | None
+    target: Target | str | None
+    seed: int
+    cache: Cache | None
+    policy: str | Preset | MakePolicy
+    rules: GivenRules | None
+    model: GivenModel | None
+    formulations: str
+    verbose: bool
+
+
+class _WorkloadOptions(_Options, total=False):
+    on_progress: Callable[[Progress], None] | None
+
+
+class _NetworkOptions(_Options, total=False):
+    objective: str | Objective
+    schedule: str | Schedule
+    on_progress: Callable[[NetworkProgress], None] | None
 
 
 @overload
-def tune(
-    computation: Sequence[Model],
-    *,
-    trials: int | None = None,
-    seconds: float | None = None,
-    patience: int | None = None,
-    effort: Literal["quick", "normal", "thorough"] | None = None,
-    database: str | Path | None = None,
-    target: Target | str | None = None,
-    seed: int = 0,
-    cache: Cache | None = None,
-    objective: str | Objective = "sum",
-    schedule: str | Schedule = "gradient",
-    verbose: bool = False,
-    on_progress: Callable[[NetworkProgress], None] | None = None,
-) -> list[Executable]: ...
+def tune(computation: Model, **options: Unpack[_NetworkOptions]) -> Executable: ...
 
 
 @overload
-def tune(
-    computation: Workload | Sequence[Tensor],
-    *,
-    trials: int | None = None,
-    seconds: float | None = None,
-    patience: int | None = None,
-    effort: Literal["quick", "normal", "thorough"] | None = None,
-    database: str | Path | None = None,
-    target: Target | str | None = None,
-    seed: int = 0,
-    cache: Cache | None = None,
-    verbose: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> Executable: ...
+def tune(computation: Sequence[Model], **options: Unpack[_NetworkOptions]) -> list[Executable]: ...
+
+
+@overload
+def tune(computation: Workload | Sequence[Tensor], **options: Unpack[_WorkloadOptions]) -> Executable: ...
 
 
 def tune(
@@ -103,6 +95,10 @@ def tune(
     target: Target | str | None = None,
     seed: int = 0,
     cache: Cache | None = None,
+    policy: str | Preset | MakePolicy = "tensorsmith",
+    rules: GivenRules | None = None,
+    model: GivenModel | None = None,
+    formulations: str = ALL,
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
     verbose: bool = False,
@@ -120,6 +116,13 @@ def tune(
     "streamed" for networks whose constants do not fit the last-level cache. A progress line is printed, with `verbose` also where
     the time went; with `on_progress` that is called instead, and nothing is printed.
 
+    Who searches, where and by which model can be chosen: `policy` is "tensorsmith", "ansor" or "random", a registered name, or a
+    class or function that makes a policy (`tensorsmith.search.policy`); `rules` the name of a set, "default" or "ansor", to which
+    registered rules are added, or a list of rules; `model` "trees", "prior" or "random", the file of a saved model, or a cost model
+    (`tensorsmith.learn.models.model`). All three may be places, as in "my_module:MyPolicy". Without rules or a model, the policy's
+    own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other definitions
+    (Winograd's) where those are faster.
+
     A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
     seconds, to be minimised. The `schedule` says which task gets the next trials: "gradient", "round-robin", or a `Schedule` of
@@ -132,21 +135,25 @@ def tune(
     if on_progress is not None and not callable(on_progress):
         raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
     target = given_or_native(target)
+    from tensorsmith.tuning.options import HowMeasured, Plugins, RunOptions
+
+    plugins = Plugins.of(target, policy, rules, model)
     models = _models(computation)
     if models is not None:
+        models = [m.with_formulations(formulations) for m in models]
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         _check_memory(task.workload for task in _tunable(models))
-        reporter = make_reporter(on_progress)
-        cache = cache or usual_cache(models, target)
-        built = _tune_models(models, budget, database, target, seed, cache, named(objective or "sum"), how, verbose, reporter)
+        options = RunOptions(budget, HowMeasured(target, cache or usual_cache(models, target)), plugins, seed, verbose)
+        built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress))
         return built[0] if isinstance(computation, Model) else built
     if objective is not None or schedule is not None:
         raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
     workload = as_workload(computation)  # type: ignore[arg-type]
     _check_memory([workload])
     budget = Budget.of(effort, trials, seconds, patience)
-    return _tune_workload(workload, budget, database, target, seed, cache or "warm", verbose, make_reporter(on_progress))
+    options = RunOptions(budget, HowMeasured(target, cache or "warm"), plugins, seed, verbose)
+    return _tune_workload(workload, allowed(workload, formulations), options, database, make_reporter(on_progress))
 
 
 def _check_memory(workloads: Iterable[Workload]) -> None:
@@ -173,7 +180,7 @@ def _models(computation: Any) -> list[Model] | None:
     return found or None
 
 
-def _tunable(models: Sequence[Model]) -> list[NetworkTask]:
+def _tunable(models: Sequence[Model]) -> list[TunedTask]:
     """The workloads that are worth tuning, each with its name and shape, its formulations, and how often each model runs it."""
     names: dict[Workload, str] = {}
     weights: dict[Workload, list[int]] = {}
@@ -185,19 +192,13 @@ def _tunable(models: Sequence[Model]) -> list[NetworkTask]:
                 names.setdefault(task.workload, f"{task.name} {list(result.shape)}")
                 weights.setdefault(task.workload, [0] * len(models))[n] += task.weight
                 options.setdefault(task.workload, []).append(task.formulations)
-    return [NetworkTask(name, w, tuple(weights[w]), together(options[w])) for w, name in names.items()]
+    return [TunedTask(name, w, tuple(weights[w]), together(options[w])) for w, name in names.items()]
 
 
 def _tune_workload(
-    workload: Workload,
-    budget: Budget,
-    database: str | Path | None,
-    target: Target,
-    seed: int,
-    cache: Cache,
-    verbose: bool,
-    reporter: Reporter,
+    workload: Workload, formulations: Options, options: RunOptions, database: str | Path | None, reporter: Reporter
 ) -> Executable:
+    budget, measured = options.budget, options.measured
     clock = Clock(budget.seconds)
     try:
         with Journal(database_path(database)) as journal:
@@ -205,12 +206,12 @@ def _tune_workload(
             if budget.trials != 0 and not clock.over and not _is_empty(workload):
                 results = (workload.buffers[name] for name in workload.outputs)
                 reporter.say(f"tuning {', '.join(f'{b.name} {b.dtype}{list(b.shape)}' for b in results)}: deriving sketches")
-                from tensorsmith.tuning.run import Run  # the search is loaded by those who search, not by every worker and program
+                from tensorsmith.tuning.of_workload import WorkloadRun
 
-                run = Run(workload, target, journal, budget, clock, reporter)
-                run.go(cache, seed, verbose)
+                run = WorkloadRun(workload, formulations, options, journal, clock, reporter)
+                run.go()
                 winner = run.winner
-            return compile_workload(workload, journal, target, Timing(cache, target.cores), winner=winner)
+            return compile_workload(workload, journal, measured.target, measured.timing, formulations, winner)
     finally:
         reporter.close()
 
@@ -222,16 +223,13 @@ def _is_empty(workload: Workload) -> bool:
 
 def _tune_models(
     models: Sequence[Model],
-    budget: Budget,
+    options: RunOptions,
     database: str | Path | None,
-    target: Target,
-    seed: int,
-    cache: Cache,
     objective: Objective,
     schedule: Schedule,
-    verbose: bool,
     reporter: Reporter,
 ) -> list[Executable]:
+    budget, measured = options.budget, options.measured
     clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
     try:
         with Journal(database_path(database)) as journal:
@@ -239,31 +237,19 @@ def _tune_models(
             if wanted:
                 reporter.say(f"tuning {', '.join(m.name for m in models)}: deriving tasks and sketches")
             if wanted and (tasks := _tunable(models)):
-                from tensorsmith.tuning.in_network import settle
-                from tensorsmith.tuning.network import NetworkRun
+                from tensorsmith.tuning.finals.in_network import settle
+                from tensorsmith.tuning.of_networks import NetworkRun
 
-                run = NetworkRun(
-                    [m.name for m in models],
-                    tasks,
-                    target,
-                    journal,
-                    budget,
-                    clock,
-                    reporter,
-                    objective=objective,
-                    schedule=schedule,
-                    cache=cache,
-                    seed=seed,
-                )
-                run.go(verbose)
+                run = NetworkRun([m.name for m in models], tasks, options, journal, clock, reporter, objective, schedule)
+                run.go()
                 if not run.ctrl_c.came:
                     try:
                         for model in models:
-                            settle(model, journal, target, Timing(cache, target.cores))
+                            settle(model, journal, measured.target, measured.timing)
                     except UserError as problem:  # of the machine: no room for files, no process
                         reporter.warn(f"the best programs were not compared in their network: {problem}")
                     if (lost := journal.finish()) is not None:
                         reporter.warn(lost)
-            return [compile_model(m, journal, target, Timing(cache, target.cores)) for m in models]
+            return [compile_model(m, journal, measured.target, measured.timing) for m in models]
     finally:
         reporter.close()

@@ -60,6 +60,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "search", tune)
     given = ["--time", "1h30m", "--effort", "normal", "--patience", "7", "--db", "x.db", "--seed", "3", "--cold"]
+    given += ["--policy", "random", "--rules", "ansor", "--model", "prior", "--formulations", "direct"]
     result = RUN.invoke(app, ["tune", definition, *given])
     assert result.exception.args[0] == {
         "trials": None,
@@ -69,6 +70,10 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "database": "x.db",
         "seed": 3,
         "cache": "cold",
+        "policy": "random",
+        "rules": "ansor",
+        "model": "prior",
+        "formulations": "direct",
         "verbose": False,
     }
 
@@ -80,6 +85,11 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--effort", "hard"], "no effort 'hard'; it is one of quick, normal, thorough"),
         (["--trials", "-3"], "trials is -3"),
         (["--patience", "-3"], "patience is -3"),
+        (["--policy", "annealing"], "there is no policy 'annealing'; known are tensorsmith, ansor, random, and"),
+        (["--rules", "all"], "there is no rule set 'all'; known are default, ansor"),
+        (["--model", "oracle"], "there is no cost model 'oracle'; known are trees, prior, random, and"),
+        (["--policy", "nowhere:Policy"], "nowhere cannot be imported"),
+        (["--formulations", "some"], "formulations is 'some'; give one of all, direct"),
     ],
 )
 def test_mistakes(definition: str, tmp_path: Path, option: list[str], message: str) -> None:
@@ -126,5 +136,20 @@ def test_a_record_file_that_cannot_be_written_is_said_before_the_search(
 
 def test_help_names_every_option() -> None:
     out = RUN.invoke(app, ["tune", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
-    for option in ("--trials", "--time", "--effort", "--patience", "--db", "--seed", "--cold", "--shape", "--output", "--verbose"):
+    for option in (
+        "--trials",
+        "--time",
+        "--effort",
+        "--patience",
+        "--db",
+        "--seed",
+        "--cold",
+        "--policy",
+        "--rules",
+        "--model",
+        "--formulations",
+        "--shape",
+        "--output",
+        "--verbose",
+    ):
         assert option in out

@@ -7,7 +7,10 @@ import pytest
 
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.errors import UserError
-from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
+from tensorsmith.learn.models.accuracy import pairwise_accuracy, r2, recall
+from tensorsmith.learn.models.losses import LOSSES
+from tensorsmith.learn.models.model import Samples
+from tensorsmith.learn.models.trees import TreeModel, TreeSettings
 
 RNG = np.random.default_rng(0)
 
@@ -23,7 +26,7 @@ def trained(loss: str, values: np.ndarray, throughput: np.ndarray, base: np.ndar
     samples = Samples()
     for n, (rows, y) in enumerate(zip(values, throughput)):
         samples.add(rows, float(y), "w", 0.0 if base is None else float(base[n]))
-    model = TreeModel(ModelSettings(loss=loss))
+    model = TreeModel(TreeSettings(loss=loss))
     model.update(samples)
     return model
 
@@ -79,7 +82,7 @@ def test_failures_rank_last() -> None:
 
 def test_refusals(tmp_path) -> None:
     with pytest.raises(UserError, match="unknown loss 'mse'"):
-        TreeModel(ModelSettings(loss="mse"))
+        TreeModel(TreeSettings(loss="mse"))
     with pytest.raises(UserError, match="not learned anything"):
         TreeModel().predict(np.zeros((1, 1, len(SCHEMA)), np.float32))
     with pytest.raises(UserError, match="cannot read"):

@@ -11,8 +11,10 @@ import pytest
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.errors import UserError
 from tensorsmith.learn.features.rows import FeatureRows
-from tensorsmith.learn.models.cost import KINDS, load_model, make_model
-from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel, pairwise_accuracy
+from tensorsmith.learn.models.accuracy import pairwise_accuracy
+from tensorsmith.learn.models.model import Samples
+from tensorsmith.learn.models.registry import MODELS, as_model, load_model, register_model
+from tensorsmith.learn.models.trees import TreeModel, TreeSettings
 
 
 def programs(count: int, seed: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -34,11 +36,11 @@ def as_rows(values: np.ndarray) -> FeatureRows:
     return FeatureRows(values[:, 0], np.arange(len(values)), len(values), (), SCHEMA)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODELS.names())
 def test_every_kind_learns_predicts_and_comes_back(kind: str, tmp_path: Path) -> None:
     values, throughput = programs(120, 0)
     base = np.log2(throughput) + np.random.default_rng(1).normal(0, 0.3, 120)
-    model = make_model(kind, ModelSettings(), seed=5)
+    model = as_model(kind, SCHEMA).fork(seed=5)
     model.update(samples_of(values, throughput, base=base))
     scores = model.predict(as_rows(values), base)
     assert scores.shape == (120,) and np.isfinite(scores).all()
@@ -87,7 +89,7 @@ def test_an_update_corrects_what_was_loaded(tmp_path: Path) -> None:
 
 def test_a_loaded_and_updated_model_can_be_saved_again(tmp_path: Path) -> None:
     values, throughput = programs(80, 0)
-    model = TreeModel(ModelSettings(loss="log"))
+    model = TreeModel(TreeSettings(loss="log"))
     model.update(samples_of(values, throughput))
     model.save(tmp_path / "one", SCHEMA)
     second = TreeModel.load(tmp_path / "one", SCHEMA)
@@ -99,7 +101,7 @@ def test_a_loaded_and_updated_model_can_be_saved_again(tmp_path: Path) -> None:
 
 
 def _saved(folder: Path) -> Path:
-    model = TreeModel(ModelSettings(trees=5))
+    model = TreeModel(TreeSettings(trees=5))
     model.update(samples_of(*programs(40, 0)))
     model.save(folder / "model", SCHEMA)
     return folder / "model"
@@ -143,20 +145,20 @@ def test_damage_and_strangers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot read"):
         load_model(path, SCHEMA)
     with pytest.raises(UserError, match="cannot write"):
-        make_model("prior", ModelSettings()).save(tmp_path / "missing" / "model", SCHEMA)
+        as_model("prior", SCHEMA).save(tmp_path / "missing" / "model", SCHEMA)
 
 
 def test_losses_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="learned with the loss 'rank', and 'paper' is wanted"):
-        TreeModel.load(_saved(tmp_path), SCHEMA, ModelSettings(loss="paper"))
+        TreeModel.load(_saved(tmp_path), SCHEMA, TreeSettings(loss="paper"))
 
 
 def test_unknown_kinds(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="unknown cost model 'oracle'; known are trees, prior, random"):
-        make_model("oracle", ModelSettings())
+    with pytest.raises(UserError, match="there is no cost model 'oracle'; known are trees, prior, random"):
+        as_model("oracle", SCHEMA)
     path = _saved(tmp_path)
     _with_head(path, kind="oracle")
-    with pytest.raises(UserError, match="unknown cost model 'oracle'"):
+    with pytest.raises(UserError, match="there is no cost model 'oracle'"):
         load_model(path, SCHEMA)
 
 
@@ -170,7 +172,53 @@ def test_files_hold_text_only(tmp_path: Path) -> None:
 def test_few_programs_or_equal_ones_do_no_harm(count: int) -> None:
     values, throughput = programs(count, 0)
     for given in (values, np.repeat(values[:1], count, axis=0)):
-        model = TreeModel()
+        model = TreeModel(TreeSettings(warm=1))
         model.update(samples_of(given, throughput))
         if model.booster is not None:
             assert np.isfinite(model.predict(values)).all()
+
+
+def test_a_few_programs_that_ran_are_not_enough_to_be_believed() -> None:
+    values, throughput = programs(40, 0)
+    model = TreeModel()
+    for ran in (0, 11, 12):
+        model.update(samples_of(values, np.where(np.arange(40) < ran, throughput, 0.0)))
+        assert model.ready() is (ran == 12)
+
+
+def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
+    values, throughput = programs(60, 0)
+    first = TreeModel()
+    first.update(samples_of(values, throughput))
+    before = first.predict(values)
+    fork = first.fork()
+    np.testing.assert_array_equal(fork.predict(values), before)
+    fork.update(samples_of(values, throughput.min() / throughput))
+    np.testing.assert_array_equal(first.predict(values), before)
+    assert fork.booster.num_trees() == 2 * first.booster.num_trees()
+
+
+def test_what_stands_for_a_model(tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    assert isinstance(as_model(path, SCHEMA), TreeModel) and isinstance(as_model(str(path), SCHEMA), TreeModel)
+    own = TreeModel(TreeSettings(loss="paper"))
+    assert as_model(own, SCHEMA) is own
+    assert as_model(lambda: own, SCHEMA) is own and as_model(TreeModel, SCHEMA).kind == "trees"
+    assert as_model("tensorsmith.learn.models.prior:PriorModel", SCHEMA).kind == "prior"
+    with pytest.raises(UserError, match="model is 5, which has no predict, no update, no ready, no fork, no save, no load"):
+        as_model(5, SCHEMA)
+    with pytest.raises(UserError, match="'nowhere:Model': nowhere cannot be imported"):
+        as_model("nowhere:Model", SCHEMA)
+
+
+def test_registered_models_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(TreeModel):
+        kind = "mine"
+
+    monkeypatch.setattr(MODELS, "_added", {})
+    with pytest.raises(UserError, match=r"kind of .* is 'mine'; a model that is called 'yours'"):
+        register_model("yours", Mine)
+    with pytest.raises(UserError, match="there is a cost model called 'trees' already"):
+        register_model("trees", TreeModel)
+    register_model("mine", Mine)
+    assert isinstance(as_model("mine", SCHEMA), Mine) and MODELS.names() == ("trees", "prior", "random", "mine")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 IDEAS = "tests/search/test_ideas.py::"
-POLICY = "tests/search/test_ansor.py::"
+POLICY = "tests/search/test_tensorsmith.py::"
 PICKING = "tests/search/test_picking.py::"
 SCHEDULER = "tests/search/test_scheduler.py::"
 TRANSFER = "tests/search/test_transfer.py::"
@@ -350,7 +350,7 @@ _SEARCH = (
     ),
     Mutant(
         "programs-are-asked-for-twice",
-        "new = key not in self.seen\n",
+        "new = key not in self._keys\n",
         "new = True\n",
         (POLICY + "test_no_program_is_asked_for_twice_by_any_row",),
     ),

@@ -14,7 +14,7 @@ from tensorsmith.lang.define import compute as compute_tensor
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, conv, elementwise
-from tensorsmith.rewrites.formulations import DIRECT, formulations, likely, only
+from tensorsmith.rewrites.formulations import ALL, DIRECT, allowed, chosen, formulations, likely
 from tensorsmith.runtime.executable import executable
 from tensorsmith.targets.target import native
 
@@ -112,18 +112,18 @@ def test_what_has_none(original):
 
 
 @pytest.mark.parametrize(
-    "allowed, names",
+    "which, names",
     [
-        (None, ["direct", "winograd-4", "winograd-2"]),
+        (ALL, ["direct", "winograd-4", "winograd-2"]),
         ("direct", ["direct"]),
         ("winograd-2", ["direct", "winograd-2"]),
         ("winograd-2, winograd-4", ["direct", "winograd-4", "winograd-2"]),
     ],
 )
-def test_only_what_is_allowed(allowed, names):
-    found = formulations(SAME["square"], allowed)
+def test_only_what_is_allowed(which, names):
+    found = allowed(SAME["square"], which)
     assert [f.name for f in found] == names
-    assert only(formulations(SAME["square"]), allowed) == found
+    assert chosen(formulations(SAME["square"]), which) == found
     assert likely(SAME["square"], found).name == (names[1] if len(names) > 1 else DIRECT)
 
 
@@ -139,8 +139,8 @@ def test_names_do_not_matter():
 
 
 def test_a_formulation_that_is_not_there():
-    with pytest.raises(UserError, match="no formulation 'winograd-6'; known are direct, winograd-4, winograd-2"):
-        formulations(SAME["square"], "direct,winograd-6")
+    with pytest.raises(UserError, match="no formulation 'winograd-6'; known are all, direct, winograd-4, winograd-2"):
+        allowed(SAME["square"], "direct,winograd-6")
 
 
 def test_names_that_are_taken_are_left_alone():

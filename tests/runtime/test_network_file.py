@@ -75,7 +75,7 @@ def test_a_single_kernel(tmp_path):
 
 #: What only making an executable needs. `import tensorsmith` itself brings the light parts of the compiler.
 MAKERS = ("lightgbm", "onnx", "torch", "sklearn", "scipy", "pandas", "rich")
-PARTS = ("frontends.onnx", "learn", "measure", "search.ansor", "tuning.task", "tuning.run")
+PARTS = ("frontends.onnx", "learn", "measure", "search.policies", "tuning.tasks.task", "tuning.run")
 MAKERS += tuple(f"tensorsmith.{part}" for part in PARTS)
 
 #: The beginning of a program in which nothing can be compiled, nor what makes executables be imported.

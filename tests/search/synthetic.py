@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from tests.backends.cpu.machines import target
 
-from tensorsmith.learn.models.cost import CostModel
+from tensorsmith.learn.models.model import CostModel
 from tensorsmith.ops import catalogue
-from tensorsmith.search.ansor import AnsorPolicy, Settings
+from tensorsmith.search.policies.tensorsmith import Settings, TensorsmithPolicy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.population import Plan, Population, Space
 from tensorsmith.space.sketch.sketch import Candidate
@@ -51,7 +51,7 @@ def costs(plan: Plan, matrix: Array) -> Array:
 class Oracle:
     """Scores that are right, in the place of a policy's own. It notes how many rows it was asked about, and which at first."""
 
-    def __init__(self, policy: AnsorPolicy) -> None:
+    def __init__(self, policy: TensorsmithPolicy) -> None:
         self.plans = policy.space.plans
         self.first: dict[int, Array] = {}  # by sketch
         self._known: dict[tuple[int, bytes], float] = {}

@@ -16,7 +16,7 @@ from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
-from tensorsmith.search.ansor import AnsorPolicy
+from tensorsmith.search.policies.tensorsmith import TensorsmithPolicy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
@@ -51,6 +51,8 @@ def pretended(candidates: Sequence[Candidate]) -> list[Trial]:
 
 def variant(name: str) -> object:
     v = bench.VARIANTS[name]
+    if v.settings is None:
+        return v
     return replace(v, settings=replace(v.settings, **{**SMALL, **({"generations": 0} if not v.settings.generations else {})}))
 
 
@@ -71,7 +73,7 @@ def test_the_same_seed_gives_the_same_curve() -> None:
 
 def test_the_small_space_can_be_lowered() -> None:
     space = Space(catalogue.get("C2D-small").workload(), native(), bench.SMALL)
-    for candidate in AnsorPolicy(space, settings=replace(bench.SETTINGS, **SMALL)).ask(6):
+    for candidate in TensorsmithPolicy(space, settings=replace(bench.SETTINGS, **SMALL)).ask(6):
         lower(candidate)
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from tests.search.synthetic import BARE, Oracle, cost, costs, rank_correlation, space, trial
 
-from tensorsmith.search import ansor
-from tensorsmith.search.ansor import AnsorPolicy, _neighbours
-from tensorsmith.search.picking import Place
+from tensorsmith.backends.cpu.features.schema import SCHEMA
+from tensorsmith.learn.models.registry import as_model
+from tensorsmith.search.picking import Pick
+from tensorsmith.search.policies import tensorsmith as module
+from tensorsmith.search.policies.tensorsmith import TensorsmithPolicy, _neighbours
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.population import Plan, Population, Space
 from tensorsmith.space.population.repair import repair
@@ -43,25 +45,25 @@ def test_evolution_beats_sampling_for_the_same_number_of_scores() -> None:
     """Both choose by scores that are right; the samples are as many as evolution asked about, all generations together."""
     gains = []
     for seed in SEEDS:
-        evolving = AnsorPolicy(SPACE, seed=seed, settings=replace(BARE, generations=6))
+        evolving = TensorsmithPolicy(SPACE, seed=seed, settings=replace(BARE, generations=6))
         scores = Oracle(evolving)
         evolved = evolving.ask(8)
-        sampling = AnsorPolicy(SPACE, seed=seed, settings=replace(BARE, generations=0, population=scores.asked))
+        sampling = TensorsmithPolicy(SPACE, seed=seed, settings=replace(BARE, generations=0, population=scores.asked))
         Oracle(sampling)
         gains.append(mean_cost(sampling.ask(8)) - mean_cost(evolved))
     assert min(gains) > 0 and np.mean(gains) > 1  # in powers of two
 
 
 def test_children_have_two_parents_of_the_better_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = AnsorPolicy(SPACE, seed=1, settings=replace(BARE, generations=1))
+    policy = TensorsmithPolicy(SPACE, seed=1, settings=replace(BARE, generations=1))
     scores = Oracle(policy)
-    breed, pairs = ansor.offspring, []
+    breed, pairs = module.offspring, []
 
     def watched(plan: Plan, a: Array, b: Array, *rest: Any) -> Array:
         pairs.append((plan, a, b))
         return breed(plan, a, b, *rest)
 
-    monkeypatch.setattr(ansor, "offspring", watched)
+    monkeypatch.setattr(module, "offspring", watched)
     policy.ask(8)
     drawn_rows = {plan: costs(plan, scores.first[n]) for n, plan in enumerate(SPACE.plans)}
     middle = np.median(np.concatenate(list(drawn_rows.values())))
@@ -72,7 +74,7 @@ def test_children_have_two_parents_of_the_better_half(monkeypatch: pytest.Monkey
     assert np.concatenate([(a == b).all(axis=1) for a, b, _ in chosen]).mean() < 0.5
 
 
-def best_place() -> Place:
+def best_place() -> Pick:
     """The row of a sketch that has the least cost, or nearly."""
     plan = SPACE.plans[0]
     row = np.array([3 if c.kind in ("size", "unroll") else 0 for c in plan.columns], np.int32)
@@ -85,7 +87,7 @@ def test_the_best_measured_rows_breed() -> None:
     assert cost(known) < 2
     found = []
     for told in ([], [trial(known)]):
-        policy = AnsorPolicy(SPACE, seed=1, settings=replace(BARE, generations=2, random=0.0))
+        policy = TensorsmithPolicy(SPACE, seed=1, settings=replace(BARE, generations=2, random=0.0))
         Oracle(policy)
         policy.tell(told)
         found.append(min(cost(c) for c in policy.ask(8)))
@@ -96,9 +98,9 @@ def test_the_best_measured_rows_breed() -> None:
 # -- coordinate descent --------------------------------------------------------------------------------------------------
 
 
-def differing(policy: AnsorPolicy, candidate: Candidate, rows: list[Place]) -> int:
+def differing(policy: TensorsmithPolicy, candidate: Candidate, rows: list[Pick]) -> int:
     """In how many holes a candidate differs from the nearest of some rows."""
-    place = policy._place(candidate)
+    place = policy._find(candidate)
     assert place is not None
     return min((int((place[1] != row).sum()) for plan, row in rows if plan == place[0]), default=99)
 
@@ -113,10 +115,10 @@ def test_neighbours_differ_in_one_hole_and_most_holes_have_some() -> None:
 
 
 def test_finish_changes_one_hole_of_the_best() -> None:
-    policy = AnsorPolicy(SPACE, seed=2, settings=BARE)
+    policy = TensorsmithPolicy(SPACE, seed=2, settings=BARE)
     first = sorted(policy.ask(24), key=cost)
     policy.tell([trial(c) for c in first])
-    best = [place for c in first[:4] if (place := policy._place(c)) is not None]
+    best = [place for c in first[:4] if (place := policy._find(c)) is not None]
     near = policy.finish(16)
     changes = np.array([differing(policy, c, best) for c in near])
     assert len(near) == 16 and (changes >= 1).all() and (changes == 1).mean() > 0.6 and changes.max() <= 3
@@ -125,7 +127,7 @@ def test_finish_changes_one_hole_of_the_best() -> None:
 def test_finish_goes_downhill() -> None:
     """Step by step to the very best: from anywhere, one hole at a time is enough on this cost."""
     for seed in SEEDS:
-        policy = AnsorPolicy(SPACE, seed=seed, settings=BARE)
+        policy = TensorsmithPolicy(SPACE, seed=seed, settings=BARE)
         Oracle(policy)
         best = [min(cost(c) for c in some(8, seed))]
         policy.tell([trial(c) for c in some(8, seed)])
@@ -144,7 +146,7 @@ def test_the_model_ranks_what_it_has_not_seen() -> None:
     held_out = drawn(200, 100)
     wanted = -np.concatenate([costs(SPACE.plans[p.plan], p.matrix) for p in held_out])
     for seed in SEEDS:
-        policy = AnsorPolicy(SPACE, seed=seed, settings=BARE)
+        policy = TensorsmithPolicy(SPACE, seed=seed, settings=BARE)
         order = [rank_correlation(np.concatenate(policy._scores(held_out)), wanted)]
         for batch in range(3):
             policy.tell([trial(c) for c in some(32, 10 * seed + batch)])
@@ -159,7 +161,9 @@ def test_what_the_model_likes_is_measured() -> None:
         found = []
         for seed in SEEDS:
             measured = some(96, seed)
-            policy = AnsorPolicy(SPACE, seed=seed, settings=replace(BARE, cost=kind, random=0.0, parents=0))
+            policy = TensorsmithPolicy(
+                SPACE, seed=seed, model=as_model(kind, SCHEMA), settings=replace(BARE, random=0.0, parents=0)
+            )
             policy.tell([trial(c) for c in measured])
             found.append(mean_cost(measured) - mean_cost(policy.ask(16)))
         gains[kind] = np.array(found)
@@ -176,7 +180,7 @@ def test_what_fails_is_avoided() -> None:
     for seed in SEEDS:
         measured = some(64, seed)
         assert 16 < sum(map(crashes, measured)) < 48
-        policy = AnsorPolicy(SPACE, seed=seed, settings=replace(BARE, random=0.0))
+        policy = TensorsmithPolicy(SPACE, seed=seed, settings=replace(BARE, random=0.0))
         policy.tell([Trial(c, Status.CRASHED, cause="SIGSEGV") if crashes(c) else trial(c) for c in measured])
         asked += policy.ask(16)
     assert np.mean([crashes(c) for c in asked]) < 0.1
@@ -192,7 +196,7 @@ def test_some_are_drawn_at_random() -> None:
     for share in (0.0, BARE.random, 0.5):
         found = 0
         for seed in SEEDS:
-            policy = AnsorPolicy(SPACE, seed=seed, settings=replace(BARE, random=share))
+            policy = TensorsmithPolicy(SPACE, seed=seed, settings=replace(BARE, random=share))
             Oracle(policy)
             policy.tell([trial(c) for c in some(8, seed)])
             found += sum(cost(c) > middle for c in policy.ask(40))

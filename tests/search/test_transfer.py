@@ -10,10 +10,11 @@ from tensorsmith.backends import backend_of
 from tensorsmith.backends.cpu.features.extract import extract_decisions
 from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.models.trees import ModelSettings, TreeModel, pairwise_accuracy
+from tensorsmith.learn.models.accuracy import pairwise_accuracy
+from tensorsmith.learn.models.trees import TreeModel
 from tensorsmith.ops import catalogue
 from tensorsmith.search import transfer
-from tensorsmith.search.ansor import AnsorPolicy, Settings
+from tensorsmith.search.policies.tensorsmith import Settings, TensorsmithPolicy
 from tensorsmith.search.scores import describe
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.population import Population, Space
@@ -45,8 +46,8 @@ def trials(name: str, seed: int = 0) -> list[Trial]:
 
 
 def test_what_is_learned_of_one_workload_holds_for_another() -> None:
-    taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
-    assert taught is not None and taught.workloads == {workload("GMM-small").key}
+    taught = transfer.learn(trials("GMM-small"), TARGET, TreeModel())
+    assert taught is not None and taught.workloads == {workload("GMM-small").canonical_key}
     other = Space(workload("GMM-2-b1"), TARGET)
     model = taught.model_for(other.workload)
     assert model is not None
@@ -59,11 +60,11 @@ def test_what_is_learned_of_one_workload_holds_for_another() -> None:
 
 def test_a_search_that_was_taught_begins_better() -> None:
     """Without seeds: of its very first candidates fewer copy operands, which is slow here and which the prior does not know."""
-    taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
+    taught = transfer.learn(trials("GMM-small"), TARGET, TreeModel())
     where = Space(workload("GMM-2-b1"), TARGET)
 
     def mean_log_seconds(model: TreeModel | None, seed: int) -> float:
-        first = AnsorPolicy(where, seed=seed, settings=replace(SMALL, known=False), model=model).ask(12)
+        first = TensorsmithPolicy(where, seed=seed, settings=replace(SMALL, known=False), model=model).ask(12)
         return float(np.mean([np.log2(pretended(c).seconds) for c in first]))
 
     gains = [mean_log_seconds(None, seed) - mean_log_seconds(taught.model_for(where.workload), seed) for seed in range(3)]
@@ -71,23 +72,23 @@ def test_a_search_that_was_taught_begins_better() -> None:
 
 
 def test_what_a_search_learns_is_its_own() -> None:
-    taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
+    taught = transfer.learn(trials("GMM-small"), TARGET, TreeModel())
     one, other = taught.model_for(workload("GMM-2-b1")), taught.model_for(workload("GMM-3-b1"))
-    policy = AnsorPolicy(Space(workload("GMM-2-b1"), TARGET), settings=SMALL, model=one)
+    policy = TensorsmithPolicy(Space(workload("GMM-2-b1"), TARGET), settings=SMALL, model=one)
     policy.tell([pretended(c) for c in policy.ask(16)])
     policy.ask(4)
     assert one.booster.num_trees() > other.booster.num_trees() == taught.model.booster.num_trees()
 
 
 def test_a_workload_is_not_taught_by_itself() -> None:
-    taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
+    taught = transfer.learn(trials("GMM-small"), TARGET, TreeModel())
     assert taught.model_for(workload("GMM-small")) is None
 
 
 def test_nothing_to_learn_from() -> None:
     failed = [Trial(t.candidate, Status.REFUSED, cause="no") for t in trials("GMM-small")[:20]]
-    assert transfer.learn([], TARGET, ModelSettings()) is None
-    assert transfer.learn(failed, TARGET, ModelSettings()) is None
+    assert transfer.learn([], TARGET, TreeModel()) is None
+    assert transfer.learn(failed, TARGET, TreeModel()) is None
 
 
 def test_a_candidate_that_cannot_be_lowered_is_passed_over(monkeypatch) -> None:

@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.times import Times
+from tensorsmith.search.policy import POLICIES
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate
+
+#: where the policy that is used by default is found; tests put the cheap one in its place
+DEFAULT_POLICY = (POLICIES._built_in, "tensorsmith", "tensorsmith.search.policies.random:PRESET")
 
 PHASE = 8  # trials that are done together
 

@@ -10,12 +10,16 @@ from tests.records.samples import TARGET, TIMING, matmul, trial
 
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
-from tensorsmith.search.ansor import RANDOM, SETTINGS
-from tensorsmith.tuning import experience as module
-from tensorsmith.tuning.experience import experience
-from tensorsmith.tuning.journal import Journal
+from tensorsmith.tuning.history import experience as module
+from tensorsmith.tuning.history.experience import Experience
+from tensorsmith.tuning.history.journal import Journal
+from tensorsmith.tuning.options import HowMeasured, Plugins
 
 NUMBERS = range(1, 33)
+
+
+def experience(journal: Journal, plugins: Plugins = Plugins.of()) -> Experience:  # noqa: B008
+    return Experience(journal, HowMeasured(TARGET, TIMING.cache), plugins)
 
 
 @pytest.fixture
@@ -23,7 +27,7 @@ def lessons(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The outputs whose trials were learned from, each time."""
     seen: list[list[str]] = []
 
-    def learn(trials, target, settings):
+    def learn(trials, target, model):
         seen.append([t.candidate.sketch.workload.outputs[0] for t in trials])
         return f"lesson {len(seen)}"
 
@@ -44,8 +48,9 @@ def test_records_of_the_same_kind_are_learned_from_once(tmp_path: Path, lessons)
         add(store, "other_timing", timing=Timing("cold", 2))
         add(store, "finalists", run="finalists")
     with Journal(tmp_path / "tune.db") as journal:
-        assert experience(journal, TARGET, TIMING, SETTINGS) == "lesson 1"
-        assert experience(journal, TARGET, TIMING, SETTINGS) == "lesson 1"  # for the next search, the same
+        known = experience(journal)
+        assert known.taught() == "lesson 1"
+        assert known.taught() == "lesson 1"  # for the next search, the same
     (lesson,) = lessons
     assert set(lesson) == {f"W{n}" for n in range(20 - module._WORKLOADS, 20)}  # those tried last
     assert {lesson.count(name) for name in lesson} == {module._MOST // module._WORKLOADS}
@@ -53,10 +58,11 @@ def test_records_of_the_same_kind_are_learned_from_once(tmp_path: Path, lessons)
 
 def test_a_run_learns_anew_when_it_knows_twice_as_much(lessons) -> None:
     with Journal(None) as journal:
-        assert experience(journal, TARGET, TIMING, SETTINGS) is None and not lessons
+        known = experience(journal)
+        assert known.taught() is None and not lessons
         for n in range(16):
             add(journal, f"W{n}")
-            experience(journal, TARGET, TIMING, SETTINGS)
+            known.taught()
         assert [len(lesson) for lesson in lessons] == [
             32,
             64,
@@ -70,15 +76,17 @@ def test_little_is_not_enough(tmp_path: Path, lessons, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "_LEAST", len(NUMBERS) + 1)
     with Journal(tmp_path / "tune.db") as journal:
         add(journal, "W")
-        assert experience(journal, TARGET, TIMING, SETTINGS) is None and not lessons
+        assert experience(journal).taught() is None and not lessons
 
 
-@pytest.mark.parametrize("settings", [RANDOM, replace(SETTINGS, transfer=False), replace(SETTINGS, cost="prior")])
-def test_a_search_without_trees_learns_nothing(settings, lessons) -> None:
+@pytest.mark.parametrize("plugins", [Plugins.of("random"), Plugins.of("ansor"), Plugins.of(model="prior")])
+def test_a_search_that_needs_no_lesson_gets_none(plugins, lessons) -> None:
     with Journal(None) as journal:
         for n in range(8):
             add(journal, f"W{n}")
-        assert experience(journal, TARGET, TIMING, settings) is None and not lessons
+        known = experience(journal, plugins)
+        assert known.taught() is None and not lessons
+        assert type(known.model_for(matmul(), 3)) is type(plugins.model)
 
 
 def test_the_same_records_give_the_same_sample(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
-from tensorsmith.tuning import finals
+from tensorsmith.tuning.finals import final as finals
 
 WORKLOAD, TIMING = matmul(), Timing("warm", 2)
 

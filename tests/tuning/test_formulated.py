@@ -8,11 +8,13 @@ from tests.tuning.fakes import FakeMeasurer
 import tensorsmith as ts
 from tensorsmith.ops import conv
 from tensorsmith.rewrites.formulations import formulations
-from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.targets.target import native
-from tensorsmith.tuning.formulated import FormulatedTuning
-from tensorsmith.tuning.journal import Journal
+from tensorsmith.tuning.history.experience import Experience
+from tensorsmith.tuning.history.journal import Journal
+from tensorsmith.tuning.options import HowMeasured, Plugins
+from tensorsmith.tuning.tasks.shared import Shared
+from tensorsmith.tuning.tasks.task import TaskTuning
 
 
 def convolution() -> ts.workload:
@@ -35,13 +37,15 @@ def tuning(monkeypatch):
             measurers[name] = FakeMeasurer(lambda n: seconds[name.replace("-", "_")] * (1 + 1 / (n + 1)))
             return measurers[name]
 
-        monkeypatch.setattr("tensorsmith.tuning.task.Measurer", measurer)
-        return FormulatedTuning(workload, native(), Journal(None), None, settings=RANDOM), measurers
+        monkeypatch.setattr("tensorsmith.tuning.tasks.formulation.Measurer", measurer)
+        journal, measured, plugins = Journal(None), HowMeasured(native()), Plugins.of("random")
+        shared = Shared(None, journal, measured, plugins, Experience(journal, measured, plugins))
+        return TaskTuning(formulations(workload), shared), measurers
 
     return make
 
 
-def run(tuning: FormulatedTuning, trials: int) -> None:
+def run(tuning: TaskTuning, trials: int) -> None:
     while tuning.trials < trials:
         assert tuning.step(16)
 
@@ -64,12 +68,17 @@ def test_those_near_the_lead_share(tuning):
     assert counts["winograd-4"] > counts["direct"] > 32
 
 
-def test_patience_counts_over_all(tuning):
-    task, _ = tuning(direct=1e-3, winograd_4=2e-3, winograd_2=2e-3)
-    kept = []
-    task._on_trials = lambda: kept.append(task.unimproved)
-    run(task, 240)
-    assert kept[0] == 0 and kept[-1] > 32
+def test_a_formulation_that_is_exhausted_does_not_end_the_others(tuning):
+    """The leader has nothing left after its first candidates; the trials go to those behind it."""
+    task, measurers = tuning(direct=1.5e-3, winograd_4=1e-3, winograd_2=2e-3)
+    run(task, 24)
+    leader = next(part for part in task._parts if part.best_seconds == task.best_seconds)
+    leader.policy.ask = lambda count, stop: []
+    run(task, 48)
+    assert leader.exhausted and not task.exhausted and len(measurers["winograd-4"].measured) == 8
+    for part in task._parts:
+        part.policy.ask = lambda count, stop: []
+    assert task.step(16) == 0 and task.exhausted
 
 
 def test_finals_are_among_those_that_can_win(tuning):

@@ -20,9 +20,9 @@ from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
-from tensorsmith.tuning import in_network
-from tensorsmith.tuning.in_network import settle, unlike
-from tensorsmith.tuning.journal import Journal
+from tensorsmith.tuning.finals import in_network
+from tensorsmith.tuning.finals.in_network import settle, unlike
+from tensorsmith.tuning.history.journal import Journal
 
 TARGET = native()
 ALONE, TOGETHER = Timing("warm", TARGET.cores), Timing(IN_NETWORK, TARGET.cores)

@@ -15,8 +15,8 @@ from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.targets.target import native
-from tensorsmith.tuning import journal as module
-from tensorsmith.tuning.journal import Journal
+from tensorsmith.tuning.history import journal as module
+from tensorsmith.tuning.history.journal import Journal
 
 WORKLOAD, TARGET, TIMING = matmul(), native(), Timing("warm", 2)
 PLACE = (WORKLOAD, TARGET, TIMING)

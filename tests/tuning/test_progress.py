@@ -8,9 +8,9 @@ import pytest
 from tests.measure.small import candidates, matmul
 
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.tuning.failures import Failures
-from tensorsmith.tuning.progress import Progress
-from tensorsmith.tuning.reporting import Callback, LiveLine, PlainLines, make_reporter
+from tensorsmith.tuning.progress.failures import Failures
+from tensorsmith.tuning.progress.reporter import Callback, LiveLine, PlainLines, make_reporter
+from tensorsmith.tuning.progress.workload import Progress
 
 WORKLOAD = matmul()  # 2 * 16 * 24 * 32 = 24,576 operations
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.measure.small import matmul
-from tests.tuning.fakes import FakeMeasurer
+from tests.tuning.fakes import DEFAULT_POLICY, FakeMeasurer
 
 import tensorsmith as ts
-from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends import backend_of
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Timed
 from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing, candidate_key
 from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
-from tensorsmith.search.ansor import RANDOM, AnsorPolicy
+from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 from tensorsmith.tune import Progress
-from tensorsmith.tuning import journal, task
+from tensorsmith.tuning.history import journal
+from tensorsmith.tuning.tasks import formulation
 
 WORKLOAD = matmul()
 Make = Callable[..., FakeMeasurer]
@@ -33,14 +35,11 @@ Make = Callable[..., FakeMeasurer]
 @pytest.fixture
 def measurer(monkeypatch: pytest.MonkeyPatch) -> Make:
     """Lets all runs use one fake measurer and a cheap search, and no worker ever start."""
-    policy = task.AnsorPolicy
 
     def make(seconds: Callable[[int], float | None], after: Callable[[int], None] = lambda n: None) -> FakeMeasurer:
         fake = FakeMeasurer(seconds, after)
-        monkeypatch.setattr(task, "Measurer", lambda *arguments, **options: fake)
-        monkeypatch.setattr(
-            task, "AnsorPolicy", lambda *arguments, **options: policy(*arguments, **{**options, "settings": RANDOM})
-        )
+        monkeypatch.setattr(formulation, "Measurer", lambda *arguments, **options: fake)
+        monkeypatch.setitem(*DEFAULT_POLICY)
         monkeypatch.setattr("tensorsmith.measure.workshop.Workshop.start", lambda self: None)
         return fake
 
@@ -51,6 +50,12 @@ def tune(**options) -> list[Progress]:
     seen: list[Progress] = []
     ts.tune(WORKLOAD, on_progress=seen.append, **options)
     return seen
+
+
+def pretend_default(monkeypatch: pytest.MonkeyPatch, default: Callable[..., Candidate]) -> None:
+    """Lets tunings take another candidate for the default schedule."""
+    backend = replace(backend_of(native()), default_candidate=default)
+    monkeypatch.setattr(formulation, "backend_of", lambda target: backend)
 
 
 def slower(n: int) -> float:
@@ -100,16 +105,16 @@ def test_the_first_search_leaves_time_to_measure(measurer: Make, monkeypatch: py
 
     fake = measurer(slower)
     searches: list[tuple[float, float]] = []
-    ask = AnsorPolicy.ask
+    ask = RandomPolicy.ask
 
-    def slow(policy: AnsorPolicy, count: int, stop: Callable[[], bool]) -> list[Candidate]:
+    def slow(policy: RandomPolicy, count: int, stop: Callable[[], bool]) -> list[Candidate]:
         begun = clock[0]
         while not stop():
             pass
         searches.append((begun, clock[0]))
         return ask(policy, 3)
 
-    monkeypatch.setattr(AnsorPolicy, "ask", slow)
+    monkeypatch.setattr(RandomPolicy, "ask", slow)
     monkeypatch.setattr("tensorsmith.tuning.budget.time.monotonic", monotonic)
     tune(seconds=20.0)
     assert len(fake.measured) >= 3
@@ -160,13 +165,13 @@ def test_failures_are_summed_up(measurer: Make, capsys: pytest.CaptureFixture[st
 
 def test_an_exhausted_space_ends_the_run(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = measurer(slower)
-    ask, asked = AnsorPolicy.ask, []
+    ask, asked = RandomPolicy.ask, []
 
-    def exhausted(policy: AnsorPolicy, count: int, stop: Callable[[], bool]) -> list:
+    def exhausted(policy: RandomPolicy, count: int, stop: Callable[[], bool]) -> list:
         asked.append(count)
         return ask(policy, 5) if len(asked) == 1 else []
 
-    monkeypatch.setattr(AnsorPolicy, "ask", exhausted)
+    monkeypatch.setattr(RandomPolicy, "ask", exhausted)
     assert tune(trials=64)[-1].trials == 5 == len(fake.measured)
 
 
@@ -220,7 +225,7 @@ def test_the_default_schedule_is_checked_with_the_best(measurer: Make, tmp_path:
     first = measurer(lambda n: 1.0 if n == 2 else slower(n))
     first.again = lambda n, c: Trial(c, Status.OK, 1e-5)
     tune(trials=16, database=tmp_path / "tune.db")
-    monkeypatch.setattr(task, "default_candidate", lambda *_: first.measured[2])
+    pretend_default(monkeypatch, lambda *_: first.measured[2])
     second = measurer(slower)
     second.again = lambda n, c: Trial(c, Status.OK, 1e-5)
     tune(trials=1, database=tmp_path / "tune.db")
@@ -231,7 +236,7 @@ def test_what_was_tuned_is_settled_against_the_default_schedule(
     measurer: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = measurer(lambda n: {3: 1e-6, 7: 5e-6}.get(n, 1e-4))  # the default schedule is the one of 5 us, it seems
-    monkeypatch.setattr(task, "default_candidate", lambda *_: fake.measured[7])
+    pretend_default(monkeypatch, lambda *_: fake.measured[7])
     fake.again = lambda n, c: Trial(c, Status.OK, 0.9e-6 if c.decisions == fake.measured[7].decisions else 1e-6)
     tune(trials=16, database=tmp_path / "tune.db")
     assert fake.measured[7] in fake.finals[0]
@@ -249,7 +254,7 @@ def test_what_loses_after_a_pause_does_not_replace_the_default_schedule(
     Else it is the very program that is used without a search, though the search knows it by another sketch.
     """
     fake = measurer(slower)
-    default = candidate_key(default_candidate(WORKLOAD, native()))
+    default = candidate_key(backend_of(native()).default_candidate(WORKLOAD, native()))
 
     def compare(places, turns, stop):
         found = []

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tuning.fakes import FakeMeasurer
+from tests.tuning.fakes import DEFAULT_POLICY, FakeMeasurer
 
 import tensorsmith as ts
 from tensorsmith.ops import conv, elementwise
 from tensorsmith.records import Store, Timing
-from tensorsmith.search.ansor import RANDOM
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.targets.target import native
-from tensorsmith.tuning import task
+from tensorsmith.tuning.tasks import formulation
 
 TARGET = native()
 TIMING = Timing("warm", TARGET.cores)
@@ -79,9 +78,8 @@ def changed(rng: random.Random, form: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def measurer(monkeypatch: pytest.MonkeyPatch) -> None:
     """No worker starts, and the search is a cheap one; what it does with records is the same."""
-    policy = task.AnsorPolicy
-    monkeypatch.setattr(task, "Measurer", lambda *given, **options: FakeMeasurer(lambda n: 1e-3 * (n + 1)))
-    monkeypatch.setattr(task, "AnsorPolicy", lambda *given, **options: policy(*given, **{**options, "settings": RANDOM}))
+    monkeypatch.setattr(formulation, "Measurer", lambda *given, **options: FakeMeasurer(lambda n: 1e-3 * (n + 1)))
+    monkeypatch.setitem(*DEFAULT_POLICY)
     monkeypatch.setattr("tensorsmith.measure.workshop.Workshop.start", lambda self: None)
 
 

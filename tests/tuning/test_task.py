@@ -6,10 +6,13 @@ from tests.measure.small import LIMITS, matmul
 
 import tensorsmith as ts
 from tensorsmith.measure import Workshop
-from tensorsmith.search.ansor import RANDOM
+from tensorsmith.rewrites.formulations import as_written
 from tensorsmith.targets.target import native
-from tensorsmith.tuning.journal import Journal
-from tensorsmith.tuning.task import TaskTuning
+from tensorsmith.tuning.history.experience import Experience
+from tensorsmith.tuning.history.journal import Journal
+from tensorsmith.tuning.options import HowMeasured, Plugins
+from tensorsmith.tuning.tasks.formulation import FormulationTuning
+from tensorsmith.tuning.tasks.shared import Shared
 
 
 def test_tasks_take_turns_on_the_same_workers() -> None:
@@ -17,7 +20,9 @@ def test_tasks_take_turns_on_the_same_workers() -> None:
     k = ts.reduce_axis(56, name="k")
     workloads = [matmul(), ts.workload([A, ts.compute((40,), lambda i: ts.sum(A[i, k] * 3.0, axis=k), name="B")])]
     with Workshop(2, LIMITS) as workshop, Journal(None) as journal:
-        tasks = [TaskTuning(w, native(), journal, workshop, settings=RANDOM) for w in workloads]
+        measured, plugins = HowMeasured(native()), Plugins.of("random")
+        shared = Shared(workshop, journal, measured, plugins, Experience(journal, measured, plugins))
+        tasks = [FormulationTuning(as_written(w), shared) for w in workloads]
         processes = None
         for _ in range(2):
             for one in tasks:

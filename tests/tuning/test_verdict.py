@@ -8,7 +8,7 @@ import pytest
 
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.job import Rounds
-from tensorsmith.tuning.verdict import margin, margins, undecided, winner
+from tensorsmith.tuning.finals.verdict import margin, margins, undecided, winner
 
 ROUNDS = 12
 

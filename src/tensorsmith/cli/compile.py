@@ -11,7 +11,8 @@ from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
 from tensorsmith.cli.executables import compile_model, kernels
-from tensorsmith.cli.options import ModelFile, Records, Shapes, TargetName
+from tensorsmith.cli.options import Formulations, ModelFile, Records, Shapes, TargetName
+from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.executable import Executable
 
 
@@ -22,6 +23,7 @@ def compile(
         typer.Option("--output", "-o", metavar="FILE", help="Executable to write.", show_default=f"MODEL{EXECUTABLE}"),
     ] = None,
     db: Records = None,
+    formulations: Formulations = ALL,
     shape: Shapes = None,
     target: TargetName = None,
 ) -> None:
@@ -31,7 +33,7 @@ def compile(
     """
     file = output or Path(model).stem + EXECUTABLE
     check_writable(file)
-    save(compile_model(load_model(model, shape or ()), db, target), file)
+    save(compile_model(load_model(model, shape or ()).with_formulations(formulations), db, target), file)
 
 
 def save(executable: Executable, file: str) -> None:

@@ -36,6 +36,14 @@ TargetName = Annotated[
     ),
 ]
 
+Formulations = Annotated[
+    str,
+    typer.Option(
+        metavar="WHICH",
+        help="all, or direct: compute as it is written, without Winograd's convolutions, whose weights take more memory.",
+    ),
+]
+
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

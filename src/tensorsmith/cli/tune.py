@@ -11,9 +11,10 @@ from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.compile import save
 from tensorsmith.cli.computation import load_any
 from tensorsmith.cli.executables import kernels
-from tensorsmith.cli.options import Shapes
+from tensorsmith.cli.options import Formulations, Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
+from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
@@ -45,6 +46,25 @@ def tune(
     ] = None,
     db: Annotated[str, typer.Option(help="File that keeps every measurement; a run continues from what is there.")] = "tune.db",
     seed: Annotated[int, typer.Option(help="Of the search: same seed and same times give the same candidates.")] = 0,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Who searches: tensorsmith, ansor, random, or one of your own (module:Name, file.py:Name)."
+        ),
+    ] = "tensorsmith",
+    rules: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The space: default, ansor, or rules of your own.", show_default="those of the policy"),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The cost model: trees, prior, random, the file of a saved one, or one of your own.",
+            show_default="that of the policy",
+        ),
+    ] = None,
+    formulations: Formulations = ALL,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
     shape: Shapes = None,
     output: Annotated[
@@ -69,6 +89,10 @@ def tune(
         "database": db,
         "seed": seed,
         "cache": "cold" if cold else None,
+        "policy": policy,
+        "rules": rules,
+        "model": model,
+        "formulations": formulations,
         "verbose": verbose,
     }
     found = search(loaded, **options)

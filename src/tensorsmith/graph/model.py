@@ -60,6 +60,17 @@ class Model:
 
         return partition(self.graph)
 
+    def with_formulations(self, which: str) -> Model:
+        """This network with "all" formulations of its tasks, or computed as it is written, "direct"."""
+        from tensorsmith.graph.tasks import with_formulations
+
+        partition = with_formulations(self.partition, which)
+        if partition == self.partition:
+            return self
+        allowed = Model(self.source)
+        allowed.graph, allowed.partition = self.graph, partition
+        return allowed
+
     def tasks(self) -> list[Task]:
         """The distinct computations of the network, each with how often it runs."""
         return list(self.partition.tasks)

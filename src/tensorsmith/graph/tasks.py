@@ -19,7 +19,7 @@ from tensorsmith.graph.workloads import Workloads
 from tensorsmith.lang import evaluate as reference
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
-from tensorsmith.rewrites.formulations import Formulation, formulations
+from tensorsmith.rewrites.formulations import Formulation, chosen, formulations
 
 _LONGEST_NAME = 60
 _LEAST_GROWTH = 32 << 20  # bytes by which the constants of any network may grow, for formulations that need larger ones; else half
@@ -96,6 +96,11 @@ def _affordable(tasks: Sequence[Task], budget: int) -> tuple[Task, ...]:
         for found, f, w in zip(options, largest, work):
             if f.growth / w > _ALIKE * dearest:
                 found.remove(f)
+
+
+def with_formulations(partition: Partition, which: str) -> Partition:
+    """The same with "all" formulations of the tasks, or with none but the "direct" ones."""
+    return replace(partition, tasks=tuple(replace(t, formulations=tuple(chosen(t.formulations, which))) for t in partition.tasks))
 
 
 def evaluate(partition: Partition, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -8,7 +8,7 @@ fewer multiplications. The weight is then another one, made of the original once
               winograd-4, winograd-2       weight (6, 6, ci, co) or (4, 4, ci, co), by `transform_weight`
 
 Rounding differs from the direct sum's, and is larger for tiles of 4 than for tiles of 2. Whoever wants the sum
-as it was written allows "direct" alone.
+as it was written says `formulations="direct"` to `ts.compile` and `ts.tune`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tensorsmith.rewrites.winograd import KERNEL, transform_weight
 from tensorsmith.rewrites.winograd_tiles import PARTS, winograd_conv
 
 DIRECT = "direct"
+ALL = "all"
 _TILES = (4, 2)  # the likelier first
 NAMES = (DIRECT, *(f"winograd-{tile}" for tile in _TILES))
 _LEAST_CHANNELS = 16  # of the input: with fewer, the transforms cost more than the products they save
@@ -58,26 +59,31 @@ class Formulation:
 Options = Sequence[Formulation]  # some of the formulations of one workload, which itself comes first
 
 
-def formulations(original: Workload, allowed: str | None = None) -> tuple[Formulation, ...]:
-    """The workload itself, first, then other formulations of it: all there are, or those `allowed` (see `only`).
+def formulations(original: Workload) -> tuple[Formulation, ...]:
+    """The workload itself, first, then other formulations of it.
 
     Of one workload they are the same objects every time, so that `is` tells them apart.
     """
-    return only(_formulations(original), allowed)
+    return _formulations(original)
 
 
-def only(options: Options, allowed: str | None) -> tuple[Formulation, ...]:
-    """The options whose names are allowed, separated by commas ("direct", "winograd-2,winograd-4"); None allows all.
+def chosen(options: Options, which: str) -> tuple[Formulation, ...]:
+    """Those of some formulations that a user allows: "all", or names separated by commas ("direct", "winograd-2,winograd-4").
 
     The workload as it was written is always among them.
     """
-    if allowed is None:
+    if which == ALL:
         return tuple(options)
-    names = {name.strip() for name in allowed.split(",")}
+    names = {name.strip() for name in which.split(",")}
     unknown = names - set(NAMES)
     if unknown:
-        raise UserError(f"there is no formulation {', '.join(sorted(unknown))!r}; known are {', '.join(NAMES)}")
+        raise UserError(f"there is no formulation {', '.join(sorted(unknown))!r}; known are {', '.join((ALL, *NAMES))}")
     return tuple(f for f in options if f.name in names | {DIRECT})
+
+
+def allowed(original: Workload, which: str) -> tuple[Formulation, ...]:
+    """The formulations of a workload that a user allows."""
+    return chosen(formulations(original), which)
 
 
 def as_written(original: Workload) -> Formulation:

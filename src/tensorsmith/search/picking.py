@@ -10,7 +10,7 @@ import numpy as np
 from tensorsmith.space.population.population import Plan, Population
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Place = tuple[int, Array]  # sketch and row
+Pick = tuple[int, Array]  # the number of a sketch, and a row of its matrix
 
 
 def pick(
@@ -22,7 +22,7 @@ def pick(
     is_new: Callable[[int, Array], bool],
     per_structure: float = 1.0,
     apart: float = 0.0,
-) -> list[Place]:
+) -> list[Pick]:
     """At most `count` rows by falling score. `is_new` is asked last, and only of rows that would be taken.
 
     At most the share `per_structure` is of one structure, and rows of one structure are at least `apart` from each other (see
@@ -37,7 +37,7 @@ def pick(
     order = np.lexsort((row, plan, -np.concatenate(scores)))
     most = max(1, int(np.ceil(per_structure * count)))
     used: dict[tuple[int, int], list[Array]] = {}
-    chosen: list[Place] = []
+    chosen: list[Pick] = []
     crowded: list[int] = []
 
     def take(n: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorsmith.backends import backend_of
 from tensorsmith.learn.features.rows import FeatureRows
-from tensorsmith.learn.models.cost import CostModel
+from tensorsmith.learn.models.model import CostModel
 from tensorsmith.space.population.population import Population, Space
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -1,7 +1,7 @@
 """What trials of other workloads teach: a cost model that a search begins with, instead of nothing (AutoTVM's transfer).
 
 Features do not say which workload a statement is of, and throughputs are relative to the best of their own workload, so what is
-learned of some carries over to others. Trees learned here stay; those of a search grow on top of them.
+learned of some carries over to others. Every search begins with a fork of what was learned here, and goes on from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from tensorsmith.backends import backend_of
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.features.rows import FeatureRows
-from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel
+from tensorsmith.learn.models.model import CostModel, Samples
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
@@ -27,20 +27,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Taught:
     """What was learned, and of which workloads (by canonical key)."""
 
-    model: TreeModel
+    model: CostModel
     workloads: frozenset[str]
 
-    def model_for(self, workload: Workload) -> TreeModel | None:
+    def model_for(self, workload: Workload, seed: int = 0) -> CostModel | None:
         """A model of its own to begin a search with; None if that very workload alone was learned from, whose records it gets."""
-        if self.workloads <= {workload.canonical_key}:
-            return None
-        new = TreeModel(self.model.settings)
-        new.kept = new.booster = self.model.booster
-        return new
+        return None if self.workloads <= {workload.canonical_key} else self.model.fork(seed)
 
 
-def learn(trials: Sequence[Trial], target: Target, settings: ModelSettings) -> Taught | None:
-    """What can be learned of trials of any workloads, if anything. Candidates that can no longer be lowered are passed over."""
+def learn(trials: Sequence[Trial], target: Target, model: CostModel) -> Taught | None:
+    """What a fork of a model can learn of trials of any workloads, if anything. Candidates that can no longer be lowered are
+    passed over."""
     ran = [(t.candidate, t.seconds) for t in trials if t.seconds is not None]
     best: dict[str, float] = {}
     for candidate, seconds in ran:
@@ -50,9 +47,9 @@ def learn(trials: Sequence[Trial], target: Target, settings: ModelSettings) -> T
     for n, features, prior in _described([c for c, _ in ran], target):
         key = ran[n][0].sketch.workload.canonical_key
         samples.add(features, best[key] / ran[n][1], key, prior)
-    model = TreeModel(settings)
-    model.update(samples)
-    return Taught(model, frozenset(samples.group)) if model.booster is not None else None
+    taught = model.fork()
+    taught.update(samples)
+    return Taught(taught, frozenset(samples.group)) if taught.ready() else None
 
 
 def _described(candidates: Sequence[Candidate], target: Target) -> list[tuple[int, Array, float]]:

@@ -32,7 +32,12 @@ def sketches(
     `rules` names a set, to which registered rules are added, or is a list of rules that is taken as it stands.
     """
     workload = computation if isinstance(computation, Workload) else workload_of(computation)
-    return derive(workload, given_or_native(target), rule_set(rules) if isinstance(rules, str) else _listed(rules))
+    return derive(workload, given_or_native(target), rules_of(rules))
+
+
+def rules_of(rules: str | Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules of a named set, with those that are registered, or a list as it stands."""
+    return rule_set(rules) if isinstance(rules, str) else _listed(rules)
 
 
 def _listed(rules: object) -> tuple[Rule, ...]:

@@ -1,1 +1,5 @@
-"""The parts of a tuning run: one task that is tuned step by step, its budget, its journal, and what is said about it."""
+"""Tuning runs: within a budget, ask, measure, keep, tell, for one workload or for the tasks of networks.
+
+options, budget   what a run is given      run, of_workload, of_networks   the loop      tasks/     what is tuned, step by step
+history/          earlier trials           finals/   who is used in the end              progress/  what is said
+"""

@@ -1,118 +1,231 @@
-"""One tuning run of one workload: a loop over its task within a budget, and what is said at the end."""
+"""One tuning run: the scheduler says which task is next, the tasks share the workers, and time and trials are limited.
+
+A run is of networks (`of_networks.py`) or of one workload (`of_workload.py`), which is the only task of a network; these two say
+what is known beforehand and what is told to the user, and the loop is here.
+
+While the workers build the last candidates of one task, those of the next are searched for. The best of a task is what its tuning
+gives (`TaskTuning.best_seconds`); the scheduler is told whenever that changes, and whoever asks how the run stands asks the
+scheduler. Tasks that were tuned are a start for similar ones that come later.
+"""
 
 from __future__ import annotations
 
-from tensorsmith.build import Found
-from tensorsmith.lang.workload import Workload
+import abc
+from collections.abc import Sequence
+
+from tensorsmith.errors import UserError
 from tensorsmith.measure.workshop import Workshop
-from tensorsmith.search.trial import Cache
-from tensorsmith.targets.target import Target
-from tensorsmith.tuning.budget import Budget, Clock
-from tensorsmith.tuning.formulated import FormulatedTuning
+from tensorsmith.records.faults import StoreError
+from tensorsmith.search.objectives import Objective
+from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
+from tensorsmith.tuning.budget import Clock
+from tensorsmith.tuning.history.experience import Experience
+from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.interrupt import CtrlC
-from tensorsmith.tuning.journal import Journal
-from tensorsmith.tuning.progress import Progress
-from tensorsmith.tuning.reporting import Reporter, quick_peak
+from tensorsmith.tuning.options import RunOptions
+from tensorsmith.tuning.progress.reporter import Reporter
+from tensorsmith.tuning.tasks.opened import OpenTunings
+from tensorsmith.tuning.tasks.shared import Shared
+from tensorsmith.tuning.tasks.task import TaskTuning
+from tensorsmith.tuning.tasks.tuned import TunedTask
 
-_BATCH = 16  # candidates proposed at a time: the model learns between batches
-_AHEAD = 8  # candidates that the workers build while the next batch is searched for
-_FINISH = 0.25  # share of the trials kept for the neighbours of the best
+_AHEAD = 8  # candidates at most that the workers build while the next ones are searched for
+_FINISH = 0.25  # share of the run kept for the neighbours of the best
+_IMPROVEMENT = 0.01  # of the objective's value, or more, counts as one
 
 
-class Run:
-    """One tuning run of one workload."""
+class Run(abc.ABC):
+    """One tuning run."""
 
     def __init__(
-        self, workload: Workload, target: Target, journal: Journal, budget: Budget, clock: Clock, reporter: Reporter
+        self,
+        tasks: Sequence[TunedTask],
+        options: RunOptions,
+        journal: Journal,
+        clock: Clock,
+        reporter: Reporter,
+        objective: Objective,
+        schedule: Schedule,
     ) -> None:
-        self.workload, self.target, self.journal = workload, target, journal
-        self.budget, self.clock, self.reporter = budget, clock, reporter
+        self.tasks, self.options, self.measured = tuple(tasks), options, options.measured
+        self.journal, self.budget, self.clock, self.reporter = journal, options.budget, clock, reporter
         self.ctrl_c = CtrlC()
-        self.stored = True  # until the record file refuses trials
+        self.scheduler = Scheduler([self._facts(t) for t in tasks], objective, schedule, seed=options.seed)
+        self.trials = [0] * len(tasks)  # of this run
+        self.satisfied = False  # the scheduler sees nothing left to gain
+        self.exhausted: set[int] = set()  # tasks whose policies have no candidates left
+        self._experience = Experience(journal, options.measured, options.plugins)
+        self._current: int | None = None  # the task whose candidates the workers have
+        self._yardstick: float | None = None  # the objective at the last improvement that counts
+        self._since = 0  # trials of the run up to then
+        self._stored = True  # until the record file refuses trials
 
-    def go(self, cache: Cache, seed: int, verbose: bool) -> None:
-        """Search, then settle among the best, then say what there is to say."""
-        with self.ctrl_c, Workshop(self.target.cores, warn=self.reporter.warn) as workshop:
-            self.peak = quick_peak(self.target.cores)  # while all is silent
+    # -- what differs ------------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _facts(self, task: TunedTask) -> TaskFacts:
+        """What the scheduler is told of a task beforehand."""
+
+    @abc.abstractmethod
+    def _prepare(self) -> None:
+        """Before the workers start, while all is silent."""
+
+    @abc.abstractmethod
+    def _cannot_tune(self, task: int, problem: Exception) -> None:
+        """A task turned out to be impossible to tune; raises if that ends the run."""
+
+    @abc.abstractmethod
+    def _look_at(self, task: int) -> None:
+        """The best of a task may have changed."""
+
+    @abc.abstractmethod
+    def _settle(self) -> None:
+        """After the search: finals."""
+
+    @abc.abstractmethod
+    def _progress(self, task: int) -> object:
+        """Where the run stands; `task` was worked on last."""
+
+    @abc.abstractmethod
+    def _conclude(self) -> None:
+        """What to say at the end."""
+
+    # -- the loop ------------------------------------------------------------------------------------------------------------
+
+    def go(self) -> None:
+        """Search, then settle among the best of each task, then say what there is to say."""
+        with self.ctrl_c, Workshop(self.measured.target.cores, warn=self.reporter.warn) as workshop:
+            self._prepare()
             workshop.start()  # the workers load while the rest is made
-            with FormulatedTuning(
-                self.workload, self.target, self.journal, workshop, cache=cache, seed=seed, on_trials=self._report
-            ) as self.task:
+            options = self.options
+            self._shared = Shared(workshop, self.journal, self.measured, options.plugins, self._experience, options.seed)
+            self.opened = OpenTunings(self._make, self.scheduler.gradients)
+            try:
                 self._search()
-                if not self._stopped():
-                    self.task.settle(self._stopped, lambda: self.clock.rest)
-            self._conclude(verbose)
-
-    @property
-    def winner(self) -> Found | None:
-        """Who won the final, as it is in memory; None if there was none."""
-        outcome = self.task.outcome
-        return None if outcome is None else (outcome.winner[1], outcome.winner[0].measurer.formulation)
+                if not self.stopped():
+                    self._settle()
+            finally:
+                self.opened.close()
+            self._conclude()
 
     def _search(self) -> None:
-        """The workers build the last candidates of a batch while the next batch is searched for."""
-        task = self.task
-        while count := self._next_batch():
-            proposing = self.clock.proposing(first=not task.trials + task.pending)
-            if not task.propose(count, finishing=self._finishing(), stop=lambda: self.ctrl_c.came or proposing()):  # noqa: B023
-                break
-            task.collect(down_to=_AHEAD, stop=self._searched)
-        task.collect(stop=self._searched)
+        while (chosen := self._next()) is not None:
+            task, count = chosen
+            proposed = self._propose(task, count)
+            if self._current not in (None, task):
+                self._collect_rest()
+            if proposed:
+                self._current = task
+                self.opened.get(task).collect(down_to=min(_AHEAD, proposed // 2), stop=self._searched)
+        self._collect_rest()
 
-    def _next_batch(self) -> int:
-        """Candidates to propose now."""
-        task = self.task
-        left = self.budget.left(task.trials + task.pending)
-        in_time = self.clock.left is None or self.clock.left > task.search_seconds
-        hopeful = self.budget.patience is None or task.unimproved < self.budget.patience
-        return min(_BATCH, _BATCH if left is None else left) if in_time and hopeful and not self._searched() else 0
+    def _next(self) -> tuple[int, int] | None:
+        """The task to go on with and how many candidates to propose; None: the search is over."""
+        left = self.budget.left(sum(self.trials) + self._pending())
+        in_time = (
+            self.clock.left is None or self._current is None or self.clock.left > self.opened.get(self._current).search_seconds
+        )
+        if self._searched() or left == 0 or not in_time or self.hopeless():
+            return None
+        chosen = self.scheduler.next()
+        if chosen is None:
+            self.satisfied = True
+            return None
+        task, count = chosen
+        return task, count if left is None else min(count, left)
+
+    def _propose(self, task: int, count: int) -> int:
+        """How many candidates of a task the workers got."""
+        try:
+            tuning = self.opened.get(task)
+            proposing = self.clock.proposing(first=not tuning.trials + tuning.pending)
+            proposed = tuning.propose(count, finishing=self._finishing(), stop=lambda: self.ctrl_c.came or proposing())
+            self.exhausted |= {task} if tuning.exhausted else set()
+        except Exception as problem:
+            if isinstance(problem, UserError) and not isinstance(problem, StoreError):
+                raise  # no task could be tuned: there are no workers
+            self._cannot_tune(task, problem)
+            proposed = 0
+        self.scheduler.begin(task, proposed)
+        if not proposed:
+            self.scheduler.exhaust(task)
+        return proposed
+
+    def _collect_rest(self) -> None:
+        if self._current is not None:
+            self.opened.get(self._current).collect(stop=self._searched)
+            self.scheduler.drop_pending(self._current)  # those that a stop has cancelled
+            self._current = None
 
     def _finishing(self) -> bool:
         """Whether the run is in its last part, by trials or by time."""
-        done = self.task.trials + self.task.pending
-        by_trials = done / self.budget.trials if self.budget.trials else 0.0
+        by_trials = (sum(self.trials) + self._pending()) / self.budget.trials if self.budget.trials else 0.0
         by_time = self.clock.elapsed / self.budget.seconds if self.budget.seconds else 0.0
         return max(by_trials, by_time) >= 1 - _FINISH
+
+    def _pending(self) -> int:
+        return sum(t.pending for t in self.scheduler.tasks)
 
     def _searched(self) -> bool:
         return self.ctrl_c.came or self.clock.searched
 
-    def _stopped(self) -> bool:
+    def stopped(self) -> bool:
         return self.ctrl_c.came or self.clock.over
 
-    def _progress(self) -> Progress:
-        return Progress(
-            self.workload,
-            self.task.trials,
-            self.budget.trials,
-            self.task.best_seconds,
-            self.clock.elapsed,
-            self.task.failures.by_status(),
-            self.task.times,
-            self.budget.seconds,
-            self.peak,
-            self.task.outcome is not None and self.task.outcome.default_won,
-        )
+    # -- what came out -------------------------------------------------------------------------------------------------------
 
-    def _report(self) -> None:
-        self.reporter.update(self._progress())
-        if self.journal.problem is not None and self.stored:
+    def _make(self, task: int) -> TaskTuning:
+        told = 0  # trials of it that are counted
+
+        def kept() -> None:
+            nonlocal told
+            self._kept(task, tuning.trials - told, tuning.best_seconds)
+            told = tuning.trials
+
+        tuning = TaskTuning(self.tasks[task].formulations, self._shared, kept)
+        if self.scheduler.tasks[task].best is None:
+            self.scheduler.tell(task, 0, tuning.best_seconds)
+        return tuning
+
+    def _kept(self, task: int, trials: int, best: float | None) -> None:
+        """Some trials of a task are done; none: records of another day were checked, and are what they turned out to be."""
+        self.trials[task] += trials
+        self.scheduler.tell(task, trials, best)
+        self._look_at(task)
+        self._compare(corrected=not trials)
+        self.reporter.update(self._progress(task))
+        if self.journal.problem is not None and self._stored:
             self.reporter.warn(f"trials are kept in memory for now: {self.journal.problem}")
-        self.stored = self.journal.problem is None
+        self._stored = self.journal.problem is None
 
-    def _conclude(self, verbose: bool) -> None:
-        task, progress = self.task, self._progress()
-        if self.ctrl_c.came:
-            self.reporter.say(f"stopped: {progress}; everything measured is kept")
-        elif self.budget.patience is not None and task.unimproved >= self.budget.patience:
-            self.reporter.say(f"no improvement in the last {task.unimproved} trials")
-        if progress.default_is_best:
-            self.reporter.update(progress)
-            self.reporter.say("the default schedule is the best found")
+    def _compare(self, corrected: bool) -> None:
+        """Patience counts from the last improvement, and not before the warm-up is over.
+
+        Where records were `corrected`, what comes is compared with what they are now: that is neither gained nor lost.
+        """
+        if not any(t.best is not None for t in self.scheduler.tasks):
+            return
+        value = self.scheduler.value()
+        if corrected:
+            self._yardstick = value
+        improved = self._yardstick is None or value < self._yardstick - _IMPROVEMENT * abs(self._yardstick)
+        if improved or self.scheduler.cold():
+            self._yardstick, self._since = value, sum(self.trials)
+
+    def unimproved(self) -> int:
+        """Trials since the last improvement."""
+        return sum(self.trials) - self._since
+
+    def hopeless(self) -> bool:
+        return self.budget.patience is not None and self.unimproved() >= self.budget.patience
+
+    def say_troubles(self) -> None:
+        """What the record file could not give or take."""
         for trouble in (self.journal.left_out, self.journal.finish()):
             if trouble is not None:
                 self.reporter.warn(trouble)
-        if task.failures.counts:
-            self.reporter.say(f"{progress.failures.total()} of {progress.trials} trials failed, for example:\n{task.failures}")
-        if verbose:
-            self.reporter.say(progress.time_split)
+
+    def say_failures(self) -> None:
+        failures, count = self.opened.failures, sum(self.trials)
+        if failures.counts:
+            self.reporter.say(f"{failures.counts.total()} of {count} trials failed, for example:\n{failures}")

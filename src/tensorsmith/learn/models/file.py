@@ -66,5 +66,10 @@ def read(path: str | Path, schema: Schema, kind: str | None = None) -> tuple[dic
     return head, text
 
 
+def kind_of(path: str | Path, schema: Schema) -> str:
+    """What a file holds, by its header."""
+    return str(read(path, schema)[0].get("kind"))
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]

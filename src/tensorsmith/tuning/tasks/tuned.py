@@ -1,4 +1,4 @@
-"""What a tuning run of networks has to do for each of their workloads."""
+"""What a run has to do: a workload, in any of some formulations, and how often each network runs it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tensorsmith.rewrites.formulations import Options
 
 
 @dataclass(frozen=True)
-class NetworkTask:
-    """A workload to tune, in any of some formulations, and how often each network runs it."""
+class TunedTask:
+    """A task of a run. A workload by itself is the one task of a network that runs it once."""
 
     name: str
     workload: Workload

@@ -1,14 +1,14 @@
-"""One workload, tuned step by step: ask the policy, measure, keep, tell.
+"""One workload in one formulation, tuned step by step: ask the policy, measure, keep, tell.
 
-    task.propose(16)          candidates for the workers, which begin to build them
-    task.collect()            waits until they are measured; keeps the trials and tells the policy
-    task.step(16)             both
+    tuning.propose(16)        candidates for the workers, which begin to build them
+    tuning.collect()          waits until they are measured; keeps the trials and tells the policy
+    tuning.step(16)           both
 
-Several tasks may share a workshop and take turns. To keep the workers busy during a search, propose again before all is collected:
-`collect(down_to=8)` comes back when 8 candidates are left, and the workers build those while the next ones are searched for.
+Several tunings may share a workshop and take turns. To keep the workers busy during a search, propose again before all is
+collected: `collect(down_to=8)` comes back when 8 candidates are left, and the workers build those while the next are searched for.
 
 A search never measures a program twice. What was measured on another day is checked, though: before the first candidates of such a
-task are measured, its best records are timed again (`finals.py`). That is no trial of the search, and costs none.
+workload are measured, its best records are timed again (`finals/final.py`). That is no trial of the search, and costs none.
 """
 
 from __future__ import annotations
@@ -19,78 +19,61 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
-from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends import backend_of
 from tensorsmith.errors import Refusal
-from tensorsmith.lang.workload import Workload
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
-from tensorsmith.measure.workshop import Workshop
-from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import Record
 from tensorsmith.rewrites.formulations import Formulation
-from tensorsmith.search.ansor import SETTINGS, AnsorPolicy, Settings
-from tensorsmith.search.trial import Cache, Trial
+from tensorsmith.search.trial import Trial
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import Target
-from tensorsmith.tuning import finals
-from tensorsmith.tuning.experience import experience
-from tensorsmith.tuning.failures import Failures
-from tensorsmith.tuning.journal import Journal
-
-IMPROVEMENT = 0.99  # of the seconds, or less, counts as one
+from tensorsmith.tuning.finals import final
+from tensorsmith.tuning.progress.failures import Failures
+from tensorsmith.tuning.tasks.shared import Shared
 
 
-class TaskTuning:
+class FormulationTuning:
     """The tuning of one workload on one target; what the journal holds of it is built upon."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        target: Target,
-        journal: Journal,
-        workshop: Workshop,
-        *,
-        cache: Cache = "warm",
-        seed: int = 0,
-        settings: Settings = SETTINGS,
-        on_trials: Callable[[], None] = lambda: None,
-        formulation: Formulation | None = None,
-    ) -> None:
-        """`on_trials` is called whenever some trials were kept. `formulation`: what the workload is of another one."""
+    def __init__(self, formulation: Formulation, shared: Shared, on_trials: Callable[[], None] = lambda: None) -> None:
+        """`on_trials` is called whenever some trials were kept."""
+        measured, journal, plugins = shared.measured, shared.journal, shared.plugins
+        workload, target = formulation.workload, measured.target
         self.workload, self.target = workload, target
-        self.timing = Timing(cache, target.cores)
+        self.timing = measured.timing
         self.trials = 0  # of this run
-        self.unimproved = 0  # trials since the last improvement that counts
+        self.exhausted = False  # the policy has nothing left to try
         self.failures = Failures()
         self.search_seconds = 0.0  # the last search took
         self._journal, self._on_trials = journal, on_trials
-        self.outcome: finals.Outcome | None = None  # of the final
+        self.outcome: final.Outcome | None = None
         self._spent: Counter[str] = Counter()
-        self._best: float | None
-        self._yardstick: float | None  # the best at the last improvement
         with self._clock("measure"):
             self.measurer = Measurer(
-                workload, target, threads=self.timing.threads, cache=cache, workshop=workshop, formulation=formulation
+                workload,
+                target,
+                threads=self.timing.threads,
+                cache=measured.cache,
+                workshop=shared.workshop,
+                formulation=formulation,
             )
             self.measurer.prepare()  # the workers set up while the policy is made
         records = journal.history(workload, target, self.timing)
         history = [r.trial for r in records]
         similar = [r.candidate for r in journal.similar(workload, target, self.timing)]
+        seed = shared.seed + len(history)  # else a run that goes on would draw again what the first one drew
         with self._clock("model"):
-            taught = experience(journal, target, self.timing, settings)
+            model = shared.experience.model_for(workload, seed)
         with self._clock("search"):
-            model = taught.model_for(workload) if taught else None
-            self.policy = AnsorPolicy(
-                Space(workload, target), seed=seed + len(history), settings=settings, hints=similar, model=model
-            )
+            self.policy = plugins.policy.make(Space(workload, target, plugins.rules), seed=seed, hints=similar, model=model)
         with self._clock("model"):
             self.policy.tell(history)
         self._unchecked = bool(records) and not journal.touched(workload, target, self.timing)
         self._held: list[Candidate] = []  # proposed, and kept back until the records are checked
-        self._begin_anew()
+        self._best = self._journal_best()
 
     # -- tuning ------------------------------------------------------------------------------------------------------
 
@@ -112,6 +95,7 @@ class TaskTuning:
                 candidates = self.policy.finish(count)
             if not candidates:
                 candidates = self.policy.ask(count, stop)
+        self.exhausted = not candidates and not stop()
         if self._unchecked:
             self._held += candidates
         else:
@@ -141,8 +125,8 @@ class TaskTuning:
         if not self._unchecked:
             return
         self._unchecked = False
-        finals.check(self, self.default(), stop)
-        self._begin_anew()
+        final.check(self, self.default(), stop)
+        self._best = self._journal_best()
         self._on_trials()
         held, self._held = self._held, []
         if not stop():
@@ -157,7 +141,7 @@ class TaskTuning:
         """
         default = self.default()
         if default is not None:
-            self.outcome = finals.hold([self], (self, default), self.conditions(as_step), stop, seconds_left)
+            self.outcome = final.hold([self], (self, default), self.conditions(as_step), stop, seconds_left)
 
     def conditions(self, as_step: bool) -> tuple[Condition, ...]:
         """Those of a final. Where the runs do not find all in the caches, the cache says what they find instead."""
@@ -170,7 +154,7 @@ class TaskTuning:
         as fast everywhere.
         """
         try:
-            return default_candidate(self.workload, self.target)
+            return backend_of(self.target).default_candidate(self.workload, self.target)
         except Refusal:
             return None
 
@@ -180,10 +164,10 @@ class TaskTuning:
         """The records of the k fastest candidates."""
         return self._journal.top(self.workload, self.target, self.timing, k)
 
-    def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
+    def compare(self, contenders: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
         """What comes out for candidates, timed in turns; none at all if `stop()` came true."""
         with self._clock("measure"):
-            return self.measurer.compare(places, turns, stop)
+            return self.measurer.compare(contenders, turns, stop)
 
     def keep_final(self, trials: Sequence[Trial], run: str) -> None:
         """What came out when known candidates were timed again; it counts instead of what was known of them."""
@@ -198,7 +182,7 @@ class TaskTuning:
         """Drop what is not measured; the workshop stays."""
         self.measurer.close()
 
-    def __enter__(self) -> TaskTuning:
+    def __enter__(self) -> FormulationTuning:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
@@ -244,29 +228,16 @@ class TaskTuning:
     def _journal_best(self) -> float | None:
         return next((r.seconds for r in self.top(1)), None)
 
-    def _begin_anew(self) -> None:
-        """What counts as an improvement is so against the best that is known now."""
-        self._best = self._yardstick = self._journal_best()
-        self.unimproved = 0
-
     def _keep(self, trials: list[Trial]) -> None:
         self._journal.add(self.workload, self.target, self.timing, trials)
         self.trials += len(trials)
         for trial in trials:
             self.failures.add(trial)
-            self._compare(trial)
+            if trial.seconds is not None and not trial.at_least:
+                self._best = trial.seconds if self._best is None else min(self._best, trial.seconds)
         self._on_trials()
         with self._clock("model"):
             self.policy.tell(trials)
-
-    def _compare(self, trial: Trial) -> None:
-        self.unimproved += 1
-        if trial.seconds is None or trial.at_least:
-            return
-        if self._best is None or trial.seconds < self._best:
-            self._best = trial.seconds
-        if self._yardstick is None or trial.seconds < IMPROVEMENT * self._yardstick:
-            self._yardstick, self.unimproved = trial.seconds, 0
 
     @contextmanager
     def _clock(self, activity: str) -> Iterator[None]:

@@ -24,7 +24,7 @@ from tensorsmith.records.keys import candidate_key
 from tensorsmith.records.record import FINALISTS, WINNER, Record
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.tuning.verdict import undecided, winner
+from tensorsmith.tuning.finals.verdict import undecided, winner
 
 _FINALISTS = 4  # candidates in a final, besides the default schedule
 _CLOSE = 1.1  # times the best: what is slower has no chance; the second is there in any case
@@ -46,21 +46,21 @@ class Entrant(Protocol):
     def measurer(self) -> Measurer:
         """Times its candidates."""
 
-    def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
+    def compare(self, contenders: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
         """What comes out for candidates, its own and others, timed in turns; none at all if `stop()` came true."""
 
     def keep_final(self, trials: Sequence[Trial], run: str) -> None:
         """Stores what came out."""
 
 
-Place = tuple[Entrant, Candidate]
+Contender = tuple[Entrant, Candidate]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Of a final: whom to use, whether that is the default schedule, and the least seconds of all that took part."""
 
-    winner: Place
+    winner: Contender
     default_won: bool
     least: float
 
@@ -85,7 +85,7 @@ def check(entrant: Entrant, default: Candidate | None, stop: Callable[[], bool] 
 
 def hold(
     entrants: Sequence[Entrant],
-    default: Place,
+    default: Contender,
     conditions: tuple[Condition, ...] = tuple(Condition),
     stop: Callable[[], bool] = never,
     seconds_left: Callable[[], float | None] = lambda: None,
@@ -108,12 +108,12 @@ def hold(
         if not room:
             break
         chosen = _finalists(claims)
-        places = [(e, r.candidate) for e, r in (chosen if room == _FINALISTS else chosen[:room])]
-        if _name(holder) not in map(_name, places):
-            places.append(holder)
-        timed |= set(map(_name, places))
+        contenders = [(e, r.candidate) for e, r in (chosen if room == _FINALISTS else chosen[:room])]
+        if _name(holder) not in map(_name, contenders):
+            contenders.append(holder)
+        timed |= set(map(_name, contenders))
         turns = Turns(_LEAST_ROUNDS, _MOST_ROUNDS, conditions, _SECONDS if left is None else min(_SECONDS, left))
-        held = _final(places, holder, turns, stop)
+        held = _final(contenders, holder, turns, stop)
         if held is None:
             break
         holder, least = held
@@ -128,15 +128,17 @@ def _room(seconds: float, conditions: Sequence[Condition], left: float | None) -
     return max(0 if left is not None else 1, min(_FINALISTS, fit))
 
 
-def _final(places: Sequence[Place], holder: Place, turns: Turns, stop: Callable[[], bool]) -> tuple[Place, float] | None:
+def _final(
+    contenders: Sequence[Contender], holder: Contender, turns: Turns, stop: Callable[[], bool]
+) -> tuple[Contender, float] | None:
     """The winner, and the least seconds of all; None if nothing came out."""
-    number = [_name(p) for p in places].index(_name(holder))
-    timed = [(entrant.measurer, candidate) for entrant, candidate in places]
+    number = [_name(p) for p in contenders].index(_name(holder))
+    timed = [(entrant.measurer, candidate) for entrant, candidate in contenders]
     found = holder[0].compare(timed, replace(turns, worth_it=partial(undecided, holder=number)), stop)
     running = [one.trial.seconds for one in found if one.trial.seconds is not None]
     first = winner([one.rounds if one.trial.ok else None for one in found], number) if running else None
-    _keep([(places[n][0], one.trial, WINNER if n == first else FINALISTS) for n, one in enumerate(found)])
-    return None if first is None else (places[first], min(running))
+    _keep([(contenders[n][0], one.trial, WINNER if n == first else FINALISTS) for n, one in enumerate(found)])
+    return None if first is None else (contenders[first], min(running))
 
 
 def _keep(results: Sequence[tuple[Entrant, Trial, str]]) -> None:
@@ -145,8 +147,8 @@ def _keep(results: Sequence[tuple[Entrant, Trial, str]]) -> None:
         entrant.keep_final([trial], run)
 
 
-def _name(place: Place) -> tuple[int, str]:
-    return id(place[0]), candidate_key(place[1])
+def _name(contender: Contender) -> tuple[int, str]:
+    return id(contender[0]), candidate_key(contender[1])
 
 
 def _finalists(ranking: Sequence[tuple[Entrant, Record]]) -> list[tuple[Entrant, Record]]:

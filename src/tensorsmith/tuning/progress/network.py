@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorsmith.tuning.progress import Paced
+from tensorsmith.tuning.progress.workload import Paced
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Ansor's policy: sample, evolve under the cost model, measure the most promising, learn, again.
-
-    ask(n)      candidates worth measuring, never one whose program was measured or asked for before
-    tell(...)   what they took
+"""Our policy: sample, evolve under the cost model, measure the most promising, learn, again. It grew out of Ansor's.
 
 The first candidates are the default schedule, what was good for similar workloads, carried over to these extents,
 hardware-aligned seeds, and the samples that the analytic prior likes best. Then a population of samples and of children of the
@@ -19,15 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends import backend_of
 from tensorsmith.errors import Refusal
-from tensorsmith.learn.models.cost import CostModel, PriorModel, make_model
-from tensorsmith.learn.models.trees import ModelSettings, Samples, TreeModel
-from tensorsmith.search.picking import Place, pick
+from tensorsmith.learn.models.model import CostModel, Samples
+from tensorsmith.learn.models.prior import PriorModel
+from tensorsmith.learn.models.registry import as_model
+from tensorsmith.search.picking import Pick, pick
+from tensorsmith.search.policy import Preset, never
 from tensorsmith.search.scores import Scorer, describe
+from tensorsmith.search.seen import Seen
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.population.adapt import adapt
-from tensorsmith.space.population.embed import Programs
 from tensorsmith.space.population.evolve import Mutation, mutate, offspring
 from tensorsmith.space.population.population import Plan, Population, Space, unique
 from tensorsmith.space.population.repair import repair
@@ -39,15 +38,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[int, bytes]  # sketch and row
 
 
-MODEL = ModelSettings()
-
-
 class _Stopped(Exception):
     """A search was ended before it was done."""
-
-
-def _never() -> bool:
-    return False
 
 
 @dataclass(frozen=True)
@@ -67,16 +59,9 @@ class Settings:
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
     apart: float = 0.5  # between two rows of a batch: the sum of |log2| of the ratios of their numbers
-    warm: int = 12  # measured programs from which on the learned model is believed
-    cost: str = "trees"  # the cost model: "trees", "prior" or "random"
-    transfer: bool = True  # whether the trees begin with what records of other workloads teach
-    model: ModelSettings = MODEL  # of the trees
 
 
 SETTINGS = Settings()
-
-#: random search: rows drawn and taken as they come
-RANDOM = Settings(generations=0, known=False, random=1.0, cost="random")
 
 
 @dataclass(frozen=True)
@@ -88,7 +73,7 @@ class _Told:
     seconds: float | None  # None: it failed
 
 
-class AnsorPolicy:
+class TensorsmithPolicy:
     """Proposes candidates of one space; see the module's text. Seeded, without I/O."""
 
     def __init__(
@@ -96,31 +81,29 @@ class AnsorPolicy:
         space: Space,
         *,
         seed: int = 0,
-        settings: Settings = SETTINGS,
         hints: Sequence[Candidate] = (),
         model: CostModel | None = None,
+        settings: Settings = SETTINGS,
     ) -> None:
-        """`hints`: good candidates of this workload or of similar ones, the most similar first. `model`: one that has learned."""
+        """As in `search.policy.MakePolicy`; without a `model`, trees that have learned nothing yet."""
         self.space, self.settings = space, settings
         self.rng = np.random.default_rng(seed)
-        self.model = model if model is not None else make_model(settings.cost, settings.model, seed)
+        self.model = model if model is not None else as_model("trees", backend_of(space.target).schema)
         self.scorer = Scorer(space)
-        self.programs = Programs(space.target)
-        self.seen: set[int] = set()  # programs asked for or told
+        self.seen = Seen(space.target)  # programs asked for or told
         self.told: dict[Key, _Told] = {}
-        self.asked: dict[tuple[int, tuple[int, ...]], Place] = {}  # by sketch and decisions
-        self.waiting: list[Place] = self._first(hints) if settings.known else []
+        self.asked: dict[tuple[int, tuple[int, ...]], Pick] = {}  # by sketch and decisions
+        self.waiting: list[Pick] = self._first(hints) if settings.known else []
         self._seeded = not settings.known  # whether the seeds were proposed
-        self._stop: Callable[[], bool] = _never  # of the search that is under way
-        self._trusted = model is not None or settings.cost != "trees"  # else the prior is believed at first
+        self._stop: Callable[[], bool] = never  # of the search that is under way
         self._stale = False  # whether something was told that the model has not seen
 
     # -- ask and tell ----------------------------------------------------------------------------------------------
 
-    def ask(self, count: int, stop: Callable[[], bool] = _never) -> list[Candidate]:
+    def ask(self, count: int, stop: Callable[[], bool] = never) -> list[Candidate]:
         """Candidates to measure next; fewer than asked for only where the space is exhausted, or where `stop()`, which is asked
         some times a second, ended the search for them."""
-        chosen: list[Place] = []
+        chosen: list[Pick] = []
         while self.waiting and len(chosen) < count:
             place = self.waiting.pop(0)
             if self._take(*place):
@@ -132,21 +115,21 @@ class AnsorPolicy:
                 self._seeded = True
             if len(chosen) < count:
                 chosen += self._evolved(count - len(chosen))
-        self._stop = _never
-        return [self._candidate(*place) for place in chosen]
+        self._stop = never
+        return [self._candidate(*one) for one in chosen]
 
     def finish(self, count: int) -> list[Candidate]:
         """Untried neighbours of the best candidates, the likeliest first."""
         near: list[Population] = []
         for plan, row in self._best_rows(4):
             near.append(Population(plan, _neighbours(self.space.plans[plan], row)))
-        return [self._candidate(*place) for place in self._pick(near, count)]
+        return [self._candidate(*one) for one in self._pick(near, count)]
 
     def tell(self, trials: Sequence[Trial]) -> None:
         """Results of candidates, asked for or not; those that are no points of this space are passed over."""
         found: dict[int, dict[bytes, tuple[Array, float | None]]] = {}
         for trial in trials:
-            place = self._place(trial.candidate)
+            place = self._find(trial.candidate)
             if place is not None:
                 self._take(*place)
                 seconds = trial.seconds if trial.ok else None
@@ -176,11 +159,11 @@ class AnsorPolicy:
 
     # -- candidates and rows -----------------------------------------------------------------------------------------
 
-    def _first(self, hints: Sequence[Candidate]) -> list[Place]:
+    def _first(self, hints: Sequence[Candidate]) -> list[Pick]:
         """The default schedule, hints of this very workload, and some of others, carried over."""
-        found: list[Place] = []
+        found: list[Pick] = []
         try:
-            given = [default_candidate(self.space.workload, self.space.target), *hints]
+            given = [backend_of(self.space.target).default_candidate(self.space.workload, self.space.target), *hints]
         except Refusal:
             given = list(hints)
         carried = 0
@@ -199,7 +182,7 @@ class AnsorPolicy:
         self.asked[_identity(candidate)] = plan, row
         return candidate
 
-    def _place(self, candidate: Candidate) -> Place | None:
+    def _find(self, candidate: Candidate) -> Pick | None:
         """The row of a candidate: one that was asked for is known, others are looked for."""
         if candidate.sketch.workload.key != self.space.workload.key:
             return None
@@ -207,10 +190,7 @@ class AnsorPolicy:
 
     def _take(self, plan: int, row: Array) -> bool:
         """Whether the program of a row is new; from now on it is not."""
-        key = self.programs.key(self.space.plans[plan].candidate(row))
-        new = key not in self.seen
-        self.seen.add(key)
-        return new
+        return self.seen.take(self.space.plans[plan].candidate(row))
 
     # -- proposals -------------------------------------------------------------------------------------------------
 
@@ -227,7 +207,7 @@ class AnsorPolicy:
                 found.append(Population(p.plan, p.matrix[rows[np.argmax(scores[rows])]][None, :]))
         return found
 
-    def _evolved(self, count: int) -> list[Place]:
+    def _evolved(self, count: int) -> list[Pick]:
         s = self.settings
         drawn = sample(self.space, s.population, self.rng, Sampling(s.sampling, max(2, s.structures // len(self.space.plans))))
         random = count if s.random >= 1 else round(count * s.random) if self.told else 0
@@ -262,13 +242,13 @@ class AnsorPolicy:
             result.append(Population(p.plan, unique(np.concatenate([pool, children]))))
         return result
 
-    def _pick(self, populations: Sequence[Population], count: int, per_structure: float = 1.0, apart: float = 0.0) -> list[Place]:
+    def _pick(self, populations: Sequence[Population], count: int, per_structure: float = 1.0, apart: float = 0.0) -> list[Pick]:
         if count <= 0:
             return []
         scores = self._scores(populations)
         return pick(self.space.plans, populations, scores, count, is_new=self._take, per_structure=per_structure, apart=apart)
 
-    def _pick_any(self, populations: Sequence[Population], count: int) -> list[Place]:
+    def _pick_any(self, populations: Sequence[Population], count: int) -> list[Pick]:
         scores = [self.rng.random(len(p)) for p in populations]
         return pick(self.space.plans, populations, scores, count, is_new=self._take)
 
@@ -276,21 +256,20 @@ class AnsorPolicy:
 
     def _scores(self, populations: Sequence[Population]) -> list[Array]:
         self._learn()
-        return self.scorer(self.model if self._trusted else PriorModel(), populations, self._watch)
+        return self.scorer(self.model if self.model.ready() else PriorModel(), populations, self._watch)
 
     def _watch(self) -> None:
         if self._stop():
             raise _Stopped
 
     def _learn(self) -> None:
-        """Trains on everything told, when there is something new and enough of it."""
-        if self._stale and sum(t.seconds is not None for t in self.told.values()) >= self.settings.warm:
+        """Trains on everything told, when there is something new."""
+        if self._stale:
             self.model.update(self.samples())
             self.scorer.forget()
-            self._trusted = not isinstance(self.model, TreeModel) or self.model.booster is not None
             self._stale = False
 
-    def _best_rows(self, count: int) -> list[Place]:
+    def _best_rows(self, count: int) -> list[Pick]:
         good = sorted((t.seconds, key) for key, t in self.told.items() if t.seconds is not None)
         return [(plan, np.frombuffer(row, np.int32)) for _, (plan, row) in good[:count]]
 
@@ -315,3 +294,6 @@ def _key(plan: int, row: Array) -> Key:
 def _identity(candidate: Candidate) -> tuple[int, tuple[int, ...]]:
     """Of a candidate that this policy made: its sketch is one that the plan remembers, so its identity is its own."""
     return id(candidate.sketch), tuple(candidate.decisions[h] for h in candidate.sketch.holes)
+
+
+PRESET = Preset("tensorsmith", TensorsmithPolicy)

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.errors import UserError
+from tensorsmith.backends.cpu.features.schema import SCHEMA
+from tensorsmith.learn.models.registry import as_model
 from tensorsmith.learn.models.trees import TreeModel
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.search.ansor import RANDOM, AnsorPolicy, Settings
+from tensorsmith.search.policies.random import RandomPolicy
+from tensorsmith.search.policies.random import Settings as RandomSettings
+from tensorsmith.search.policies.tensorsmith import Settings, TensorsmithPolicy
+from tensorsmith.search.policy import Policy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.adapt import adapt
 from tensorsmith.space.population.embed import Programs
@@ -44,7 +48,7 @@ def test_starts_with_the_default_schedule() -> None:
     found = where.find(default_candidate(where.workload, native()))
     assert found is not None
     plan, row = found
-    first = AnsorPolicy(where, settings=SMALL).ask(1)[0]
+    first = TensorsmithPolicy(where, settings=SMALL).ask(1)[0]
     assert text(first) == text(where.plans[plan].candidate(row))
 
 
@@ -61,29 +65,29 @@ class After:
 
 def test_a_search_that_is_stopped_gives_what_it_has() -> None:
     where = space()
-    first = text(AnsorPolicy(where, settings=SMALL).ask(1)[0])
-    policy = AnsorPolicy(where, settings=SMALL)
+    first = text(TensorsmithPolicy(where, settings=SMALL).ask(1)[0])
+    policy = TensorsmithPolicy(where, settings=SMALL)
     assert [text(c) for c in policy.ask(16, lambda: True)] == [first], "the default schedule needs no search"
     assert policy.ask(16, lambda: True) == []
-    whole = [text(c) for c in AnsorPolicy(where, settings=SMALL).ask(16)]
+    whole = [text(c) for c in TensorsmithPolicy(where, settings=SMALL).ask(16)]
     assert [first, *(text(c) for c in policy.ask(15))] == whole, "what was not searched for yet comes later"
 
 
 def test_every_part_of_a_search_looks_whether_to_stop() -> None:
     """Seeds, sketch by sketch, and generations: the longer it may go on, the more it finds, and the last look is near the end."""
     where = space()
-    whole = [text(c) for c in AnsorPolicy(where, settings=SMALL).ask(16)]
+    whole = [text(c) for c in TensorsmithPolicy(where, settings=SMALL).ask(16)]
     counter = After(10**9)
-    AnsorPolicy(where, settings=SMALL).ask(16, counter)
+    TensorsmithPolicy(where, settings=SMALL).ask(16, counter)
     looks = 10**9 - counter.left
     assert looks > len(where.plans) * (1 + SMALL.generations)
-    found = [len(AnsorPolicy(where, settings=SMALL).ask(16, After(n))) for n in range(looks + 1)]
+    found = [len(TensorsmithPolicy(where, settings=SMALL).ask(16, After(n))) for n in range(looks + 1)]
     assert found == sorted(found) and found[0] == 1 and 1 < found[looks - 1] < 16
-    assert [text(c) for c in AnsorPolicy(where, settings=SMALL).ask(16, After(looks))] == whole
+    assert [text(c) for c in TensorsmithPolicy(where, settings=SMALL).ask(16, After(looks))] == whole
 
 
 def test_never_asks_twice_and_everything_lowers() -> None:
-    policy = AnsorPolicy(space(), seed=1, settings=SMALL)
+    policy = TensorsmithPolicy(space(), seed=1, settings=SMALL)
     seen = []
     for _ in range(4):
         batch = policy.ask(8)
@@ -95,7 +99,7 @@ def test_never_asks_twice_and_everything_lowers() -> None:
 
 
 def test_finish_stays_near_the_best_and_is_new() -> None:
-    policy = AnsorPolicy(space(), seed=2, settings=SMALL)
+    policy = TensorsmithPolicy(space(), seed=2, settings=SMALL)
     batch = policy.ask(16)
     policy.tell([pretended(c) for c in batch])
     near = policy.finish(8)
@@ -103,7 +107,7 @@ def test_finish_stays_near_the_best_and_is_new() -> None:
 
 
 def test_failures_are_told_too() -> None:
-    policy = AnsorPolicy(space(), seed=3, settings=SMALL)
+    policy = TensorsmithPolicy(space(), seed=3, settings=SMALL)
     batch = policy.ask(16)
     policy.tell([Trial(c, Status.CRASHED, cause="SIGSEGV") for c in batch])
     assert policy.best_seconds is None
@@ -114,7 +118,7 @@ def test_failures_are_told_too() -> None:
 
 def test_the_same_seed_asks_the_same() -> None:
     def run() -> list[str]:
-        policy = AnsorPolicy(space("DEP-small"), seed=5, settings=SMALL)
+        policy = TensorsmithPolicy(space("DEP-small"), seed=5, settings=SMALL)
         found = []
         for _ in range(2):
             batch = policy.ask(6)
@@ -127,7 +131,7 @@ def test_the_same_seed_asks_the_same() -> None:
 
 @pytest.mark.parametrize("name", ["softmax-small", "ConvLayer-small", "add-small", "NRM-small"])
 def test_other_kinds_of_workloads(name: str) -> None:
-    batch = AnsorPolicy(space(name), seed=7, settings=SMALL).ask(6)
+    batch = TensorsmithPolicy(space(name), seed=7, settings=SMALL).ask(6)
     assert batch
     for candidate in batch:
         lower(candidate)
@@ -136,7 +140,7 @@ def test_other_kinds_of_workloads(name: str) -> None:
 # -- programs, not rows ------------------------------------------------------------------------------------------------
 
 
-def rounds(policy: AnsorPolicy, count: int, batch: int = 8) -> list[Candidate]:
+def rounds(policy: TensorsmithPolicy, count: int, batch: int = 8) -> list[Candidate]:
     found: list[Candidate] = []
     for _ in range(count):
         asked = policy.ask(batch)
@@ -147,23 +151,23 @@ def rounds(policy: AnsorPolicy, count: int, batch: int = 8) -> list[Candidate]:
 
 def test_no_program_is_asked_for_twice_by_any_row() -> None:
     programs = Programs(native())
-    policy = AnsorPolicy(space("GMM-small"), seed=4, settings=SMALL)
+    policy = TensorsmithPolicy(space("GMM-small"), seed=4, settings=SMALL)
     asked = rounds(policy, 6) + policy.finish(8)
     assert len({programs.key(c) for c in asked}) == len(asked)
 
 
 def test_history_is_never_asked_for_again() -> None:
-    first = AnsorPolicy(space(), seed=1, settings=SMALL)
+    first = TensorsmithPolicy(space(), seed=1, settings=SMALL)
     done = [Trial(Candidate.from_json(c.sketch.workload, c.to_json()), Status.OK, seconds=1e-3) for c in rounds(first, 3)]
-    second = AnsorPolicy(space(), seed=1, settings=SMALL)
+    second = TensorsmithPolicy(space(), seed=1, settings=SMALL)
     second.tell(done)
     programs = Programs(native())
     assert not {programs.key(c) for c in rounds(second, 3)} & {programs.key(t.candidate) for t in done}
 
 
 def test_candidates_of_other_workloads_are_passed_over() -> None:
-    policy = AnsorPolicy(space("GMM-small"), settings=SMALL)
-    policy.tell([pretended(c) for c in AnsorPolicy(space("matmul-small"), settings=SMALL).ask(3)])
+    policy = TensorsmithPolicy(space("GMM-small"), settings=SMALL)
+    policy.tell([pretended(c) for c in TensorsmithPolicy(space("matmul-small"), settings=SMALL).ask(3)])
     assert policy.best_seconds is None and not policy.told
 
 
@@ -175,14 +179,14 @@ def test_hints_are_carried_over_and_asked_for_first() -> None:
     hints = list(there.candidates(sample(there, 6, np.random.default_rng(0))))
     expected = {text(here.plans[p].candidate(row)) for hint in hints for p, row in adapt(here, hint)}
     settings = replace(SMALL, hints=3)
-    asked = [text(c) for c in AnsorPolicy(here, settings=settings, hints=hints).ask(16)]
+    asked = [text(c) for c in TensorsmithPolicy(here, settings=settings, hints=hints).ask(16)]
     assert 1 <= len(expected & set(asked[1:4])) <= 3
-    assert not expected & {text(c) for c in AnsorPolicy(here, settings=replace(settings, hints=0), hints=hints).ask(4)}
+    assert not expected & {text(c) for c in TensorsmithPolicy(here, settings=replace(settings, hints=0), hints=hints).ask(4)}
 
 
 def test_hints_of_another_structure_do_no_harm() -> None:
     there = space("DEP-small")
-    policy = AnsorPolicy(space("GMM-small"), settings=SMALL, hints=[default_candidate(there.workload, native())])
+    policy = TensorsmithPolicy(space("GMM-small"), settings=SMALL, hints=[default_candidate(there.workload, native())])
     assert len(policy.ask(4)) == 4
 
 
@@ -190,24 +194,25 @@ def test_hints_of_another_structure_do_no_harm() -> None:
 
 
 def test_a_model_that_has_learned_is_believed_at_once_and_kept() -> None:
-    first = AnsorPolicy(space("GMM-3-b1"), seed=1, settings=SMALL)
+    first = TensorsmithPolicy(space("GMM-3-b1"), seed=1, settings=SMALL)
     rounds(first, 4)
     first._learn()
     assert isinstance(first.model, TreeModel) and first.model.booster is not None
-    loaded = TreeModel()
-    loaded.kept = loaded.booster = first.model.booster
-    second = AnsorPolicy(space("GMM-small"), seed=1, settings=SMALL, model=loaded)
+    loaded = first.model.fork()
+    second = TensorsmithPolicy(space("GMM-small"), seed=1, settings=SMALL, model=loaded)
     rounds(second, 4)
     second._learn()
     assert loaded.booster is not None and loaded.booster.num_trees() == 2 * loaded.settings.trees
 
 
 @pytest.mark.parametrize(
-    "changes", [{"cost": "random"}, {"cost": "prior"}, {"generations": 0}, {"crossover": False}, {"known": False}]
+    ("model", "changes"),
+    [("random", {}), ("prior", {}), ("trees", {"generations": 0}), ("trees", {"crossover": False}), ("trees", {"known": False})],
 )
-def test_every_part_can_be_left_out(changes: dict[str, object]) -> None:
+def test_every_part_can_be_left_out(model: str, changes: dict[str, object]) -> None:
     def run() -> list[str]:
-        return [text(c) for c in rounds(AnsorPolicy(space(), seed=9, settings=replace(SMALL, **changes)), 3)]
+        policy = TensorsmithPolicy(space(), seed=9, model=as_model(model, SCHEMA), settings=replace(SMALL, **changes))
+        return [text(c) for c in rounds(policy, 3)]
 
     found = run()
     assert len(found) == len(set(found)) == 24 and found == run()
@@ -215,22 +220,16 @@ def test_every_part_can_be_left_out(changes: dict[str, object]) -> None:
 
 def test_random_search_starts_anywhere() -> None:
     where = space()
-    first = AnsorPolicy(where, seed=0, settings=replace(RANDOM, population=64)).ask(8)
+    first = RandomPolicy(where, seed=0, settings=RandomSettings(population=64)).ask(8)
     found = where.find(default_candidate(where.workload, native()))
     assert found is not None
     assert text(where.plans[found[0]].candidate(found[1])) not in {text(c) for c in first}
 
 
-def test_unknown_models_are_refused() -> None:
-    with pytest.raises(UserError, match="unknown cost model 'oracle'"):
-        AnsorPolicy(space(), settings=replace(SMALL, cost="oracle"))
-
-
 def test_it_finds_what_it_is_told_to_look_for() -> None:
     """With times that depend on the program alone, the policy ends ahead of random search."""
 
-    def best(settings: Settings, seed: int) -> float:
-        policy = AnsorPolicy(space("GMM-2-b1"), seed=seed, settings=settings)
+    def best(policy: Policy) -> float:
         for _ in range(3):
             policy.tell([Trial(c, Status.OK, seconds=aim(c)) for c in policy.ask(16)])
         assert policy.best_seconds is not None
@@ -242,13 +241,14 @@ def test_it_finds_what_it_is_told_to_look_for() -> None:
         return 1e-3 * (1 + sum(abs(np.log2(have / want)) for have, want in sizes))
 
     small = replace(SMALL, population=128, generations=2)
-    ours = sorted(best(small, seed) for seed in range(3))[1]
-    random = sorted(best(replace(RANDOM, population=128), seed) for seed in range(3))[1]
+    drawn = RandomSettings(population=128)
+    ours = sorted(best(TensorsmithPolicy(space("GMM-2-b1"), seed=seed, settings=small)) for seed in range(3))[1]
+    random = sorted(best(RandomPolicy(space("GMM-2-b1"), seed=seed, settings=drawn)) for seed in range(3))[1]
     assert ours < random
 
 
 def test_samples_are_relative_to_the_best_and_failures_count_as_nothing() -> None:
-    policy = AnsorPolicy(space(), seed=1, settings=SMALL)
+    policy = TensorsmithPolicy(space(), seed=1, settings=SMALL)
     asked = policy.ask(3)
     policy.tell([Trial(c, Status.OK, seconds=s) for c, s in zip(asked, (2e-3, 1e-3))])
     policy.tell([Trial(asked[2], Status.WRONG_ANSWER, cause="nan")])

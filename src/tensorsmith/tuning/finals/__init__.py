@@ -1,0 +1,4 @@
+"""The end of a run: what is used has to be ahead of the default schedule for whoever calls it.
+
+final   the best and the default schedule in turns      verdict   who has won      in_network   the same as steps of a network
+"""

@@ -1,0 +1,130 @@
+"""The run of one or several networks: what their tasks may gain, what is said about them.
+
+Whatever the journal knows of a task is where the task goes on, in the scheduler too: an interrupted run continues where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorsmith.lang.flops import flops
+from tensorsmith.records.keys import structure_key
+from tensorsmith.search.objectives import Objective
+from tensorsmith.search.scheduler import Schedule, TaskFacts
+from tensorsmith.tuning.budget import Clock
+from tensorsmith.tuning.history.journal import Journal
+from tensorsmith.tuning.history.trials import default_seconds, seconds, trials_of
+from tensorsmith.tuning.options import RunOptions
+from tensorsmith.tuning.progress.network import NetworkProgress, TaskSummary, table
+from tensorsmith.tuning.progress.reporter import Reporter
+from tensorsmith.tuning.roofline import Roofline
+from tensorsmith.tuning.run import Run
+from tensorsmith.tuning.tasks.tuned import TunedTask
+
+
+class NetworkRun(Run):
+    """The run of networks that share their tasks."""
+
+    def __init__(
+        self,
+        networks: Sequence[str],
+        tasks: Sequence[TunedTask],
+        options: RunOptions,
+        journal: Journal,
+        clock: Clock,
+        reporter: Reporter,
+        objective: Objective,
+        schedule: Schedule,
+    ) -> None:
+        self.networks = tuple(networks)
+        self.roof = Roofline.measured(options.measured.target, options.measured.cache)  # while all is silent
+        self.first: list[float | None] = [None] * len(tasks)  # seconds of the default schedules
+        super().__init__(tasks, options, journal, clock, reporter, objective, schedule)
+
+    def _facts(self, task: TunedTask) -> TaskFacts:
+        return TaskFacts(task.weights, self.roof.estimate(task.workload), flops(task.workload), structure_key(task.workload))
+
+    def _prepare(self) -> None:
+        """What the journal has of the tasks is told to the scheduler, trial by trial, as if it had been measured now."""
+        for n, task in enumerate(self.tasks):
+            records = trials_of(self.journal, self.measured.target, self.measured.timing, task.formulations)
+            self.first[n] = default_seconds(records, self.measured.target, task.formulations)
+            best: float | None = None
+            for record in records:
+                now = seconds(record)
+                best = now if best is None or (now is not None and now < best) else best
+                self.scheduler.tell(n, 1, best)
+            self._look_at_the_roof(n)
+            self.scheduler.tasks[n].unimproved = 0
+
+    def _cannot_tune(self, task: int, problem: Exception) -> None:
+        """Whatever it is, it must not end the whole."""
+        self.reporter.warn(f"task {self.tasks[task].name} cannot be tuned, and stays as it is: {problem!r}")
+
+    def _look_at(self, task: int) -> None:
+        self._look_at_the_roof(task)
+        if self.first[task] is None and self.scheduler.tasks[task].best is not None:
+            options = self.tasks[task].formulations
+            records = trials_of(self.journal, self.measured.target, self.measured.timing, options)
+            self.first[task] = default_seconds(records, self.measured.target, options)
+
+    def _look_at_the_roof(self, task: int) -> None:
+        best = self.scheduler.tasks[task].best
+        self.scheduler.tasks[task].bound = self.roof.bound(self.tasks[task].workload)
+        if best is not None and self.roof.raise_to(self.tasks[task].workload, best):
+            for t, standing in zip(self.tasks, self.scheduler.tasks):
+                standing.bound = self.roof.bound(t.workload)
+
+    def _settle(self) -> None:
+        """Of the tasks that were measured now: those first that take most of the time."""
+        measured = [n for n in self.opened if self.trials[n]]
+        for n in sorted(measured, key=lambda n: -sum(self.tasks[n].weights) * self.scheduler.seconds(n)):
+            if self.stopped():
+                break
+            self.opened.get(n).settle(self.stopped, lambda: self.clock.rest, as_step=True)
+
+    # -- what is said --------------------------------------------------------------------------------------------------------
+
+    def _progress(self, task: int | None) -> NetworkProgress:
+        known = [n for n, t in enumerate(self.scheduler.tasks) if t.best is not None]
+        return NetworkProgress(
+            networks=self.networks,
+            latencies=self._latencies({n: self.scheduler.seconds(n) for n in known}),
+            first=self._latencies({n: self.first[n] or self.scheduler.seconds(n) for n in known}),
+            measured=len(known),
+            tasks=len(self.tasks),
+            task="" if task is None else self.tasks[task].name,
+            trials=sum(self.trials),
+            wanted=self.budget.trials,
+            elapsed=self.clock.elapsed,
+            seconds=self.budget.seconds,
+            failures=self.opened.failures.by_status(),
+            times=self.opened.times,
+        )
+
+    def _latencies(self, times: dict[int, float]) -> tuple[float, ...]:
+        columns = range(len(self.networks))
+        return tuple(sum(self.tasks[n].weights[column] * s for n, s in times.items()) for column in columns)
+
+    def summaries(self) -> list[TaskSummary]:
+        """What became of each task."""
+        found = []
+        for n, task in enumerate(self.tasks):
+            best = self.scheduler.tasks[n].best
+            found.append(TaskSummary(task.name, sum(task.weights), self.trials[n], flops(task.workload), best, self.first[n]))
+        return found
+
+    def _conclude(self) -> None:
+        count = sum(self.trials)
+        if self.ctrl_c.came:
+            self.reporter.say(f"stopped after {count} trials; everything measured is kept")
+        elif self.hopeless():
+            self.reporter.say(f"no improvement in the last {self.unimproved()} trials")
+        elif self.satisfied:
+            self.reporter.say("nothing is left to gain")
+        self.say_troubles()
+        if count:
+            self.reporter.say(table(self.summaries()))
+        self.say_failures()
+        if self.options.verbose:
+            self.reporter.say(self._progress(None).time_split)

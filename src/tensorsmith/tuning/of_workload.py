@@ -1,0 +1,81 @@
+"""The run of one workload, in all its formulations: what is said about it."""
+
+from __future__ import annotations
+
+from tensorsmith.build import Found
+from tensorsmith.lang.workload import Workload
+from tensorsmith.rewrites.formulations import Options
+from tensorsmith.search.objectives import total
+from tensorsmith.search.scheduler import Schedule, TaskFacts
+from tensorsmith.tuning.budget import Clock
+from tensorsmith.tuning.history.journal import Journal
+from tensorsmith.tuning.options import RunOptions
+from tensorsmith.tuning.progress.reporter import Reporter, quick_peak
+from tensorsmith.tuning.progress.workload import Progress
+from tensorsmith.tuning.run import Run
+from tensorsmith.tuning.tasks.tuned import TunedTask
+
+_BATCH = 16  # candidates proposed at a time: the model learns between batches
+
+
+class WorkloadRun(Run):
+    """The run of a network of one task that is called once; what it takes is the objective."""
+
+    def __init__(
+        self, workload: Workload, formulations: Options, options: RunOptions, journal: Journal, clock: Clock, reporter: Reporter
+    ) -> None:
+        self.workload = workload
+        self.default_won = False  # in the final
+        self.winner: Found | None = None  # of the final, as it is in memory
+        task = TunedTask(", ".join(workload.outputs), workload, (1,), formulations)
+        super().__init__([task], options, journal, clock, reporter, total, Schedule(round=_BATCH, warm_up=_BATCH))
+
+    def _facts(self, task: TunedTask) -> TaskFacts:
+        return TaskFacts(task.weights, estimate=1.0)  # there is no other task to compare it with
+
+    def _prepare(self) -> None:
+        self.peak = quick_peak(self.measured.target.cores)
+
+    def _cannot_tune(self, task: int, problem: Exception) -> None:
+        raise problem
+
+    def _look_at(self, task: int) -> None:
+        pass
+
+    def _settle(self) -> None:
+        tuning = self.opened.get(0)
+        tuning.settle(self.stopped, lambda: self.clock.rest)
+        if tuning.outcome is not None:
+            of, candidate = tuning.outcome.winner
+            self.winner, self.default_won = (candidate, of.measurer.formulation), tuning.outcome.default_won
+        self.scheduler.tell(0, 0, tuning.best_seconds)
+
+    def _progress(self, task: int) -> Progress:
+        return Progress(
+            self.workload,
+            sum(self.trials),
+            self.budget.trials,
+            self.scheduler.tasks[0].best,
+            self.clock.elapsed,
+            self.opened.failures.by_status(),
+            self.opened.times,
+            self.budget.seconds,
+            self.peak,
+            self.default_won,
+        )
+
+    def _conclude(self) -> None:
+        progress = self._progress(0)
+        if self.ctrl_c.came:
+            self.reporter.say(f"stopped: {progress}; everything measured is kept")
+        elif self.hopeless():
+            self.reporter.say(f"no improvement in the last {self.unimproved()} trials")
+        elif self.exhausted:
+            self.reporter.say("nothing is left to try: the policy has no other candidates")
+        if progress.default_is_best:
+            self.reporter.update(progress)
+            self.reporter.say("the default schedule is the best found")
+        self.say_troubles()
+        self.say_failures()
+        if self.options.verbose:
+            self.reporter.say(progress.time_split)
