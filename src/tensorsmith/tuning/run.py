@@ -159,9 +159,13 @@ class Run(abc.ABC):
 
     def _finishing(self) -> bool:
         """Whether the run is in its last part, by trials or by time."""
-        by_trials = (sum(self.trials) + self._pending()) / self.budget.trials if self.budget.trials else 0.0
+        by_trials = self._done() / self.budget.trials if self.budget.trials else 0.0
         by_time = self.clock.elapsed / self.budget.seconds if self.budget.seconds else 0.0
         return max(by_trials, by_time) >= 1 - _FINISH
+
+    def _done(self) -> int:
+        """Trials that count as done when the end of the run is near: also those on their way."""
+        return sum(self.trials) + self._pending()
 
     def _pending(self) -> int:
         return sum(t.pending for t in self.scheduler.tasks)
