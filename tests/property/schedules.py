@@ -8,7 +8,7 @@ from random import Random
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.expr import Var, walk
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.rewrite import CacheRead, CacheWrite, Inline, Rewrite, Rfactor, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, is_inside
 
 SIZES = (1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 17, 40)
@@ -38,13 +38,13 @@ def random_rewrites(workload: Workload, rng: Random) -> list[Rewrite]:
     for stage in workload.stages:
         chosen: list[Rewrite] = []
         if not stage.reduction and stage.name not in workload.outputs and rng.random() < 0.35:
-            chosen = [Rewrite("inline", stage.name)]
+            chosen = [Inline(stage.name)]
         elif stage.reduction and rng.random() < 0.3:
             axis = rng.choice(stage.reduce_axes)
             factor = rng.choice((1, 2, 3, 4, 5, 8, 16))
-            chosen = [Rewrite("rfactor", stage.name, axis.name, factor, rng.random() < 0.5)]
+            chosen = [Rfactor(stage.name, axis.name, factor, rng.random() < 0.5)]
         elif rng.random() < 0.12:
-            chosen = [Rewrite("cache_write", stage.name)]
+            chosen = [CacheWrite(stage.name)]
         elif rng.random() < 0.25:
             chosen = _copy(apply_rewrites(workload, rewrites), stage.name, rng)
         if chosen:
@@ -64,7 +64,7 @@ def _copy(workload: Workload, name: str, rng: Random) -> list[Rewrite]:
         and sum(y.tensor == x.tensor for y in stage.reads) == 1
         and f"{x.tensor}.pack" not in workload.buffers
     ]
-    return [Rewrite("cache_read", name, rng.choice(tensors))] if tensors else []
+    return [CacheRead(name, rng.choice(tensors))] if tensors else []
 
 
 def _nest(

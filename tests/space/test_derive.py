@@ -28,6 +28,7 @@ from tensorsmith.rewrites import winograd
 from tensorsmith.space.derive import ANSOR, derive
 from tensorsmith.space.registry import sketches
 from tensorsmith.space.rules.base import Verdict
+from tensorsmith.space.sketch.rewrite import Inline, Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
 
@@ -143,7 +144,8 @@ SMALL |= {
 
 def structure(sketch: Sketch) -> list[str]:
     """The rewrites but for inlining, and for every attached stage where it is: what tells Ansor's variants apart."""
-    made = [f"{r.kind}({r.stage}{', inner' if r.inner else ''})" for r in sketch.rewrites if r.kind != "inline"]
+    inner = [r for r in sketch.rewrites if isinstance(r, Rfactor) and r.inner]
+    made = [f"{r.name}({r.stage}{', inner' if r in inner else ''})" for r in sketch.rewrites if not isinstance(r, Inline)]
     levels = {}
     for nest in sketch.nests:
         if nest.target is not None:

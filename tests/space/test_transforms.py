@@ -15,7 +15,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.space.population.population import Space
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.rewrite import Alias, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.space.transforms import Slices, slices
 from tensorsmith.targets.target import Target, native
@@ -30,7 +30,7 @@ def found(workload: Workload, last: str) -> Slices | None:
 
 
 def test_the_rows_of_tiles_are_cut_and_a_convolved_depth_is_not():
-    two = apply_rewrites(winograd(SAME["square"]), [Rewrite("alias", SAME["square"].outputs[0])])
+    two = apply_rewrites(winograd(SAME["square"]), [Alias(SAME["square"].outputs[0])])
     cut = found(two, two.outputs[0])
     assert cut is not None and cut.members == ("conv_gemm", "conv_data")
     assert [a.name for a in cut.lead] == ["n"] and cut.axis.name == "ty" and cut.depth == 2

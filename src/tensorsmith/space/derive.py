@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.rules.alias import Alias
+from tensorsmith.space.rules.alias import AliasOutput
 from tensorsmith.space.rules.base import Rule, State, Verdict
 from tensorsmith.space.rules.cache_write import AddCacheWrite
 from tensorsmith.space.rules.constant import ConstantTensor
@@ -22,7 +22,7 @@ from tensorsmith.targets.target import Target
 
 #: our rules
 DEFAULT: tuple[Rule, ...] = (
-    Alias(),
+    AliasOutput(),
     AlwaysInline(),
     ConstantTensor(),
     AddRfactor(few_results=True),

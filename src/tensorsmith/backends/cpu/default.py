@@ -34,7 +34,7 @@ from tensorsmith.space.analysis import (
     transposing_axis,
 )
 from tensorsmith.space.rules.constant import selecting_nest
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Rewrite, Rfactor, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, follow
 from tensorsmith.space.transforms import is_transform, slices
 from tensorsmith.targets.target import Target
@@ -86,10 +86,10 @@ class _Default:
     def _simplify(self) -> None:
         for name in self.workload.outputs:  # first: what is written in place of an output must not disappear into it
             if is_reshape(self.now, self.now.stage(name)):
-                self._try(Rewrite("alias", name))
+                self._try(Alias(name))
         for name in [s.name for s in self.now.stages if s.name not in self.now.outputs]:
             if self._disappears(self.now.stage(name)):
-                self._try(Rewrite("inline", name))
+                self._try(Inline(name))
         for stage in self.now.stages:
             self._split_long_reduction(stage)
 
@@ -126,7 +126,7 @@ class _Default:
         if not stage.reduction or _reuses(stage) or points >= self.target.cores or length < 1 << 14:
             return
         longest = max(stage.reduce_axes[:-1] or stage.reduce_axes, key=lambda a: a.extent)
-        self._try(Rewrite("rfactor", stage.name, longest.name, min(longest.extent, 2 * self.target.cores)))
+        self._try(Rfactor(stage.name, longest.name, min(longest.extent, 2 * self.target.cores)))
 
     # -- nests -----------------------------------------------------------------------------------------------------
 
@@ -313,9 +313,9 @@ class _Default:
             lanes_run = plan.vector_axis.name in variables(read)
             if not lanes_run or buffer.constant or buffer.bytes <= self.target.l1_bytes // 2:
                 continue
-            if self._try(Rewrite("cache_read", plan.stage.name, read.tensor)):
+            if self._try(CacheRead(plan.stage.name, read.tensor)):
                 if self.now.is_stage(read.tensor) and len(self.now.consumers[read.tensor]) == 1:
-                    self._try(Rewrite("inline", read.tensor))  # one copy (a transpose, say) is enough
+                    self._try(Inline(read.tensor))  # one copy (a transpose, say) is enough
                 return f"{read.tensor}.pack"
         return None
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tensorsmith.space.population.geometry import Matrix
 from tensorsmith.space.population.population import Array, Column, Plan, Space, unique
 from tensorsmith.space.population.repair import repair
 from tensorsmith.space.population.sampling import balanced, option_weights, shared_loops
+from tensorsmith.space.sketch.rewrite import Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 _STEPS_PER_CORE = 4  # of a shared loop, so that no thread waits long for the last
@@ -69,7 +71,7 @@ def _nearest_plan(space: Space, candidate: Candidate) -> tuple[int, dict[str, in
             resolved = plan.resolve(np.array([0] * plan.numbers + [options[c.hole] for c in plan.columns[plan.numbers :]]))
         except (Refusal, UserError):
             continue
-        if {n.stage for n in resolved.nests} != stages or _kinds(resolved) != _kinds(candidate.sketch):
+        if {n.stage for n in resolved.nests} != stages or _rewrites(resolved) != _rewrites(candidate.sketch):
             continue
         share = sum(resolved.nest(n.stage) == n for n in candidate.sketch.nests) / len(stages)
         if best is None or share > best[2]:
@@ -77,9 +79,9 @@ def _nearest_plan(space: Space, candidate: Candidate) -> tuple[int, dict[str, in
     return best
 
 
-def _kinds(sketch: Sketch) -> list[tuple[str, str, str, bool]]:
+def _rewrites(sketch: Sketch) -> list[str]:
     """The rewrites without their factors: what stages and axes there are."""
-    return sorted((r.kind, r.stage, r.axis, r.inner) for r in sketch.rewrites)
+    return sorted(str(replace(r, factor=1) if isinstance(r, Rfactor) else r) for r in sketch.rewrites)
 
 
 def _nearest_option(plan: Plan, column: Column, sketch: Sketch) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.population.geometry import Geometry
+from tensorsmith.space.sketch.rewrite import Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Choice, Nest, Sketch
 from tensorsmith.targets.target import Target
 
@@ -47,7 +48,7 @@ def option_of(choice: Choice, sketch: Sketch) -> str:
     """What a resolved sketch has in place of a choice, written as an option; of other extents it need not be one of them."""
     nests = {n.stage: n for n in sketch.nests}
     if choice.kind == "factor":
-        return next((str(r.factor) for r in sketch.rewrites if r.kind == "rfactor" and r.stage == choice.stage), "")
+        return next((str(r.factor) for r in sketch.rewrites if isinstance(r, Rfactor) and r.stage == choice.stage), "")
     if choice.kind == "rows":
         depths = [nests[m].target for m in choice.members if m in nests]
         return next((str(t[1]) for t in depths if t is not None and t[0] == choice.stage), "0")

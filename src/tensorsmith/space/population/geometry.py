@@ -17,7 +17,7 @@ from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Expr, Load
 from tensorsmith.lang.workload import Stage
-from tensorsmith.space.sketch.rewrite import apply_rewrites
+from tensorsmith.space.sketch.rewrite import Rfactor, apply_rewrites
 from tensorsmith.space.sketch.sketch import Choice, Nest, Sketch
 from tensorsmith.targets.target import Target
 
@@ -117,7 +117,7 @@ class Geometry:
             table = []
             for option in c.options:
                 rewrites = [
-                    replace(r, factor=int(option)) if r.kind == "rfactor" and r.stage == c.stage else r
+                    replace(r, factor=int(option)) if isinstance(r, Rfactor) and r.stage == c.stage else r
                     for r in self.sketch.rewrites
                 ]
                 table.append(apply_rewrites(self.sketch.workload, rewrites).stage(stage.name).axis(axis).extent)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import lane_axis, transposing_axis
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.rewrite import CacheWrite, Rewrite, apply_rewrites
 from tensorsmith.space.sketch.sketch import Choice, Nest, Sketch
 from tensorsmith.targets.target import Target
 
@@ -75,7 +75,7 @@ class State:
         return next((n for n in self.nests if n.stage == stage), None)
 
     def has_cache_write(self, stage: str) -> bool:
-        return any(r.kind == "cache_write" and f"{r.stage}.cache" == stage for r in self.rewrites)
+        return any(isinstance(r, CacheWrite) and r.cache == stage for r in self.rewrites)
 
     def sketch(self) -> Sketch:
         order = {s.name: n for n, s in enumerate(self.now.stages)}

@@ -25,7 +25,7 @@ from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.fusion import fusible_reader
-from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.rewrite import CacheRead
 from tensorsmith.space.sketch.sketch import Choice, Nest, follow
 from tensorsmith.space.transforms import slices
 from tensorsmith.targets.target import Target
@@ -104,7 +104,7 @@ class _Tile:
 def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], target: Target) -> State | None:
     for tensor in copies:
         try:
-            state = state.rewritten(Rewrite("cache_read", name, tensor))
+            state = state.rewritten(CacheRead(name, tensor))
             state.now  # noqa: B018  raises where the operand cannot be copied
         except Refusal:
             return None

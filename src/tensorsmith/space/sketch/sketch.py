@@ -34,7 +34,7 @@ from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.expr import Load, Var
 from tensorsmith.lang.inline import fits
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites, rewrite_from_json
+from tensorsmith.space.sketch.rewrite import Inline, Rewrite, Rfactor, apply_rewrites, rewrite_from_json
 from tensorsmith.targets.target import Target, native
 
 
@@ -130,7 +130,7 @@ class Sketch:
             done, workload = list(rewrites), apply_rewrites(self.workload, rewrites)
             for name in inlined:
                 if fits(workload, name):
-                    done.append(Rewrite("inline", name))
+                    done.append(Inline(name))
                     workload = apply_rewrites(workload, done[-1:])
             known = self._rewritten[rewrites, inlined] = tuple(done), workload
         return known
@@ -165,7 +165,7 @@ class Sketch:
             option = choice.options[int(options[choice.hole])]
             if choice.kind == "factor":
                 rewrites = [
-                    replace(r, factor=int(option)) if r.kind == "rfactor" and r.stage == choice.stage else r for r in rewrites
+                    replace(r, factor=int(option)) if isinstance(r, Rfactor) and r.stage == choice.stage else r for r in rewrites
                 ]
             elif choice.kind == "loops":
                 nests[choice.stage] = replace(nests[choice.stage], loops=option)
