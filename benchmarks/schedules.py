@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from formulations import case_of
 from tensorsmith.lang.workload import Workload
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.rewrite import CacheRead, Inline
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
 
 Schedule = tuple[str, Workload, Candidate]

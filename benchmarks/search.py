@@ -54,7 +54,8 @@ from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, 
 from tensorsmith.space.rules.constant import ConstantTensor
 from tensorsmith.space.rules.inline import AlwaysInline
 from tensorsmith.space.rules.skip import Skip
-from tensorsmith.space.sketch.sketch import Candidate, Nest
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, native
 
 FIGURE_7 = "C2D-4-b16"  # N=16, H=W=7, CI=CO=512, 3x3, stride 1, padding 1

@@ -15,7 +15,8 @@ from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import native
 
 

@@ -16,8 +16,9 @@ from tensorsmith.backends.cpu.features.schema import FEATURES, NAMES
 from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower_decisions
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.rewrite import CacheRead, Inline, Rewrite
-from tensorsmith.space.sketch.sketch import Nest, Sketch
+from tensorsmith.space.sketch.sketch import Sketch
 
 TARGET = target(vector_bytes=32, registers=16)
 

@@ -136,8 +136,8 @@ _PROGRAM = (
     ),
     Mutant(
         "packed-in-any-order",
-        "loops = sorted((v for v in around if v.name in used), key=lambda v: v.name == last)",
-        "loops = [v for v in around if v.name in used]",
+        "loops = sorted((v for v in every if v.name in used), key=lambda v: v.name == last)",
+        "loops = [v for v in every if v.name in used]",
         (LOWER + "test_lanes_are_neighbours_in_a_packed_constant",),
     ),
 )

@@ -12,8 +12,9 @@ from tests.property.agreement import disagreements
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.program.lower import lower, lower_decisions, split
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.rewrite import Rfactor
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 UPDATE = "TENSORSMITH_UPDATE_GOLDEN"  # set it to write the texts that are found instead of comparing them

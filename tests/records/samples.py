@@ -6,7 +6,8 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Timing
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
 
 TARGET = Target("x86_64-linux-gnu", "znver4", "+avx2,+fma", 32, 16, 32768, 8, 1 << 20, 1 << 25, 64, 2)

@@ -12,7 +12,7 @@ from tensorsmith.space.rules.cache_write import AddCacheWrite
 from tensorsmith.space.rules.constant import ConstantTensor
 from tensorsmith.space.rules.fusion import TilingWithFusion
 from tensorsmith.space.rules.inline import AlwaysInline
-from tensorsmith.space.rules.place import Place
+from tensorsmith.space.rules.place import LeavePlaceOpen
 from tensorsmith.space.rules.register_tile import RegisterTile
 from tensorsmith.space.rules.rfactor import AddRfactor
 from tensorsmith.space.rules.skip import Skip
@@ -27,7 +27,7 @@ DEFAULT: tuple[Rule, ...] = (
     ConstantTensor(),
     AddRfactor(few_results=True),
     RegisterTile(),
-    Place(),
+    LeavePlaceOpen(),
 )
 
 #: Ansor's rules for CPUs, in its order

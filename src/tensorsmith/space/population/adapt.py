@@ -25,6 +25,7 @@ from tensorsmith.space.population.geometry import Matrix
 from tensorsmith.space.population.population import Array, Column, Plan, Space, unique
 from tensorsmith.space.population.repair import repair
 from tensorsmith.space.population.sampling import balanced, option_weights, shared_loops
+from tensorsmith.space.sketch.loops import AttachPoint, Loops, NestLoop
 from tensorsmith.space.sketch.rewrite import Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
@@ -99,17 +100,22 @@ def _nearest_option(plan: Plan, column: Column, sketch: Sketch) -> int:
 def _likeness(kind: str, wanted: str, option: str) -> float:
     """How like two options are; minus infinity where there is nothing to compare."""
     if kind == "loops":
-        return -float(sum(a != b for a, b in zip(_axes(wanted), _axes(option)))) - abs(len(_axes(wanted)) - len(_axes(option)))
+        mine, theirs = _axes(wanted), _axes(option)
+        return -float(sum(a != b for a, b in zip(mine, theirs))) - abs(len(mine) - len(theirs))
     if kind == "at":
-        (stage, _, depth), (other, _, depth2) = wanted.rpartition(":"), option.rpartition(":")
-        return -abs(int(depth) - int(depth2)) if stage == other != "" else -math.inf
+        if {wanted, option} & {"root", "inline"}:
+            return -math.inf
+        mine, theirs = AttachPoint.read(wanted), AttachPoint.read(option)
+        return -abs(mine.depth - theirs.depth) if mine.stage == theirs.stage else -math.inf
     if wanted.isdigit() and option.isdigit():  # "factor", "rows"
         return -abs(math.log2(1 + int(wanted)) - math.log2(1 + int(option)))
     return -math.inf
 
 
 def _axes(loops: str) -> list[str]:
-    return [loop.rpartition(".")[0] or loop for loop in loops.split()]
+    """The axes of loops in order, and where the register tile begins."""
+    read = Loops.read(loops)
+    return [*(loop.axis for loop in read.outer), "|", *(loop.axis for loop in read.tile)]
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------------
@@ -127,12 +133,13 @@ def _carry_sizes(plan: Plan, options: Mapping[str, int], candidate: Candidate) -
             now = int(plan.geometry.extent(nest.stage, axis, rows[:1])[0])
             covered, done = 1, np.ones(2, np.int64)  # of the old axis, and of the new one, by the parts inside
             for part in reversed(range(1, parts)):
-                hole = f"{nest.stage}.{axis}.{part}"
+                loop = NestLoop(axis, part)
+                hole = f"{nest.stage}.{loop}"
                 size = candidate.decisions[hole]
-                whole = size > 1 and f"{axis}.{part}" not in nest.tile and covered * size >= before
+                whole = size > 1 and loop not in nest.tile and covered * size >= before
                 left = np.maximum(1, -(-now // done))
                 new = np.array([1, 1]) * (left if whole else np.minimum(size, left))
-                if f"{axis}.{part}" != nest.vector:
+                if loop != nest.vector:
                     new[1] = balanced(left[1:], new[1:])[0]
                 if hole in plan.names:
                     rows[:, plan.names[hole]] = new

@@ -18,8 +18,10 @@ import numpy as np
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.population.geometry import Geometry
+from tensorsmith.space.sketch.loops import NestLoop
+from tensorsmith.space.sketch.nest import Choice, Nest
 from tensorsmith.space.sketch.rewrite import Rfactor
-from tensorsmith.space.sketch.sketch import Candidate, Choice, Nest, Sketch
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
 
 _MAX_TRIES = 4096  # combinations of options that are looked at
@@ -50,12 +52,12 @@ def option_of(choice: Choice, sketch: Sketch) -> str:
     if choice.kind == "factor":
         return next((str(r.factor) for r in sketch.rewrites if isinstance(r, Rfactor) and r.stage == choice.stage), "")
     if choice.kind == "rows":
-        depths = [nests[m].target for m in choice.members if m in nests]
-        return next((str(t[1]) for t in depths if t is not None and t[0] == choice.stage), "0")
+        points = [nests[m].at for m in choice.members if m in nests]
+        return next((str(p.depth) for p in points if p is not None and p.stage == choice.stage), "0")
     nest = nests.get(choice.stage)
     if choice.kind == "loops":
-        return nest.loops if nest else ""
-    return "inline" if nest is None else nest.at or "root"
+        return str(nest.loops) if nest else ""
+    return "inline" if nest is None else str(nest.at or "root")
 
 
 def _same_rewrites(a: Sketch, b: Sketch) -> bool:
@@ -120,34 +122,29 @@ def _geometry(sketch: Sketch, target: Target) -> Geometry:
 
 def _forms(geometry: Geometry, sketch: Sketch, decisions: Mapping[str, int]) -> dict[str, _Form]:
     found = geometry.measure(np.array([[decisions[h] for h in sketch.holes]], np.int32))
-    counts = {n.stage: {loop: int(found.loop(n.stage, loop)[0]) for loop in n.outer + n.tile} for n in sketch.nests}
+    counts = {n.stage: {loop: int(found.loop(n.stage, loop)[0]) for loop in n.loops.all} for n in sketch.nests}
     result = {}
     for nest in sketch.nests:
         mine = counts[nest.stage]
         shared = nest.outer[: decisions.get(f"{nest.stage}.parallel", 0)]
         steps = []
-        for loop in nest.outer + nest.tile:
+        for loop in nest.loops.all:
             if mine[loop] == 1:
                 continue
-            axis, _, part = loop.rpartition(".")
-            stride = int(np.prod([c for other, c in mine.items() if _follows(other, axis, int(part))]))
+            inner = [c for other, c in mine.items() if other.axis == loop.axis and other.part > loop.part]
+            stride = int(np.prod(inner))
             kind = (
                 "vector" if loop == nest.vector else "laid out" if loop in nest.unrolled else "parallel" if loop in shared else ""
             )
-            steps.append(_Step(axis, mine[loop], stride, loop in nest.outer, kind))
+            steps.append(_Step(loop.axis, mine[loop], stride, loop in nest.outer, kind))
         at = None
-        if nest.target is not None:
-            stage, depth = nest.target
+        if nest.at is not None:
+            stage, depth = nest.at
             outer = sketch.nest(stage).outer
             at = (stage, sum(counts[stage][n] > 1 for n in outer[:depth]), depth == len(outer))
         unroll = decisions.get(f"{nest.stage}.unroll", 1)
         result[nest.stage] = _Form(tuple(steps), at, tuple(sorted(nest.packed)), nest.follows, unroll)
     return result
-
-
-def _follows(loop: str, axis: str, part: int) -> bool:
-    name, _, number = loop.rpartition(".")
-    return name == axis and int(number) > part
 
 
 def equivalent(sketch: Sketch, candidate: Candidate, target: Target, resolve: Resolve) -> Point | None:
@@ -187,7 +184,7 @@ def _options(sketch: Sketch, wanted: Sketch) -> Iterator[dict[str, int]]:
         if c.kind == "factor":
             numbers = [n for n in numbers if c.options[n] == option_of(c, wanted)]
         elif c.kind == "at" and nest is not None and nest.at is not None:
-            numbers = [n for n in numbers if c.options[n].startswith(nest.at.rpartition(":")[0] + ":")]
+            numbers = [n for n in numbers if c.options[n].startswith(f"{nest.at.stage}:")]
         elif c.kind == "at":
             numbers = [n for n in numbers if c.options[n] == option_of(c, wanted)]
         allowed.append(numbers)
@@ -203,8 +200,8 @@ def _decisions(sketch: Sketch, goal: Mapping[str, _Form]) -> dict[str, int] | No
         matched = _match(nest, form.steps)
         if matched is None:
             return None
-        for hole in nest.size_holes():
-            decisions[hole] = matched[hole[len(name) + 1 :]].count if hole[len(name) + 1 :] in matched else 1
+        for loop in nest.sized:
+            decisions[f"{name}.{loop}"] = matched[loop].count if loop in matched else 1
         if f"{name}.parallel" in sketch.holes:
             shared = [n for n, loop in enumerate(nest.outer) if loop in matched and matched[loop].kind == "parallel"]
             decisions[f"{name}.parallel"] = shared[-1] + 1 if shared else 0
@@ -213,16 +210,16 @@ def _decisions(sketch: Sketch, goal: Mapping[str, _Form]) -> dict[str, int] | No
     return decisions
 
 
-def _match(nest: Nest, steps: tuple[_Step, ...]) -> dict[str, _Step] | None:
+def _match(nest: Nest, steps: tuple[_Step, ...]) -> dict[NestLoop, _Step] | None:
     """The loops of a nest, in order, that can be the given steps."""
     loops = [(n, True) for n in nest.outer] + [(n, False) for n in nest.tile]
 
-    def fits(name: str, outer: bool, step: _Step) -> bool:
-        if name.rpartition(".")[0] != step.axis or outer != step.outer:
+    def fits(loop: NestLoop, outer: bool, step: _Step) -> bool:
+        if loop.axis != step.axis or outer != step.outer:
             return False
-        return (name in nest.unrolled) == (step.kind == "laid out") and (name == nest.vector) == (step.kind == "vector")
+        return (loop in nest.unrolled) == (step.kind == "laid out") and (loop == nest.vector) == (step.kind == "vector")
 
-    def search(at: int, number: int) -> dict[str, _Step] | None:
+    def search(at: int, number: int) -> dict[NestLoop, _Step] | None:
         if number == len(steps):
             return {}
         for n in range(at, len(loops)):

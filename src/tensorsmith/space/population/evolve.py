@@ -156,7 +156,7 @@ def nodes(plan: Plan) -> Array:
         nest = plan.sketch.nest(stage)
         if nest.follows is not None:
             return owner(nest.follows)
-        return owner(nest.target[0]) if nest.target is not None else stage
+        return owner(nest.at.stage) if nest.at is not None else stage
 
     # a factor is a choice of the final stage of a reduction and sizes the partial one
     partial = {s: s[: -len(".rf")] for s in order if s.endswith(".rf")}

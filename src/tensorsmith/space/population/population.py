@@ -121,12 +121,11 @@ class Plan:
             return Column(hole, last, rest, 1, MOST_COPIES)
         if last == "parallel":
             return Column(hole, last, rest, 0, max(len(o.outer) for o in self.geometry.orders[rest]))
-        nest = next(n for n in self.sketch.nests if hole in n.size_holes())
-        axis = rest[len(nest.stage) + 1 :]
-        extent = self.geometry.most(nest.stage, axis)
-        vector = nest.vector == f"{axis}.{last}"
+        nest, loop = next((n, x) for n in self.sketch.nests for x in n.sized if hole == f"{n.stage}.{x}")
+        extent = self.geometry.most(nest.stage, loop.axis)
+        vector = nest.vector == loop
         idle = min(extent, 2 * self.geometry.lanes(nest.stage)) if vector else 1
-        return Column(hole, "size", nest.stage, 1, max(1, extent), axis, int(last), vector, max(1, idle))
+        return Column(hole, "size", nest.stage, 1, max(1, extent), loop.axis, loop.part, vector, max(1, idle))
 
     # -- rows and candidates ---------------------------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import is_padding
 from tensorsmith.space.population.geometry import Array, Matrix, Measured
 from tensorsmith.space.population.population import Plan
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.loops import NestLoop
+from tensorsmith.space.sketch.nest import Nest
 
 _ROUNDS = 24  # of halving; more than any size has bits, for the sizes of a tile together
 
@@ -69,24 +70,23 @@ def tile_factors(plan: Plan, nest: Nest, found: Measured) -> list[Factor]:
         if loop == nest.vector:
             vectors = -(-found.loop(nest.stage, loop) // lanes)
             factors.append(Factor(vectors, size_column(plan, nest, loop), lanes))
-        elif loop.rpartition(".")[0] not in reduce:
+        elif loop.axis not in reduce:
             factors.append(Factor(found.loop(nest.stage, loop), size_column(plan, nest, loop)))
     return factors
 
 
-def size_column(plan: Plan, nest: Nest, loop: str) -> int | None:
+def size_column(plan: Plan, nest: Nest, loop: NestLoop) -> int | None:
     """The column that sets how often a loop of a register tile runs: its own, or that of the tile it is attached to."""
     column = plan.names.get(f"{nest.stage}.{loop}")
-    if column is not None or nest.target is None:
+    if column is not None or nest.at is None:
         return column
-    owner = plan.sketch.nest(nest.target[0])
+    owner = plan.sketch.nest(nest.at.stage)
     axes = [a.name for a in plan.geometry.stages[nest.stage].axes]
-    axis = loop.rpartition(".")[0]
     theirs = plan.geometry.stages[owner.stage].axes
-    if nest.target[1] != len(owner.outer) or axis not in axes or len(theirs) != len(axes):
+    if nest.at.depth != len(owner.outer) or loop.axis not in axes or len(theirs) != len(axes):
         return None
-    name = theirs[axes.index(axis)].name
-    return plan.names.get(f"{owner.stage}.{name}.{owner.parts.get(name, 1) - 1}")
+    name = theirs[axes.index(loop.axis)].name
+    return plan.names.get(f"{owner.stage}.{NestLoop(name, owner.parts.get(name, 1) - 1)}")
 
 
 def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
@@ -98,7 +98,7 @@ def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
     budget = rows[:, column].astype(np.int64)
     reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
     for loop in reversed(nest.tile):
-        if loop == nest.vector or loop.rpartition(".")[0] not in reduce:
+        if loop == nest.vector or loop.axis not in reduce:
             continue
         count = np.maximum(1, found.loop(nest.stage, loop))
         total = total * np.minimum(budget, count)
@@ -114,19 +114,18 @@ def code_factors(plan: Plan, nest: Nest, rows: Matrix, found: Measured, tile: li
     factors.append(Factor(copies(plan, nest, rows, found), plan.names.get(f"{nest.stage}.unroll")))
     order = plan.geometry.order(nest.stage, rows)
     known: dict[str, Array] = {}  # axes whose tiles are laid out: their sizes, and what of them is padding, are decided beforehand
-    for loop in nest.outer + nest.tile:
+    for loop in nest.loops.all:
         laid_out = np.array([loop in o.unrolled for o in plan.geometry.orders[nest.stage]])[order]
         if laid_out.any():
             count = found.loop(nest.stage, loop)
             column = plan.names.get(f"{nest.stage}.{loop}") if loop in nest.outer else None
             factors.append(Factor(np.where(laid_out & (count <= 16), count, 1), column))
-            axis, _, part = loop.rpartition(".")
-            around = found.counts[nest.stage][axis][: int(part)]
+            around = found.counts[nest.stage][loop.axis][: loop.part]
             if loop in nest.outer:
-                known[axis] = laid_out & np.logical_and.reduce([c == 1 for c in around] or [ones == 1])
+                known[loop.axis] = laid_out & np.logical_and.reduce([c == 1 for c in around] or [ones == 1])
     variants = _variants(plan, nest, found, known)
-    if nest.target is not None and nest.target[1] == len(plan.sketch.nest(nest.target[0]).outer):
-        variants = variants * _variants(plan, plan.sketch.nest(nest.target[0]), found, {})  # written again in each of the tile's
+    if nest.at is not None and nest.at.depth == len(plan.sketch.nest(nest.at.stage).outer):
+        variants = variants * _variants(plan, plan.sketch.nest(nest.at.stage), found, {})  # written again in each of the tile's
     factors.append(Factor(variants, None))
     factors.append(Factor(ones * _instructions(stage.body), None))
     padding = ones
@@ -143,10 +142,9 @@ def _variants(plan: Plan, nest: Nest, found: Measured, known: dict[str, Array]) 
     """How often a tile is written: once more for each axis that it need not fit, unless that is known beforehand."""
     total = np.ones(found.rows, np.int64)
     for loop in nest.tile:
-        axis = loop.rpartition(".")[0]
-        if axis in {a.name for a in plan.geometry.stages[nest.stage].axes}:
-            partial = found.lengths[nest.stage][axis] % np.maximum(1, found.loop(nest.stage, loop)) != 0
-            total = total * np.where(partial & ~known.get(axis, np.zeros(found.rows, bool)), 2, 1)
+        if loop.axis in {a.name for a in plan.geometry.stages[nest.stage].axes}:
+            partial = found.lengths[nest.stage][loop.axis] % np.maximum(1, found.loop(nest.stage, loop)) != 0
+            total = total * np.where(partial & ~known.get(loop.axis, np.zeros(found.rows, bool)), 2, 1)
     return total
 
 
@@ -241,14 +239,14 @@ def _shrink_buffers(plan: Plan, rows: Matrix, limits: Limits) -> None:
         if column is not None and len(places) > 1:
             found = plan.geometry.measure(rows)
             attached = ~found.at_root[stage.name] & ~found.inlined[stage.name]
-            root = next((p.option for p in places if p.target is None and not p.inline), None)
+            root = next((p.option for p in places if p.at is None and not p.inline), None)
             if root is not None:
                 rows[attached & (found.region_bytes(stage) > limits.local_bytes), column] = root
             continue
-        target = places[0].target
-        if target is None:
+        point = places[0].at
+        if point is None:
             continue
-        sizes = [n for n, c in enumerate(plan.columns) if c.kind == "size" and c.stage == target[0]]
+        sizes = [n for n, c in enumerate(plan.columns) if c.kind == "size" and c.stage == point.stage]
         for _ in range(_ROUNDS):
             large = plan.geometry.measure(rows).region_bytes(stage) > limits.local_bytes
             if not large.any() or not sizes:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorsmith.backends.cpu.default_tile import register_tiles
+from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import variables
 from tensorsmith.space.population.geometry import Array, Matrix, Measured, reach
 from tensorsmith.space.population.population import Column, Plan, Population, Space
 from tensorsmith.space.population.repair import LIMITS, Limits, repair
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.loops import NestLoop
+from tensorsmith.space.sketch.nest import Nest
 
 _INNERMOST = 64  # the paper's limit for the innermost size
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads seldom pays
@@ -87,10 +89,9 @@ def option_weights(plan: Plan, column: Column) -> Array:
     weights = np.ones(len(column.options))
     if column.kind == "at":
         for place in plan.geometry.places[column.stage][1]:
-            if place.option is not None and place.target is not None:
-                stage, depth = place.target
-                around = [loop.rpartition(".")[0] for loop in plan.sketch.nest(stage).outer[:depth]]
-                if all(plan.geometry.most(stage, axis) == 1 for axis in around):
+            if place.option is not None and place.at is not None:
+                around = plan.sketch.nest(place.at.stage).outer[: place.at.depth]
+                if all(plan.geometry.most(place.at.stage, loop.axis) == 1 for loop in around):
                     weights[place.option] = 0.05
     if column.kind == "at" and "inline" in column.options and len(weights) > 1:
         weights[column.options.index("inline")] = len(weights) - 1
@@ -148,10 +149,10 @@ class Tile:
 def register_tile(plan: Plan, nest: Nest) -> Tile | None:
     """The tile of a nest, if results of a reduction are held in it."""
     stages = plan.geometry.stages
-    held = [n.stage for n in plan.sketch.nests if n.target == (nest.stage, len(nest.outer)) and stages[n.stage].reduction]
+    held = [n.stage for n in plan.sketch.nests if n.at == (nest.stage, len(nest.outer)) and stages[n.stage].reduction]
     stage = nest.stage if stages[nest.stage].reduction else held[0] if held else None
     spatial = {a.name for a in stages[nest.stage].axes}
-    loops = [n for n in nest.tile if n.rpartition(".")[0] in spatial and f"{nest.stage}.{n}" in plan.names]
+    loops = [n for n in nest.tile if n.axis in spatial and f"{nest.stage}.{n}" in plan.names]
     if stage is None or not loops or (len(loops) == 1 and loops[0] == nest.vector):
         return None
     last = nest.vector if nest.vector in loops else loops[-1]
@@ -182,9 +183,9 @@ def _fill_innermost(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generat
     column = plan.names.get(f"{nest.stage}.{nest.vector}")
     if nest.vector is not None and column is not None and (tile is None or column != tile.vector):
         reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
-        across = nest.vector.rpartition(".")[0] in reduce
+        across = nest.vector.axis in reduce
         vectors = rng.integers(1, 9 if across else 5, len(rows))
-        if tile is not None or (across and nest.target is not None):  # a tile of results is held: one vector for each
+        if tile is not None or (across and nest.at is not None):  # a tile of results is held: one vector for each
             vectors = np.where(rng.random(len(rows)) < 0.9, 1, 2)
         rows[:, column] = plan.geometry.lanes(nest.stage) * vectors
     if tile is None:
@@ -197,7 +198,7 @@ def _fill_unrolled(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generato
     lanes = plan.geometry.lanes(nest.stage)
     for loop in nest.tile:
         column = plan.names.get(f"{nest.stage}.{loop}")
-        if column is not None and loop != nest.vector and loop.rpartition(".")[0] in spatial:
+        if column is not None and loop != nest.vector and loop.axis in spatial:
             rows[:, column] = rng.choice([1, max(1, lanes // 2), lanes, lanes], len(rows))
 
 
@@ -253,7 +254,8 @@ def _fill_blocks(plan: Plan, rows: Matrix, rng: np.random.Generator) -> None:
         for axis, parts in nest.parts.items():
             left = plan.geometry.extent(nest.stage, axis, rows)
             for p in reversed(range(1, parts)):
-                column, loop = plan.names[f"{nest.stage}.{axis}.{p}"], f"{axis}.{p}"
+                loop = NestLoop(axis, p)
+                column = plan.names[f"{nest.stage}.{loop}"]
                 inner = loop == nest.vector or (axis in spatial and loop in nest.tile)
                 if not inner:
                     rows[:, column] = block_sizes(left, rng, 1 if axis in spatial else 16)
@@ -288,8 +290,8 @@ def working_set(plan: Plan, rows: Matrix, tensor: str | None = None) -> Array:
                 continue
             size = np.full(len(rows), float(dtype(read.dtype).bytes))
             for index in read.indices:
-                length = reach(index, seen, len(rows))
-                size = size * (1 if length is None else length)
+                form = affine(index)
+                size = size * (1 if form is None else reach(form, seen, len(rows)))
             total += size
         most = np.maximum(most, total)
     return most
@@ -315,9 +317,8 @@ def unroll_values(plan: Plan, stage: str) -> list[int]:
     reduce = {a.name for a in plan.geometry.stages[stage].reduce_axes}
     values, product = {1, 2, 4, 8}, 1
     for loop in reversed(nest.tile):
-        axis = loop.rpartition(".")[0]
-        if axis in reduce and loop != nest.vector:
-            product *= max(1, plan.geometry.most(stage, axis))
+        if loop.axis in reduce and loop != nest.vector:
+            product *= max(1, plan.geometry.most(stage, loop.axis))
             if product > 24:
                 break
             values.add(product)

@@ -10,8 +10,8 @@ import math
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import needs_tiling
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, simple_nest
+from tensorsmith.space.sketch.nest import Choice, Nest
 from tensorsmith.space.sketch.rewrite import Rfactor
-from tensorsmith.space.sketch.sketch import Choice, Nest
 from tensorsmith.targets.target import Target
 
 

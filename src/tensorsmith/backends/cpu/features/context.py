@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tensorsmith.space.sketch.sketch import Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Sketch
 
 
 class Contexts:
@@ -37,7 +38,7 @@ class _Contexts:
         self.known, self.sketch = known, sketch
         self.workload = sketch.rewritten
         self.nests = {n.stage: n for n in sketch.nests}
-        self.targets = {n.stage: n.target for n in sketch.nests}
+        self.targets = {n.stage: n.at for n in sketch.nests}
         self.inside: dict[tuple[str, int], list[Nest]] = {}
         for stage in self.workload.stages:  # producers first
             target = self.targets[stage.name]
