@@ -148,7 +148,7 @@ def test_register_tile():
     assert verdict(RegisterTile(), w, "C") is Verdict.APPLY_AND_SKIP_REST
     assert verdict(RegisterTile(), w, "D") is Verdict.SKIP
     derived = [state for state, _ in applied(RegisterTile(), w, "C")]
-    copied = [[r.axis for r in s.rewrites] for s in derived]
+    copied = [[r.tensor for r in s.rewrites] for s in derived]
     assert [] in copied and ["B"] in copied and ["B", "A"] in copied
     held = derived[0]
     tile = held.nest("C")
@@ -156,7 +156,7 @@ def test_register_tile():
     loops = held.choice("D", "loops")
     assert loops is not None and len(loops.options) == 4
     constant = [state for state, _ in applied(RegisterTile(), matmul_relu(constant=True), "C")]
-    assert all(r.axis != "B" for s in constant for r in s.rewrites)
+    assert all("B" not in r.fields() for s in constant for r in s.rewrites)
     assert all(s.nest("C").packed == ("B",) for s in constant)
 
 
