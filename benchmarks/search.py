@@ -36,8 +36,10 @@ from rich.table import Table
 
 import about
 from report import RUN
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.features.extract import extract_decisions
 from tensorsmith.backends.cpu.prior import estimate_seconds
+from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.trees import LOSSES, ModelSettings, Samples, TreeModel, pairwise_accuracy, r2, recall
@@ -48,8 +50,6 @@ from tensorsmith.records.store import Store
 from tensorsmith.search.ansor import RANDOM, SETTINGS, AnsorPolicy, Settings
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.analysis import needs_tiling
-from tensorsmith.space.derive import ANSOR, DEFAULT
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.constant import ConstantTensor
 from tensorsmith.space.rules.inline import AlwaysInline
@@ -199,7 +199,7 @@ def _samples(trials: Sequence[Trial], best: float) -> Samples:
 def run(workload: Workload, variant: Variant, trials: int, seed: int, measure: Measure) -> Curve:
     """One run of a policy, as `tune` does it."""
     begun = time.process_time()
-    policy = AnsorPolicy(Space(workload, native(), variant.rules), seed=seed, settings=variant.settings)
+    policy = AnsorPolicy(space_of(workload, native(), variant.rules), seed=seed, settings=variant.settings)
     best: list[float | None] = []
     spent: list[float] = []
     winner, total = None, time.process_time() - begun

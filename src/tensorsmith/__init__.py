@@ -17,6 +17,7 @@
 More element functions (sin, floor, round, ...) are in `tensorsmith.lang.define`, ready-made operators in `tensorsmith.ops`.
 """
 
+from tensorsmith.backends import sketches
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.load import load
@@ -46,7 +47,6 @@ from tensorsmith.lang.define import (
 )
 from tensorsmith.runtime.file import load as load_executable
 from tensorsmith.runtime.peak import measure_peak
-from tensorsmith.space.registry import sketches
 from tensorsmith.tune import tune
 
 __version__ = "0.1.0"

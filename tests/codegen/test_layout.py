@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.codegen import layout
 from tensorsmith.backends.cpu.codegen.layout import layouts
 from tensorsmith.compile import build
@@ -13,7 +14,6 @@ from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
@@ -67,7 +67,7 @@ def test_gaps_everywhere(name, monkeypatch):
     w = catalogue.small()[name].workload()
     inputs = random_inputs(w)
     want = evaluate(w, inputs, precise=True)
-    space = Space(w, native())
+    space = space_of(w, native())
     for number, population in enumerate(sample(space, 3 * len(space.plans), np.random.default_rng(1))):
         for row in population.matrix:
             found = build(space.plans[number].candidate(row))(**inputs)

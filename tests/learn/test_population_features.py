@@ -11,6 +11,7 @@ from tests.learn.machines import target
 from tests.learn.test_batched_features import STRUCTURES, random_batch
 from tests.property.schedules import random_candidate
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.features import batch
 from tensorsmith.backends.cpu.features.batch import Batch, extract_groups, extract_rows
 from tensorsmith.backends.cpu.features.extract import FeatureMatrix, extract_decisions
@@ -18,7 +19,6 @@ from tensorsmith.backends.cpu.features.outline import Outlines
 from tensorsmith.backends.cpu.features.schema import NAMES
 from tensorsmith.backends.cpu.features.symbol import Graph
 from tensorsmith.ops import catalogue
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 
 TARGET = target(vector_bytes=32, registers=16)
@@ -32,7 +32,7 @@ def assert_equal(alone: FeatureMatrix, together: FeatureMatrix) -> None:
 
 
 def population(case: str, size: int, seed: int = 0) -> list[Batch]:
-    space = Space(catalogue.get(case).workload(), TARGET)
+    space = space_of(catalogue.get(case).workload(), TARGET)
     found = sample(space, size, np.random.default_rng(seed))
     return [(g.sketch, g.decisions) for p in found for g in space.plans[p.plan].groups(p.matrix)]
 

@@ -17,6 +17,8 @@ from random import Random
 
 import pytest
 
+from tensorsmith.backends import sketches
+from tensorsmith.backends.cpu.rules import ANSOR
 from tensorsmith.compile import build
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define as ts
@@ -25,8 +27,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue, elementwise, linalg, norm, pool, reduce
 from tensorsmith.rewrites import winograd
-from tensorsmith.space.derive import ANSOR, derive
-from tensorsmith.space.registry import sketches
+from tensorsmith.space.derive import derive
 from tensorsmith.space.rules.base import Verdict
 from tensorsmith.space.sketch.rewrite import Inline, Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Sketch

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from tests.space.test_derive import TARGET, conv_nchw, matmul, of_one, total, two_matmuls, winograd_nhwc
 
+from tensorsmith.backends import register_rule, registered, rule_set, rules_added, sketches
+from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
+from tensorsmith.backends.cpu.rules.register_tile import RegisterTile
+from tensorsmith.backends.cpu.rules.rfactor import AddRfactor
 from tensorsmith.compile import build
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.ops import catalogue, norm
-from tensorsmith.space.derive import ANSOR, DEFAULT
-from tensorsmith.space.registry import register_rule, registered, rule_set, rules_added, sketches
 from tensorsmith.space.rules.alias import AliasOutput
 from tensorsmith.space.rules.base import State, Verdict
 from tensorsmith.space.rules.cache_write import AddCacheWrite
@@ -25,8 +27,6 @@ from tensorsmith.space.rules.constant import ConstantTensor
 from tensorsmith.space.rules.fusion import TilingWithFusion
 from tensorsmith.space.rules.inline import AlwaysInline
 from tensorsmith.space.rules.place import LeavePlaceOpen
-from tensorsmith.space.rules.register_tile import RegisterTile
-from tensorsmith.space.rules.rfactor import AddRfactor
 from tensorsmith.space.rules.skip import Skip
 from tensorsmith.space.rules.tiling import Tiling
 from tensorsmith.space.sketch.loops import AttachPoint

@@ -9,10 +9,10 @@ import re
 
 import pytest
 
+from tensorsmith.backends import sketches
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.program.lower import lower
-from tensorsmith.space.derive import derive
 from tensorsmith.space.sketch.check import is_inside
 from tensorsmith.space.sketch.loops import AttachPoint, Loops, NestLoop
 from tensorsmith.space.sketch.nest import Nest
@@ -220,7 +220,7 @@ def test_copies_follow_axes_of_one_element_too(m, n, k):
     product = ts.compute((m, n), lambda i, j: ts.sum(a[i, x] * b[x, j], axis=x), name="C")
     scaled = ts.compute((m, n), lambda i, j: ts.sum(a[i, x] * v[j], axis=x), name="C")
     for w in (ts.workload([a, b, product]), ts.workload([a, v, scaled])):
-        for sketch in derive(w, native()):
+        for sketch in sketches(w, target=native()):
             for options in itertools.product(*(range(len(c.options)) for c in sketch.choices)):
                 resolved = sketch.resolve({c.hole: n for c, n in zip(sketch.choices, options)})
                 lower(Candidate(resolved, dict.fromkeys(resolved.holes, 1)))

@@ -16,6 +16,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.rules.base import Rule
 from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.space.tactics import Tactics
 from tensorsmith.targets.target import Target
 
 
@@ -26,6 +27,7 @@ class Backend:
     kind: str  # the `kind` of its targets
     rule_sets: Mapping[str, tuple[Rule, ...]]  # by name: "default", "ansor"
     default_candidate: Callable[[Workload, Target], Candidate]  # without any search, from the target's facts
+    tactics: Callable[[Target], Tactics]  # what a target tells the space
 
 
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for
@@ -47,7 +49,11 @@ def known() -> tuple[str, ...]:
 
 def backend_of(target: Target) -> Backend:
     """The backend of a target's kind."""
-    kind = target.kind
+    return backend_named(target.kind)
+
+
+def backend_named(kind: str) -> Backend:
+    """The backend of a kind of targets."""
     if kind not in _known:
         if kind not in _BUILT_IN:
             raise UserError(f"there is no backend for targets of kind {kind!r}; known are {', '.join(known())}")

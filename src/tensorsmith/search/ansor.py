@@ -105,7 +105,7 @@ class AnsorPolicy:
         self.rng = np.random.default_rng(seed)
         self.model = model if model is not None else make_model(settings.cost, settings.model, seed)
         self.scorer = Scorer(space)
-        self.programs = Programs(space.target)
+        self.programs = Programs()
         self.seen: set[int] = set()  # programs asked for or told
         self.told: dict[Key, _Told] = {}
         self.asked: dict[tuple[int, tuple[int, ...]], Place] = {}  # by sketch and decisions
@@ -220,7 +220,7 @@ class AnsorPolicy:
         found = []
         made = seeds(self.space, self._watch)
         for p, scores in zip(made, self._scores(made)):
-            places = [n for n, c in enumerate(self.space.plans[p.plan].columns) if c.kind == "at"]
+            places = self.space.plans[p.plan].places
             _, group = np.unique(p.matrix[:, places], axis=0, return_inverse=True)
             for g in range(int(group.max()) + 1):
                 rows = np.flatnonzero(group.reshape(-1) == g)

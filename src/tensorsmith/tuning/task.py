@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
@@ -32,7 +33,6 @@ from tensorsmith.records.record import Record
 from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.ansor import SETTINGS, AnsorPolicy, Settings
 from tensorsmith.search.trial import Cache, Trial
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target
 from tensorsmith.tuning import finals
@@ -84,7 +84,7 @@ class TaskTuning:
         with self._clock("search"):
             model = taught.model_for(workload) if taught else None
             self.policy = AnsorPolicy(
-                Space(workload, target), seed=seed + len(history), settings=settings, hints=similar, model=model
+                space_of(workload, target), seed=seed + len(history), settings=settings, hints=similar, model=model
             )
         with self._clock("model"):
             self.policy.tell(history)

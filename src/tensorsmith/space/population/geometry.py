@@ -1,15 +1,14 @@
 """Loop counts of a whole population at once, whatever structure each of its rows has.
 
 Lowering works on rows of one structure; sampling and repair look at thousands of rows in many structures and need only numbers:
-how long the region of a stage is where it is computed, and how often its loops run. Both follow from the columns by the same
-rules as in `program.lower`.
+how long the region of a stage is where it is computed, and how often its loops run. Regions follow by the bound inference that
+lowering uses too (`space/sketch/regions.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,16 +16,13 @@ from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis
 from tensorsmith.lang.workload import Stage
+from tensorsmith.space.holes.kind import Array, Matrix
 from tensorsmith.space.sketch.copies import followed
-from tensorsmith.space.sketch.loops import AttachPoint, Loops, NestLoop
-from tensorsmith.space.sketch.nest import Choice, Nest
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.regions import needed
-from tensorsmith.space.sketch.rewrite import Rfactor, apply_rewrites
+from tensorsmith.space.sketch.rewrite import apply_rewrites
 from tensorsmith.space.sketch.sketch import Sketch
-from tensorsmith.targets.target import Target
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Matrix = np.ndarray[Any, np.dtype[np.int32]]
 
 
 @dataclass(frozen=True)
@@ -64,45 +60,43 @@ class Measured:
 class Geometry:
     """What follows from a sketch alone; `measure` adds a population."""
 
-    def __init__(self, sketch: Sketch, columns: Mapping[str, int], target: Target) -> None:
-        self.sketch, self.columns, self.target = sketch, columns, target
+    def __init__(self, sketch: Sketch, columns: Mapping[str, int]) -> None:
+        self.sketch, self.columns = sketch, columns
         self.workload = sketch.rewritten
         self.stages = {s.name: s for s in self.workload.stages}
-        self.extents = {s.name: {a.name: self._extent(s, a.name) for a in s.all_axes} for s in self.workload.stages}
-        self.orders = {name: self._orders(name) for name in self.stages}  # the nest with each of its loop orders
+        self._drafts = [(columns[c.hole], [sketch.draft({c.hole: n}) for n in range(len(c.options))]) for c in sketch.choices]
+        self.extents = self._extents()  # by stage and axis: the column that decides, and what its values mean
+        orders = {name: self._orders(name) for name in self.stages}
+        self.orders = {name: found for name, (_, found) in orders.items()}  # the nest with each of its loop orders
+        self._order_columns = {name: column for name, (column, _) in orders.items()}
         self.places = {name: self._places(name) for name in self.stages}  # the column that decides, and what its values mean
         self.fixed = {name: self._fixed(name) for name in self.stages}  # by axis: [order, depth], its parts among the outer loops
 
-    def choice(self, stage: str, kind: str) -> Choice | None:
-        return next((c for c in self.sketch.choices if c.stage == stage and c.kind == kind), None)
-
-    def _orders(self, stage: str) -> tuple[Nest, ...]:
-        nest, choice = self.sketch.nest(stage), self.choice(stage, "loops")
-        return tuple(replace(nest, loops=Loops.read(o)) for o in choice.options) if choice else (nest,)
+    def _orders(self, stage: str) -> tuple[int | None, tuple[Nest, ...]]:
+        nest = self.sketch.nest(stage)
+        for column, drafts in self._drafts:
+            if any(d.nests[stage].loops != nest.loops for d in drafts):
+                return column, tuple(replace(nest, loops=d.nests[stage].loops) for d in drafts)
+        return None, (nest,)
 
     def order(self, stage: str, matrix: Matrix) -> Array:
         """The number of each row's loop order."""
-        choice = self.choice(stage, "loops")
-        return matrix[:, self.columns[choice.hole]] if choice else np.zeros(len(matrix), np.int32)
+        column = self._order_columns[stage]
+        return np.zeros(len(matrix), np.int32) if column is None else matrix[:, column]
 
     def _places(self, stage: str) -> tuple[int | None, tuple[Place, ...]]:
-        nest = self.sketch.nest(stage)
-        for c in self.sketch.choices:
-            if c.kind == "at" and c.stage == stage:
-                return self.columns[c.hole], tuple(_place(n, o) for n, o in enumerate(c.options))
-            if c.kind == "rows" and stage in c.members:
-                found = [Place(n, at=AttachPoint(c.stage, int(o)) if o != "0" else None) for n, o in enumerate(c.options)]
-                return self.columns[c.hole], tuple(found)
-        return None, (Place(None, at=nest.at),)
+        fixed = Place(None, at=self.sketch.nest(stage).at)
+        for column, drafts in self._drafts:
+            found = [Place(n, stage in d.inlined, d.nests[stage].at) for n, d in enumerate(drafts)]
+            if any((p.inline, p.at) != (fixed.inline, fixed.at) for p in found):
+                return column, tuple(found)
+        return None, (fixed,)
 
     def _fixed(self, stage: str) -> dict[str, Array]:
         depths = range(len(self.orders[stage][0].outer) + 1)
         loops = [[loop.axis for loop in o.outer] for o in self.orders[stage]]
         axes = [a.name for a in self.stages[stage].all_axes]
         return {a: np.array([[outer[:d].count(a) for d in depths] for outer in loops]) for a in axes}
-
-    def lanes(self, stage: str) -> int:
-        return self.target.lanes(dtype(self.stages[stage].dtype).bytes)
 
     def extent(self, stage: str, axis: str, matrix: Matrix) -> Array:
         """Of an axis; that of a partial reduction depends on the factor."""
@@ -113,19 +107,20 @@ class Geometry:
         """The longest that an axis can be."""
         return int(self.extents[stage][axis][1].max())
 
-    def _extent(self, stage: Stage, axis: str) -> tuple[int | None, Array]:
-        for c in self.sketch.choices:
-            if c.kind != "factor" or stage.name not in (c.stage, f"{c.stage}.rf"):
+    def _extents(self) -> dict[str, dict[str, tuple[int | None, Array]]]:
+        found: dict[str, dict[str, tuple[int | None, Array]]] = {}
+        for s in self.workload.stages:
+            found[s.name] = {a.name: (None, np.array([a.extent], np.int64)) for a in s.all_axes}
+        for column, drafts in self._drafts:
+            if all(tuple(d.rewrites) == self.sketch.rewrites for d in drafts):
                 continue
-            table = []
-            for option in c.options:
-                rewrites = [
-                    replace(r, factor=int(option)) if isinstance(r, Rfactor) and r.stage == c.stage else r
-                    for r in self.sketch.rewrites
-                ]
-                table.append(apply_rewrites(self.sketch.workload, rewrites).stage(stage.name).axis(axis).extent)
-            return self.columns[c.hole], np.array(table, np.int64)
-        return None, np.array([stage.axis(axis).extent], np.int64)
+            made = [apply_rewrites(self.sketch.workload, d.rewrites) for d in drafts]
+            for s in self.workload.stages:
+                tables = {a.name: np.array([w.stage(s.name).axis(a.name).extent for w in made], np.int64) for a in s.all_axes}
+                for axis, table in tables.items():
+                    if (table != s.axis(axis).extent).any():
+                        found[s.name][axis] = column, table
+        return found
 
     # -- a population ----------------------------------------------------------------------------------------------
 
@@ -255,9 +250,3 @@ def reach(index: Affine, seen: Mapping[str, Array], rows: int) -> Array:
     for name, coefficient in index.terms.items():
         length = length + abs(coefficient) * (seen[name] - 1)
     return length
-
-
-def _place(number: int, option: str) -> Place:
-    if option in ("root", "inline"):
-        return Place(number, inline=option == "inline")
-    return Place(number, at=AttachPoint.read(option))

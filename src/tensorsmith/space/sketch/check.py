@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.workload import Stage
+from tensorsmith.space.holes.registry import number_kind
 from tensorsmith.space.sketch.loops import AttachPoint, written
 from tensorsmith.space.sketch.nest import Nest
 
@@ -46,6 +47,8 @@ def check_nest(sketch: Sketch, nest: Nest) -> None:
     for tensor in nest.packed:
         if tensor not in {x.tensor for x in stage.reads}:
             raise UserError(f"{where}: {tensor!r} is to be packed, but the stage does not read it")
+    for kind in nest.also:
+        number_kind(kind)  # raises where there is none
     if nest.follows is not None:
         _check_followed(sketch, nest)
     if nest.at is None:

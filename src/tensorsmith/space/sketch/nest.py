@@ -28,6 +28,7 @@ class Nest:
     at: AttachPoint | None  # None is the root
     packed: tuple[str, ...]  # tensors read in the order of this nest's loops instead of their own
     follows: str | None  # a copy made for that nest: its loops are that nest's, and so are their sizes
+    also: tuple[str, ...]  # kinds of numbers that are open here besides those that every nest has
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Nest:
         at: AttachPoint | str | None = None,
         packed: tuple[str, ...] = (),
         follows: str | None = None,
+        also: tuple[str, ...] = (),
     ) -> None:
         try:
             values = (
@@ -46,6 +48,7 @@ class Nest:
                 AttachPoint.read(at) if isinstance(at, str) else at,
                 packed,
                 follows,
+                also,
             )
         except UserError as problem:
             raise UserError(f"nest of {stage}: {problem}") from None
@@ -78,21 +81,24 @@ class Nest:
         return tuple(NestLoop(axis, p) for axis, n in self.parts.items() for p in range(1, n))
 
     def __str__(self) -> str:
-        extra = (("vector", self.vector), ("at", self.at), ("packed", " ".join(self.packed)), ("follows", self.follows))
-        return f"{self.stage}: {self.loops}" + "".join(f" {word} {value}" for word, value in extra if value)
+        extra = {
+            "vector": self.vector,
+            "at": self.at,
+            "packed": " ".join(self.packed),
+            "follows": self.follows,
+            "also": " ".join(self.also),
+        }
+        return f"{self.stage}: {self.loops}" + "".join(f" {word} {value}" for word, value in extra.items() if value)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A hole that changes the structure: `kind` is "at", "loops", "factor" or "rows"; options as they appear in a nest or rewrite.
-
-    "rows" places several stages at once, the `members`, all at the same depth of the stage (0: at the root).
-    """
+    """A hole that changes the structure, of one of the kinds in `space/holes/`; options as they appear in a nest or rewrite."""
 
     stage: str
     kind: str
     options: tuple[str, ...]
-    members: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()  # other stages that it decides about
 
     @property
     def hole(self) -> str:

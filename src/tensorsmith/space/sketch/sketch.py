@@ -4,16 +4,12 @@ A sketch says how every stage of a workload is computed, with the numbers left o
 
     Nest("C", "i.0 j.0 k.0 i.1 j.1 | k.1 i.2 j.2", vector="j.2")      see `nest.py` for the notation
 
-Holes, by name, are: `C.i.1`, `C.i.2` (sizes of the inner parts of an axis; the outermost part takes what is left, and a
-tile need not divide the extent), `C.parallel` (how many outer loops of a root stage are fused and shared among threads)
-and `C.unroll` (how many copies of the innermost reduction step are laid out in a row). A candidate is a sketch with a
-value for every hole; the values are plain integers, or one array each for a whole population.
+Its *holes* are open numbers such as `C.i.1`, the size of a tile, or `C.parallel`; `space/holes/` has a file for each kind. A
+candidate is a sketch with a value for every hole; the values are plain integers, or one array each for a whole population.
 
-A derived sketch may also have *choices*: holes that change the structure itself, each with a list of options: `P.at`
-(where a stage is computed: "root", "inline", "D:2"), `D.rows` (inside how many loops of D the stages of its rows are
-computed), `C.loops` (order of the loops) and `C.factor` (of an rfactor). The value is the number of the option.
-`resolve` takes the options chosen and gives a sketch without choices, which is what a candidate holds and what is
-stored.
+A derived sketch may also have *choices*: holes that change the structure itself, each with a list of options, such as `P.at`,
+where a stage is computed: "root", "inline", "D:2". The value is the number of the option. `resolve` takes the options chosen and
+gives a sketch without choices, which is what a candidate holds and what is stored.
 """
 
 from __future__ import annotations
@@ -26,12 +22,12 @@ from typing import Any
 from tensorsmith.errors import UserError
 from tensorsmith.lang.inline import fits
 from tensorsmith.lang.workload import Workload
+from tensorsmith.space.holes.kind import Draft, Hole
+from tensorsmith.space.holes.registry import choice_kind, number_kind, number_kinds
 from tensorsmith.space.sketch.check import Misplaced, check_nest
 from tensorsmith.space.sketch.copies import follow
-from tensorsmith.space.sketch.loops import AttachPoint, Loops
 from tensorsmith.space.sketch.nest import Choice, Nest
 from tensorsmith.space.sketch.rewrite import Inline, Rewrite, Rfactor, apply_rewrites, rewrite_from_json
-from tensorsmith.targets.target import Target, native
 
 
 @dataclass(frozen=True)
@@ -74,41 +70,36 @@ class Sketch:
         return {n.stage: n for n in self.nests}
 
     @functools.cached_property
+    def numbers(self) -> tuple[Hole, ...]:
+        """All open numbers."""
+        stages = {s.name: s for s in self.rewritten.stages}
+        return tuple(h for nest in self.nests for kind in number_kinds() for h in kind.holes(nest, stages[nest.stage]))
+
+    @functools.cached_property
     def holes(self) -> tuple[str, ...]:
         """The names of all open numbers."""
-        names: list[str] = []
-        for nest in self.nests:
-            names.extend(f"{nest.stage}.{loop}" for loop in nest.sized)
-            if nest.at is None:
-                names.append(f"{nest.stage}.parallel")
-            if self.rewritten.stage(nest.stage).reduction:
-                names.append(f"{nest.stage}.unroll")
-        return tuple(names)
+        return tuple(h.name for h in self.numbers)
+
+    @property
+    def partial(self) -> dict[str, str]:
+        """Of each stage that computes partial results: the one that adds them up."""
+        return {r.partial: r.stage for r in self.rewrites if isinstance(r, Rfactor)}
+
+    def draft(self, options: Mapping[str, int]) -> Draft:
+        """The structure with an option taken for those choices that are given."""
+        draft = Draft(dict(self.by_stage), list(self.rewrites), [])
+        for choice in self.choices:
+            if choice.hole in options:
+                choice_kind(choice.kind).take(choice, choice.options[int(options[choice.hole])], draft)
+        return draft
 
     def resolve(self, options: Mapping[str, int]) -> Sketch:
         """This sketch with an option taken for every choice; a stage that cannot be where it was put goes to the root."""
         if not self.choices:
             return self  # also keeps the loops of copies that were written by hand
-        nests = dict(self.by_stage)
-        rewrites = list(self.rewrites)
-        inlined: list[str] = []
-        for choice in self.choices:
-            option = choice.options[int(options[choice.hole])]
-            if choice.kind == "factor":
-                rewrites = [
-                    replace(r, factor=int(option)) if isinstance(r, Rfactor) and r.stage == choice.stage else r for r in rewrites
-                ]
-            elif choice.kind == "loops":
-                nests[choice.stage] = replace(nests[choice.stage], loops=Loops.read(option))
-            elif choice.kind == "rows":
-                for name in choice.members:
-                    nests[name] = replace(nests[name], at=None if option == "0" else AttachPoint(choice.stage, int(option)))
-            elif option == "inline":
-                inlined.append(choice.stage)
-            else:
-                nests[choice.stage] = replace(nests[choice.stage], at=None if option == "root" else AttachPoint.read(option))
-        done, workload = self._rewritten_by(tuple(rewrites), tuple(inlined))
-        nests = {name: nest for name, nest in nests.items() if workload.is_stage(name)}
+        draft = self.draft({c.hole: options[c.hole] for c in self.choices})
+        done, workload = self._rewritten_by(tuple(draft.rewrites), tuple(draft.inlined))
+        nests = {name: nest for name, nest in draft.nests.items() if workload.is_stage(name)}
         for nest in [n for n in nests.values() if n.follows]:
             nests[nest.stage] = follow(workload, nests, nest)
         while True:
@@ -142,6 +133,7 @@ class Sketch:
                 | ({"at": str(n.at)} if n.at else {})
                 | ({"packed": list(n.packed)} if n.packed else {})
                 | ({"follows": n.follows} if n.follows else {})
+                | ({"also": list(n.also)} if n.also else {})
                 for n in self.nests
             ],
         }
@@ -157,6 +149,7 @@ class Sketch:
                     str(n["at"]) if "at" in n else None,
                     tuple(map(str, n.get("packed", ()))),
                     str(n["follows"]) if "follows" in n else None,
+                    tuple(map(str, n.get("also", ()))),
                 )
                 for n in data["nests"]
             )
@@ -191,18 +184,13 @@ class Candidate:
         unknown = [h for h in self.decisions if h not in self.sketch.holes]
         if missing or unknown:
             raise UserError(f"decisions do not fit the sketch: missing {missing}, unknown {unknown}")
-        bad = {h: v for h, v in self.decisions.items() if v < (0 if h.endswith(".parallel") else 1)}
+        least = {h.name: number_kind(h.kind).least for h in self.sketch.numbers}
+        bad = [f"{h} must be at least {least[h]}, got {v}" for h, v in self.decisions.items() if v < least[h]]
         if bad:
-            raise UserError(f"decisions must be at least 1 (0 for parallel): {bad}")
+            raise UserError(f"decisions do not fit the sketch: {'; '.join(bad)}")
 
     def to_json(self) -> dict[str, Any]:
         return {"sketch": self.sketch.to_json(), "decisions": dict(self.decisions)}
-
-    def explain(self, target: Target | None = None) -> str:
-        """What the program of this candidate will ask of the machine: registers, loads, traffic, balance, and what bounds it."""
-        from tensorsmith.backends.cpu.explain import explain
-
-        return explain(self, target or native())
 
     @staticmethod
     def from_json(workload: Workload, data: Mapping[str, Any]) -> Candidate:
