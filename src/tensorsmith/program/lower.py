@@ -62,7 +62,8 @@ class _Lowering:
             self.bound[stage.name] = self._bind(stage)
         buffers = self._buffers()
         roots = [n for s in self.workload.stages for n in self.sketch.nests if n.stage == s.name and n.at is None]
-        return Program(self.workload, buffers, tuple(self._build(n, 0) for n in roots))
+        others = {h.name: self.decisions[h.name] for h in self.sketch.numbers if h.kind in self.sketch.nest(h.stage).also}
+        return Program(self.workload, buffers, tuple(self._build(n, 0) for n in roots), others)
 
     # -- bound inference -------------------------------------------------------------------------------------------
 

@@ -71,9 +71,10 @@ class _Text:
         if not depth:  # no outer loops: what belongs to the tile is attached at depth 0
             attached = [line for n in self.sketch.attached(nest.stage, 0) for line in self.nest(n, 0, indent)]
         tile = self._tile(nest, stage)
+        statement = _statement(stage) + "".join(f", {kind} {nest.stage}.{kind}" for kind in nest.also)
         if tile:
-            return [*attached, f"{pad}tile {tile}:", f"{pad}  {_statement(stage)}"]
-        return [*attached, f"{pad}{_statement(stage)}"]
+            return [*attached, f"{pad}tile {tile}:", f"{pad}  {statement}"]
+        return [*attached, f"{pad}{statement}"]
 
     def _tile(self, nest: Nest, stage: Stage) -> str:
         reduced = {a.name for a in stage.reduce_axes}
