@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.codegen.generate import generate
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.features.extract import extract
@@ -27,7 +28,6 @@ from tensorsmith.errors import Refusal
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.rewrites.formulations import likely
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.sketch import Candidate
 
@@ -69,7 +69,7 @@ def features(candidate: Candidate) -> str:
 
 def drawn(name: str, count: int) -> Iterator[Candidate]:
     """Random candidates of a case, the same every time."""
-    space = Space(catalogue.get(name).workload(), MACHINE)
+    space = space_of(catalogue.get(name).workload(), MACHINE)
     rng = np.random.default_rng([SEED, *name.encode()])
     everyone = list(space.candidates(sample(space, 8 * len(space.plans), rng)))
     for n in rng.choice(len(everyone), count, replace=False):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from formulations import case_of
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.sketch.rewrite import Rewrite
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.rewrite import CacheRead, Inline
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
 
 Schedule = tuple[str, Workload, Candidate]
@@ -45,7 +46,7 @@ BORDERS = "n.0 co.0 h.0 w.0! | kh.0 kw.0! ci.0 w.1 co.1"
 def _conv(shape: tuple[int, ...], loops: str, tile: tuple[int, int], unroll: int, target: Target) -> Schedule:
     title = f"C2D({', '.join(map(str, shape))})"
     workload = case_of(title).workload()
-    rewrites = tuple(Rewrite("inline", s.name) for s in workload.stages if s.name.endswith("_pad"))
+    rewrites = tuple(Inline(s.name) for s in workload.stages if s.name.endswith("_pad"))
     (conv,) = workload.outputs
     sketch = Sketch(workload, (Nest(conv, loops, vector="co.1", packed=("weight",)),), rewrites).check()
     rows, vectors = tile
@@ -66,7 +67,7 @@ def _matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
         Nest(f"{b}.pack", "k.0 j.0 | j.1", vector="j.1", at=f"{name}:2", follows=name),
         Nest(name, "i.0 j.0 i.1 j.1 | k.0 i.2 j.2", vector="j.2"),
     )
-    sketch = Sketch(workload, nests, (Rewrite("cache_read", name, b),)).check()
+    sketch = Sketch(workload, nests, (CacheRead(name, b),)).check()
     rows, vectors = tile
     decisions = {"i.1": n, "i.2": rows, "j.1": 4, "j.2": vectors * target.lanes(), "parallel": 2, "unroll": 4}
     return title, workload, Candidate(sketch, {f"{name}.{hole}": value for hole, value in decisions.items()})
@@ -79,7 +80,7 @@ def _blocked_matmul(n: int, target: Target, tile: tuple[int, int]) -> Schedule:
     workload = case_of(title).workload()
     (name,) = workload.outputs
     a, b = (x.name for x in workload.inputs)
-    rewrites = (Rewrite("cache_read", name, b), Rewrite("cache_read", name, a))
+    rewrites = (CacheRead(name, b), CacheRead(name, a))
     nests = (
         Nest(f"{b}.pack", "k.0 k.1 j.0 | j.1", vector="j.1", at=f"{name}:1", follows=name),
         Nest(f"{a}.pack", "i.0 k.0 | i.1", vector="i.1", at=f"{name}:3", follows=name),

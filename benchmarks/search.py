@@ -36,7 +36,8 @@ from rich.table import Table
 
 import about
 from report import RUN
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, space_of
+from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.accuracy import pairwise_accuracy, r2, recall
@@ -53,13 +54,12 @@ from tensorsmith.search.policies.tensorsmith import SETTINGS, Settings, Tensorsm
 from tensorsmith.search.policy import Policy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.analysis import needs_tiling
-from tensorsmith.space.derive import ANSOR, DEFAULT
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.constant import ConstantTensor
 from tensorsmith.space.rules.inline import AlwaysInline
 from tensorsmith.space.rules.skip import Skip
-from tensorsmith.space.sketch.sketch import Candidate, Nest
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, native
 
 FIGURE_7 = "C2D-4-b16"  # N=16, H=W=7, CI=CO=512, 3x3, stride 1, padding 1
@@ -97,7 +97,7 @@ class Variant:
     model: str = "trees"
 
     def policy(self, workload: Workload, seed: int) -> Policy:
-        space = Space(workload, native(), self.rules)
+        space = space_of(workload, native(), self.rules)
         if self.settings is None:
             return RandomPolicy(space, seed=seed)
         return TensorsmithPolicy(space, seed=seed, model=as_model(self.model).fork(seed), settings=self.settings)

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import about
 from report import RUN
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, space_of
 from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import random_inputs
@@ -61,7 +61,7 @@ def best_of(run: Callable[[], object], rounds: int = 3) -> float:
 
 def speed(name: str, seed: int = 0) -> dict[str, float]:
     """Candidates per second, one core."""
-    space = Space(catalogue.get(name).workload(), native())
+    space = space_of(catalogue.get(name).workload(), native())
     rng = np.random.default_rng(seed)
     populations = sample(space, POPULATION, rng)
     count = sum(len(p) for p in populations)
@@ -116,7 +116,7 @@ def _any_model(space: Space, populations: list[Population]) -> TreeModel:
 def accuracy(name: str, programs: int, seed: int = 0) -> dict[str, float]:
     """Random candidates, measured, against the prior and against models trained on two thirds of them."""
     workload = catalogue.get(name).workload()
-    space = Space(workload, native())
+    space = space_of(workload, native())
     rng = np.random.default_rng(seed)
     inputs = random_inputs(workload, 0)
     constants = {b.name: inputs[b.name] for b in workload.inputs if b.constant}

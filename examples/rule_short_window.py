@@ -7,10 +7,10 @@ tensorsmith tune MODEL.onnx --rules examples/rule_short_window.py:RULES
 from __future__ import annotations
 
 import tensorsmith as ts
+from tensorsmith.backends import rule_set
 from tensorsmith.ops.pool import avg_pool
-from tensorsmith.space.registry import rule_set
 from tensorsmith.space.rules.base import Derived, State, Verdict
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.targets.target import Target
 
 SHORT = 4  # steps of each reduction axis at most

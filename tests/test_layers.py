@@ -23,7 +23,7 @@ ALLOWED = {
     "lang": {"errors"},
     "ops": {"errors", "lang"},
     "rewrites": {"errors", "lang", "ops"},
-    "space": {"errors", "targets", "lang", "program", "backends"},
+    "space": {"errors", "targets", "lang", "program"},
     "program": {"errors", "targets", "lang", "space"},
     "backends": {"errors", "targets", "lang", "space", "program", "learn", "runtime"},
     "runtime": {"errors", "targets"},
@@ -74,10 +74,6 @@ ALLOWED = {
 }
 
 
-#: conveniences that reach upwards, imported when they are called: `candidate.explain()`
-UPWARDS = {("space/sketch/sketch.py", "backends")}
-
-
 def imported(path: Path) -> set[str]:
     """The first names below `tensorsmith` that a file imports."""
     found = set()
@@ -99,8 +95,7 @@ FILES = sorted(set(ROOT.rglob("*.py")) - {ROOT / "__init__.py"})
 def test_imports_go_downwards(path: Path) -> None:
     own = path.relative_to(ROOT).parts[0].removesuffix(".py")
     assert own in ALLOWED, f"{own} is new: say in this test what it may import"
-    known = {above for file, above in UPWARDS if file == str(path.relative_to(ROOT))}
-    assert imported(path) - {own} - known <= ALLOWED[own]
+    assert imported(path) - {own} <= ALLOWED[own]
 
 
 def modules() -> dict[str, Path]:
@@ -150,9 +145,6 @@ def facts_of_one_kind() -> set[str]:
 #: words that others use for other things are facts only where they are asked of a target
 ONLY_OF_TARGETS = {"has", "features", "cpu", "chains", "triple", "in_order"}
 
-#: files that still read facts of CPUs, or know the folder of one kind, until their parts of the space have moved
-NOT_YET = ("space/", "learn/", "search/", "tuning/")
-
 
 def read(path: Path) -> set[str]:
     """The facts of one kind of target that a file reads."""
@@ -172,7 +164,6 @@ OUTSIDE = [p for p in FILES if p.relative_to(ROOT).parts[0] != "backends"]
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda p: str(p.relative_to(ROOT)))
 def test_only_a_backend_knows_the_facts_of_its_targets(path: Path) -> None:
-    file = str(path.relative_to(ROOT))
     named = {
         name
         for node in ast.walk(ast.parse(path.read_text()))
@@ -180,8 +171,6 @@ def test_only_a_backend_knows_the_facts_of_its_targets(path: Path) -> None:
         + ([a.name for a in node.names] if isinstance(node, ast.Import) else [])
         if name.startswith("tensorsmith.backends.") and name != "tensorsmith.backends.backend"
     }
-    if file.startswith(NOT_YET):
-        return
     assert not read(path), "facts of one kind of target are read in its folder only"
     assert not named, "other folders know the record of a backend, not its modules"
 

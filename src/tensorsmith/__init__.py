@@ -19,6 +19,7 @@ Elements are combined by Python's operators (`+ - * / // % **`, `< <= == !=`, `&
 `sum`, `prod`, `max` and `min`. These are all there are. Ready-made operators are in `tensorsmith.ops`.
 """
 
+from tensorsmith.backends import sketches
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.load import load
@@ -54,7 +55,6 @@ from tensorsmith.lang.define import (
 )
 from tensorsmith.runtime.device import measure_peak
 from tensorsmith.runtime.load import load as load_executable
-from tensorsmith.space.registry import sketches
 from tensorsmith.targets.target import Target, targets
 from tensorsmith.tune import tune
 

@@ -86,7 +86,7 @@ _SPACE = (
     ),
     Mutant(
         "mutation-of-sizes-only",
-        "chosen = rng.choice(len(kinds), len(rows), p=weights / weights.sum())",
+        "chosen = rng.choice(len(moves), len(rows), p=weights / weights.sum())",
         "chosen = np.zeros(len(rows), np.int64)",
         (EVOLVE + "test_every_hole_changes", EVOLVE + "test_a_mutation_changes_what_it_says"),
     ),
@@ -104,13 +104,13 @@ _SPACE = (
     ),
     Mutant(
         "repair-lets-tiles-overflow",
-        "wide = _product(tile, len(part)) > limits.vectors",
-        "wide = _product(tile, len(part)) < 0",
+        "wide = product(tile, len(part)) > limits.vectors",
+        "wide = product(tile, len(part)) < 0",
         ("tests/space/test_population.py::test_repair_makes_register_tiles_fit",),
     ),
     Mutant(
         "sizes-are-not-carried-over",
-        "rows = _carry_sizes(plan, options, candidate)",
+        "rows = _carried(plan, options, candidate)",
         "rows = np.array([[c.idle for c in plan.columns]], np.int32)",
         ("tests/space/test_adapt.py::test_sizes_follow_what_they_were_chosen_for",),
     ),
@@ -137,8 +137,8 @@ _PROGRAM = (
     ),
     Mutant(
         "packed-in-any-order",
-        "loops = sorted((v for v in around if v.name in used), key=lambda v: v.name == last)",
-        "loops = [v for v in around if v.name in used]",
+        "loops = sorted((v for v in every if v.name in used), key=lambda v: v.name == last)",
+        "loops = [v for v in every if v.name in used]",
         (LOWER + "test_lanes_are_neighbours_in_a_packed_constant",),
     ),
 )

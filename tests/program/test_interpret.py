@@ -11,7 +11,8 @@ from tensorsmith.program.interpret import interpret
 from tensorsmith.program.ir import Block, Loop
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 
 def program_of(workload, *nests, **decisions):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu import memory
 from tensorsmith.build import build
 from tensorsmith.lang.compare import difference, random_inputs
@@ -13,9 +14,9 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.program.layout import Spacing, layouts
 from tensorsmith.program.lower import lower
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import native
 
 PAGES = Spacing(distance=4096, gap=64)
@@ -68,7 +69,7 @@ def test_gaps_everywhere(name, monkeypatch):
     w = catalogue.small()[name].workload()
     inputs = random_inputs(w)
     want = evaluate(w, inputs, precise=True)
-    space = Space(w, native())
+    space = space_of(w, native())
     for number, population in enumerate(sample(space, 3 * len(space.plans), np.random.default_rng(1))):
         for row in population.matrix:
             found = build(space.plans[number].candidate(row))(**inputs)

@@ -12,8 +12,9 @@ from tests.property.agreement import disagreements
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.program.lower import lower, lower_decisions, split
-from tensorsmith.space.sketch.rewrite import Rewrite
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.rewrite import Rfactor
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 UPDATE = "TENSORSMITH_UPDATE_GOLDEN"  # set it to write the texts that are found instead of comparing them
@@ -215,7 +216,7 @@ def cases():
             total,
             Nest("R.rf", "i.0 | k.0 k_f.0", vector="k_f.0", at="R:1"),
             Nest("R", "i.0 | k_f.0", vector="k_f.0"),
-            rewrites=[Rewrite("rfactor", "R", "k", 8, True)],
+            rewrites=[Rfactor("R", "k", 8, True)],
         ),
     }  # fmt: skip
 

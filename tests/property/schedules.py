@@ -8,8 +8,11 @@ from random import Random
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.expr import Var, walk
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, is_inside
+from tensorsmith.space.sketch.check import is_inside
+from tensorsmith.space.sketch.loops import AttachPoint
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.rewrite import CacheRead, CacheWrite, Inline, Rewrite, Rfactor, apply_rewrites
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 SIZES = (1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 17, 40)
 MAX_TILE = 64  # points of a register tile that are unrolled, its vector loop counted in full
@@ -38,13 +41,13 @@ def random_rewrites(workload: Workload, rng: Random) -> list[Rewrite]:
     for stage in workload.stages:
         chosen: list[Rewrite] = []
         if not stage.reduction and stage.name not in workload.outputs and rng.random() < 0.35:
-            chosen = [Rewrite("inline", stage.name)]
+            chosen = [Inline(stage.name)]
         elif stage.reduction and rng.random() < 0.3:
             axis = rng.choice(stage.reduce_axes)
             factor = rng.choice((1, 2, 3, 4, 5, 8, 16))
-            chosen = [Rewrite("rfactor", stage.name, axis.name, factor, rng.random() < 0.5)]
+            chosen = [Rfactor(stage.name, axis.name, factor, rng.random() < 0.5)]
         elif rng.random() < 0.12:
-            chosen = [Rewrite("cache_write", stage.name)]
+            chosen = [CacheWrite(stage.name)]
         elif rng.random() < 0.25:
             chosen = _copy(apply_rewrites(workload, rewrites), stage.name, rng)
         if chosen:
@@ -64,7 +67,7 @@ def _copy(workload: Workload, name: str, rng: Random) -> list[Rewrite]:
         and sum(y.tensor == x.tensor for y in stage.reads) == 1
         and f"{x.tensor}.pack" not in workload.buffers
     ]
-    return [Rewrite("cache_read", name, rng.choice(tensors))] if tensors else []
+    return [CacheRead(name, rng.choice(tensors))] if tensors else []
 
 
 def _nest(
@@ -124,7 +127,7 @@ def _follower(rewritten: Workload, nests: list[Nest], stage: Stage, rng: Random,
         return None
     depth = rng.randint(1, len(nest.outer)) if nest.outer and rng.random() < 0.6 else 0
     running = [x for x in (*nest.outer, *nest.tile) if x not in nest.outer[:depth]]
-    followed = {a.name: [x for x in running if x.rpartition(".")[0] == a.name] for a in stage.axes}
+    followed = {a.name: [x for x in running if x.axis == a.name] for a in stage.axes}
     if not all(followed.values()):
         return None
     sizes: dict[str, int] = {}
@@ -178,22 +181,21 @@ def _vector(stage: Stage, parts: dict[str, int], tile: list[str], rng: Random) -
 
 def _attach(
     workload: Workload, rewritten: Workload, rewrites: list[Rewrite], nests: list[Nest], stage: Stage, rng: Random
-) -> str | None:
+) -> AttachPoint | None:
     readers = rewritten.consumers[stage.name]
     if stage.name in rewritten.outputs or not readers or rng.random() < 0.3:
         return None
     sketch = Sketch(workload, tuple(nests), tuple(rewrites))
     points = [
-        (n.stage, depth)
+        AttachPoint(n.stage, depth)
         for n in nests
         for depth in range(1 if n.outer else 0, len(n.outer) + 1)
-        if all(is_inside(sketch, r, (n.stage, depth)) for r in readers)
+        if all(is_inside(sketch, r, AttachPoint(n.stage, depth)) for r in readers)
     ]
     if not points:
         return None
-    deepest = [p for p in points if p[1] == len(sketch.nest(p[0]).outer)]
-    chosen = rng.choice(deepest if deepest and rng.random() < 0.4 else points)
-    return f"{chosen[0]}:{chosen[1]}"
+    deepest = [p for p in points if p.depth == len(sketch.nest(p.stage).outer)]
+    return rng.choice(deepest if deepest and rng.random() < 0.4 else points)
 
 
 def _packable(workload: Workload, stage: Stage, name: str) -> bool:

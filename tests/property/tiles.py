@@ -14,7 +14,8 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.expr import Expr
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 LANES = (1, 2, 4, 8, 9, 10, 12, 16, 17, 18, 20, 24, 32)  # what is left beside whole vectors is stored at once
 STEPS = (1, 2, 3, 4, 5, 6, 8)

@@ -8,7 +8,8 @@ from tensorsmith.lang.define import Reduction
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Timing
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 TARGET = CpuTarget("x86_64-linux-gnu", "znver4", "+avx2,+fma", 32, 16, 32768, 8, 1 << 20, 1 << 25, 64, 2)
 TIMING = Timing("warm", 2)

@@ -23,8 +23,9 @@ from tensorsmith.program.lower import lower
 from tensorsmith.records import Store, Timing, candidate_key
 from tensorsmith.records.names import renamed
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.sketch.rewrite import Rewrite
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.rewrite import Alias, CacheRead, CacheWrite, Inline, Rfactor
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import native
 
 W = matmul()
@@ -119,10 +120,10 @@ def test_every_rewrite_and_every_word_of_a_nest_is_told_in_other_names():
     e = ts.compute((64 * 48,), lambda n: d[n // 48, n % 48], name="E")
     workload = ts.workload([a, b, e])
     rewrites = (
-        Rewrite("inline", "P"),
-        Rewrite("alias", "E"),
-        Rewrite("cache_read", "C", "B"),
-        Rewrite("cache_write", "D"),
+        Inline("P"),
+        Alias("E"),
+        CacheRead("C", "B"),
+        CacheWrite("D"),
     )
     nests = (
         Nest("B.pack", "k.0 | j.0", vector="j.0", follows="C"),
@@ -151,7 +152,7 @@ def test_packed_tensors_and_split_reductions_too():
     sketch = Sketch(
         W,
         (Nest("C.rf", "i.0 j.0 k_f.0 | k.0", packed=("B",)), Nest("C", "i.0 j.0 | k_f.0")),
-        (Rewrite("rfactor", "C", "k", 4, True),),
+        (Rfactor("C", "k", 4, True),),
     ).check()
     found = renamed(Candidate(sketch, dict.fromkeys(sketch.holes, 1)), OTHER)
     assert found.sketch.brief().splitlines() == [
@@ -205,7 +206,7 @@ def test_what_cannot_be_told_in_the_first_names_keeps_its_own():
     """`k_f` is an axis there, so a reduction over k cannot be split into k_f and k."""
     blocked = W.with_names(["A", "B", "C"], [["i", "k_f", "k"]])
     nests = Nest("C.rf", "i.0 j.0 k_f.0 | k.0"), Nest("C", "i.0 j.0 | k_f.0")
-    sketch = Sketch(W, nests, (Rewrite("rfactor", "C", "k", 4),)).check()
+    sketch = Sketch(W, nests, (Rfactor("C", "k", 4),)).check()
     split = Trial(Candidate(sketch, dict.fromkeys(sketch.holes, 1)), Status.OK, 1e-3)
     with pytest.raises(Refusal, match="name taken"):
         renamed(split.candidate, blocked)

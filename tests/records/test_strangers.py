@@ -14,9 +14,9 @@ import pytest
 from tests.records.samples import failure, matmul, trial
 
 import tensorsmith as ts
+from tensorsmith.backends import space_of
 from tensorsmith.records import Store, StoreError, Timing, recover
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.targets.target import native
 
@@ -152,7 +152,7 @@ def test_programs_of_a_stranger_are_right_or_not_used(tmp_path: Path) -> None:
     workload = ts.workload(definition())
     rng = np.random.default_rng(0)
     a, b = (rng.random(shape, np.float32) - 0.5 for shape in ((16, 24), (24, 32)))
-    space = Space(workload, TARGET)
+    space = space_of(workload, TARGET)
     population = [space.plans[p.plan].candidate(row) for p in sample(space, 24, np.random.default_rng(1)) for row in p.matrix]
     with Store.open(path) as store:
         store.add(workload, TARGET, TIMING, [Trial(c, Status.OK, 1e-3) for c in population[:1]])

@@ -14,6 +14,7 @@ from tests.property.schedules import random_candidate
 from tests.rewrites.test_formulations import SAME
 from tests.runtime.networks import compiled, graphs, perceptron, random
 
+from tensorsmith.backends import rule_set, space_of
 from tensorsmith.build import build_best, build_kernel
 from tensorsmith.errors import InternalError, Refusal, UserError
 from tensorsmith.graph.builder import Builder
@@ -32,9 +33,7 @@ from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, Place, Step
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
-from tensorsmith.space.registry import rule_set
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 
@@ -304,7 +303,7 @@ def test_any_schedule_of_a_residual_convolution_runs_in_place(name, rules):
     want = evaluate_workload(original, inputs, precise=True)[original.outputs[0]]
     ran = 0
     for f in formulations(original):
-        space = Space(f.workload, native(), rule_set(rules))
+        space = space_of(f.workload, native(), rule_set(rules))
         for candidate in space.candidates(sample(space, 12, np.random.default_rng(1))):
             try:
                 found = residual(f, candidate, inputs)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tests.backends.cpu.machines import target
 
+from tensorsmith.backends import space_of
 from tensorsmith.learn.models.model import CostModel
 from tensorsmith.ops import catalogue
 from tensorsmith.search.policies.tensorsmith import Settings, TensorsmithPolicy
@@ -31,7 +32,7 @@ _BEST = 3  # of every size and of the copies laid out
 
 
 def space(name: str = "GMM-2-b1") -> Space:
-    return Space(catalogue.get(name).workload(), TARGET)
+    return space_of(catalogue.get(name).workload(), TARGET)
 
 
 def cost(candidate: Candidate) -> float:

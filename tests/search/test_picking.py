@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.ops import catalogue
 from tensorsmith.search.picking import coordinates, pick
-from tensorsmith.space.population.population import Plan, Population, Space
+from tensorsmith.space.population.population import Plan, Population
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.targets.target import native
 
-SPACE = Space(catalogue.get("GMM-2-b1").workload(), native())
+SPACE = space_of(catalogue.get("GMM-2-b1").workload(), native())
 
 
 def drawn(count: int = 200, seed: int = 0) -> tuple[list[Population], list[np.ndarray]]:

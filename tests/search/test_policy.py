@@ -6,12 +6,12 @@ import functools
 
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.errors import UserError
 from tensorsmith.learn.models.registry import as_model
 from tensorsmith.search.policies.random import RandomPolicy, Settings
 from tensorsmith.search.policy import POLICIES, Preset, as_preset, register_policy
-from tensorsmith.space.population.population import Space
 from tensorsmith.targets.target import native
 from tensorsmith.testing.promise import matmul
 
@@ -23,7 +23,7 @@ def test_names_classes_functions_and_presets() -> None:
     own = Preset("own", RandomPolicy, rules="ansor")
     assert as_preset(own) is own
     few = as_preset(functools.partial(RandomPolicy, settings=Settings(population=8)))
-    made = few.make(Space(matmul(), native()), seed=0, hints=(), model=as_model("random", SCHEMA))
+    made = few.make(space_of(matmul(), native()), seed=0, hints=(), model=as_model("random", SCHEMA))
     assert made.settings.population == 8
 
 
@@ -35,7 +35,7 @@ def test_every_built_in_one_bears_its_name() -> None:
 def test_what_is_no_policy() -> None:
     with pytest.raises(UserError, match="policy is 5, no policy; give one of tensorsmith, ansor, random, or a class"):
         as_preset(5)
-    made = RandomPolicy(Space(matmul(), native()))
+    made = RandomPolicy(space_of(matmul(), native()))
     with pytest.raises(UserError, match="a policy that is made already"):
         as_preset(made)
     with pytest.raises(UserError, match="there is no policy 'annealing'"):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.learn.models.registry import as_model
@@ -30,7 +31,7 @@ SMALL = Settings(population=64, generations=1, structures=4, new_structures=2)
 
 
 def space(name: str = "GMM-small") -> Space:
-    return Space(catalogue.get(name).workload(), native())
+    return space_of(catalogue.get(name).workload(), native())
 
 
 def text(candidate: Candidate) -> str:
@@ -150,7 +151,7 @@ def rounds(policy: TensorsmithPolicy, count: int, batch: int = 8) -> list[Candid
 
 
 def test_no_program_is_asked_for_twice_by_any_row() -> None:
-    programs = Programs(native())
+    programs = Programs()
     policy = TensorsmithPolicy(space("GMM-small"), seed=4, settings=SMALL)
     asked = rounds(policy, 6) + policy.finish(8)
     assert len({programs.key(c) for c in asked}) == len(asked)
@@ -161,7 +162,7 @@ def test_history_is_never_asked_for_again() -> None:
     done = [Trial(Candidate.from_json(c.sketch.workload, c.to_json()), Status.OK, seconds=1e-3) for c in rounds(first, 3)]
     second = TensorsmithPolicy(space(), seed=1, settings=SMALL)
     second.tell(done)
-    programs = Programs(native())
+    programs = Programs()
     assert not {programs.key(c) for c in rounds(second, 3)} & {programs.key(t.candidate) for t in done}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, space_of
 from tensorsmith.backends.cpu.features.extract import extract_decisions
 from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.lang.workload import Workload
@@ -41,14 +41,14 @@ def drawn(space: Space, seed: int) -> list[Population]:
 
 
 def trials(name: str, seed: int = 0) -> list[Trial]:
-    space = Space(workload(name), TARGET)
+    space = space_of(workload(name), TARGET)
     return [pretended(space.plans[p.plan].candidate(row)) for p in drawn(space, seed) for row in p.matrix]
 
 
 def test_what_is_learned_of_one_workload_holds_for_another() -> None:
     taught = transfer.learn(trials("GMM-small"), TARGET, TreeModel())
     assert taught is not None and taught.workloads == {workload("GMM-small").canonical_key}
-    other = Space(workload("GMM-2-b1"), TARGET)
+    other = space_of(workload("GMM-2-b1"), TARGET)
     model = taught.model_for(other.workload)
     assert model is not None
     populations = drawn(other, 1)
@@ -61,7 +61,7 @@ def test_what_is_learned_of_one_workload_holds_for_another() -> None:
 def test_a_search_that_was_taught_begins_better() -> None:
     """Without seeds: of its very first candidates fewer copy operands, which is slow here and which the prior does not know."""
     taught = transfer.learn(trials("GMM-small"), TARGET, TreeModel())
-    where = Space(workload("GMM-2-b1"), TARGET)
+    where = space_of(workload("GMM-2-b1"), TARGET)
 
     def mean_log_seconds(model: TreeModel | None, seed: int) -> float:
         first = TensorsmithPolicy(where, seed=seed, settings=replace(SMALL, known=False), model=model).ask(12)
@@ -74,7 +74,7 @@ def test_a_search_that_was_taught_begins_better() -> None:
 def test_what_a_search_learns_is_its_own() -> None:
     taught = transfer.learn(trials("GMM-small"), TARGET, TreeModel())
     one, other = taught.model_for(workload("GMM-2-b1")), taught.model_for(workload("GMM-3-b1"))
-    policy = TensorsmithPolicy(Space(workload("GMM-2-b1"), TARGET), settings=SMALL, model=one)
+    policy = TensorsmithPolicy(space_of(workload("GMM-2-b1"), TARGET), settings=SMALL, model=one)
     policy.tell([pretended(c) for c in policy.ask(16)])
     policy.ask(4)
     assert one.booster.num_trees() > other.booster.num_trees() == taught.model.booster.num_trees()

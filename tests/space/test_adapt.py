@@ -8,6 +8,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from tests.property.agreement import disagreements
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
@@ -38,7 +39,7 @@ RUN = [p for p in PAIRS if p[1] in ("C2D-small", "GMM-small", "DEP-small", "NRM-
 
 
 def space(name: str) -> Space:
-    return Space(catalogue.get(name).workload(), native())
+    return space_of(catalogue.get(name).workload(), native())
 
 
 def candidates(where: Space, count: int, seed: int = 0) -> list[Candidate]:
@@ -95,7 +96,7 @@ SIZE = st.sampled_from([2, 3, 7, 8, 15, 16, 17, 33, 64, 100, 129, 512])
 @settings(max_examples=12, deadline=None)
 @given(there=st.tuples(SIZE, SIZE, SIZE), here=st.tuples(SIZE, SIZE, SIZE), seed=st.integers(0, 99))
 def test_any_extents(there: tuple[int, int, int], here: tuple[int, int, int], seed: int) -> None:
-    old, new = Space(matmul(*there), native()), Space(matmul(*here), native())
+    old, new = space_of(matmul(*there), native()), space_of(matmul(*here), native())
     rows = [place for candidate in candidates(old, 2, seed) for place in adapt(new, candidate)]
     if not rows:
         reject()  # a short axis has other loops; Hypothesis complains if that is so nearly always
@@ -111,7 +112,7 @@ def decided(where: Space, candidate: Candidate) -> dict[str, int]:
 
 
 def test_sizes_follow_what_they_were_chosen_for() -> None:
-    old, new = Space(matmul(512, 128, 64), native()), Space(matmul(1000, 640, 64), native())
+    old, new = space_of(matmul(512, 128, 64), native()), space_of(matmul(1000, 640, 64), native())
     plan = next(p for p in old.plans if "C.i.2" in p.names and "C.j.2" in p.names)
     lanes = native().lanes(4)
     values = {"C.i.1": 4, "C.i.2": 6, "C.j.1": 128 // lanes, "C.j.2": lanes, "C.parallel": 1, "C.unroll": 4}

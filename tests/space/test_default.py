@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu import default
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.build import build
@@ -12,7 +13,6 @@ from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.population.seeds import seeds
 from tensorsmith.space.rules import base
@@ -38,7 +38,7 @@ def matmul(m: int, n: int, depth: int, factor: tuple[int, ...] | None = None) ->
 def test_default_samples_and_seeds_are_built_and_right(workload):
     inputs = random_inputs(workload)
     want = evaluate(workload, inputs, precise=True)["C"]
-    space = Space(workload, native())
+    space = space_of(workload, native())
     candidates = [
         default_candidate(workload, native()),
         *space.candidates(sample(space, 12, np.random.default_rng(0))),
@@ -63,7 +63,7 @@ def test_a_long_chain_is_rewritten_once_and_not_from_the_start_at_every_look(mon
         tensor = ts.compute((31,), lambda i, t=tensor: t[i] + 1.0, name=f"T{n}")
     workload = ts.workload([first, tensor])
     assert default_candidate(workload, native()).sketch.rewrites
-    assert len(Space(workload, native()).plans) == 1
+    assert len(space_of(workload, native()).plans) == 1
     assert len(applied) < 4 * len(workload.stages)
 
 

@@ -17,6 +17,8 @@ from random import Random
 
 import pytest
 
+from tensorsmith.backends import sketches
+from tensorsmith.backends.cpu.rules import ANSOR
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.build import build
 from tensorsmith.errors import UserError
@@ -26,9 +28,9 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue, elementwise, linalg, norm, pool, reduce
 from tensorsmith.rewrites import winograd
-from tensorsmith.space.derive import ANSOR, derive
-from tensorsmith.space.registry import sketches
+from tensorsmith.space.derive import derive
 from tensorsmith.space.rules.base import Verdict
+from tensorsmith.space.sketch.rewrite import Inline, Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "sketches"
@@ -143,12 +145,13 @@ SMALL |= {
 
 def structure(sketch: Sketch) -> list[str]:
     """The rewrites but for inlining, and for every attached stage where it is: what tells Ansor's variants apart."""
-    made = [f"{r.kind}({r.stage}{', inner' if r.inner else ''})" for r in sketch.rewrites if r.kind != "inline"]
+    inner = [r for r in sketch.rewrites if isinstance(r, Rfactor) and r.inner]
+    made = [f"{r.name}({r.stage}{', inner' if r in inner else ''})" for r in sketch.rewrites if not isinstance(r, Inline)]
     levels = {}
     for nest in sketch.nests:
-        if nest.target is not None:
-            outer = sketch.nest(nest.target[0]).outer[: nest.target[1]]
-            levels[nest.stage] = len({loop.rpartition(".")[2] for loop in outer})
+        if nest.at is not None:
+            outer = sketch.nest(nest.at.stage).outer[: nest.at.depth]
+            levels[nest.stage] = len({loop.part for loop in outer})
     return made + [f"{stage} at level {level}" for stage, level in levels.items()]
 
 
@@ -215,9 +218,9 @@ def test_softmax_factors_both_reductions_or_neither(name):
 
 def test_tiles_have_ansors_levels():
     plain, level1, level2 = sketches(ANSORS["matmul-512"][0], "ansor", TARGET)
-    assert plain.nest("C").loops == "i.0 j.0 i.1 j.1 k.0 i.2 j.2 | k.1 i.3 j.3"
-    assert level1.nest("C.cache").loops == "i.0 j.0 k.0 i.1 j.1 | k.1 i.2 j.2"
-    assert level2.nest("C.cache").loops == "k.0 i.0 j.0 | k.1 i.1 j.1"
+    assert str(plain.nest("C").loops) == "i.0 j.0 i.1 j.1 k.0 i.2 j.2 | k.1 i.3 j.3"
+    assert str(level1.nest("C.cache").loops) == "i.0 j.0 k.0 i.1 j.1 | k.1 i.2 j.2"
+    assert str(level2.nest("C.cache").loops) == "k.0 i.0 j.0 | k.1 i.1 j.1"
 
 
 def test_the_number_of_cores_decides_on_rfactor():
@@ -228,8 +231,8 @@ def test_the_number_of_cores_decides_on_rfactor():
 
 def test_winograd_transforms_are_laid_out():
     (sketch, *_) = sketches(ANSORS["winograd-28x28"][0], "ansor", TARGET)
-    assert sketch.nest("winograd_data").loops == "p.0 ci.0 u.0! v.0! | r.0! s.0! ci.1"
-    assert sketch.nest("winograd_inverse").loops == "p.0 co.0 y.0! z.0! | r.0! s.0! co.1"
+    assert str(sketch.nest("winograd_data").loops) == "p.0 ci.0 u.0! v.0! | r.0! s.0! ci.1"
+    assert str(sketch.nest("winograd_inverse").loops) == "p.0 co.0 y.0! z.0! | r.0! s.0! co.1"
     assert not {"winograd_a", "winograd_b"} & {n.stage for n in sketch.nests}
 
 

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.ops import catalogue
-from tensorsmith.space.population.evolve import Mutation, _exchange, crossover, mutate, nodes, offspring
-from tensorsmith.space.population.population import Space
+from tensorsmith.space.holes.size import _exchange
+from tensorsmith.space.population.evolve import Mutation, crossover, mutate, nodes, offspring
 from tensorsmith.space.population.repair import repair
 from tensorsmith.space.population.sampling import Sampling, sample
 from tensorsmith.targets.target import native
 
 
 def plans(name, count=600):
-    space = Space(catalogue.get(name).workload(), native())
+    space = space_of(catalogue.get(name).workload(), native())
     return [(space.plans[p.plan], p.matrix) for p in sample(space, count, np.random.default_rng(0))]
 
 
@@ -33,7 +34,7 @@ KINDS = ("size", "tile", "unroll", "parallel", "structure")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mutation_changes_what_it_says(kind):
     """One thing at a time, of one kind; where a limit has to be kept, another number gives way now and then."""
-    alone = Mutation(**{k: float(k == kind) for k in KINDS}, more=0.0, new_structures=1000)
+    alone = Mutation({k: float(k == kind) for k in KINDS}, more=0.0, new_structures=1000)
     for plan, rows in plans("ConvLayer-2-b1"):
         meant = np.array([{"tile": "size"}.get(kind, kind) == ("structure" if c.options else c.kind) for c in plan.columns])
         changed = mutate(plan, rows, np.random.default_rng(1), alone) != rows
@@ -43,7 +44,7 @@ def test_a_mutation_changes_what_it_says(kind):
 
 
 def test_a_factor_goes_from_one_part_of_an_axis_to_another():
-    space = Space(catalogue.get("GMM-3-b1").workload(), native())
+    space = space_of(catalogue.get("GMM-3-b1").workload(), native())
     (p, *_) = sample(space, 6 * 400, np.random.default_rng(0), Sampling("uniform"))
     plan, rows = space.plans[p.plan], p.matrix.copy()
     inner = [plan.names[f"matmul.i.{part}"] for part in (1, 2, 3) if f"matmul.i.{part}" in plan.names]

@@ -9,16 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.rules import ANSOR
+from tensorsmith.backends.cpu.tactics.code_size import LIMITS, tile_factors
 from tensorsmith.lang import define as ts
 from tensorsmith.ops import catalogue
 from tensorsmith.program.ir import Block, Node
 from tensorsmith.program.lower import lower, lower_decisions
-from tensorsmith.space.derive import ANSOR
 from tensorsmith.space.population.evolve import offspring
-from tensorsmith.space.population.population import Space, unique
-from tensorsmith.space.population.repair import LIMITS, repair, tile_factors
+from tensorsmith.space.population.population import unique
+from tensorsmith.space.population.repair import repair
 from tensorsmith.space.population.sampling import Sampling, sample
+from tensorsmith.space.sketch.loops import NestLoop
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 
@@ -27,13 +30,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 SOME = ["C2D-small", "ConvLayer-small", "TBS-small", "dense-small", "softmax-small", "NRM-1-b1", "GMM-2-b1", "ConvLayer-2-b1"]
 
 
-def space_of(name, **options):
-    return Space(catalogue.get(name).workload(), native(), **options)
+def named(name, **options):
+    return space_of(catalogue.get(name).workload(), native(), **options)
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_a_row_is_its_candidate_is_its_json(name):
-    space = space_of(name)
+    space = named(name)
     for number, population in enumerate(sample(space, 8 * len(space.plans), np.random.default_rng(1))):
         plan = space.plans[number]
         for row in population.matrix:
@@ -53,24 +56,24 @@ def lower_text(candidate):
 
 
 def test_the_columns_are_the_holes_and_the_choices():
-    (plan, *_) = space_of("C2D-3-b1").plans
+    (plan, *_) = named("C2D-3-b1").plans
     kinds = {c.hole: c.kind for c in plan.columns}
     assert kinds["conv2d.w.2"] == "size" and kinds["conv2d.parallel"] == "parallel" and kinds["conv2d.unroll"] == "unroll"
     assert kinds["conv2d.loops"] == "loops" and kinds["conv2d_pad.at"] == "at"
     assert [c.hole for c in plan.columns[: plan.numbers]] == list(plan.sketch.holes)
     vector = plan.columns[plan.names["conv2d.co.2"]]
-    assert vector.vector and (vector.stage, vector.axis, vector.part, vector.low, vector.high) == ("conv2d", "co", 2, 1, 256)
+    assert vector.vector and (vector.stage, vector.loop, vector.low, vector.high) == ("conv2d", NestLoop("co", 2), 1, 256)
 
 
 def test_a_candidate_of_elsewhere_is_not_found():
-    other = space_of("C2D-3-b1")
+    other = named("C2D-3-b1")
     (population, *_) = sample(other, 4, np.random.default_rng(0))
-    assert space_of("C2D-2-b1").find(other.plans[0].candidate(population.matrix[0])) is None
+    assert named("C2D-2-b1").find(other.plans[0].candidate(population.matrix[0])) is None
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_batched_lowering_is_lowering_row_by_row(name):
-    space = space_of(name)
+    space = named(name)
     for number, population in enumerate(sample(space, 12 * len(space.plans), np.random.default_rng(2), Sampling(structures=3))):
         plan = space.plans[number]
         seen = []
@@ -86,7 +89,7 @@ def test_batched_lowering_is_lowering_row_by_row(name):
 @pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("rules", ["default", "ansor"])
 def test_the_numbers_of_a_population_are_those_of_its_programs(name, rules):
-    space = space_of(name, rules=ANSOR) if rules == "ansor" else space_of(name)
+    space = named(name, rules=ANSOR) if rules == "ansor" else named(name)
     for number, population in enumerate(sample(space, 10 * len(space.plans), np.random.default_rng(3))):
         plan = space.plans[number]
         found = plan.geometry.measure(population.matrix)
@@ -101,7 +104,7 @@ def test_the_numbers_of_a_population_are_those_of_its_programs(name, rules):
 
 @pytest.mark.parametrize("name", ["GMM-3-b1", "C2D-3-b1"])
 def test_repair_makes_register_tiles_fit(name):
-    for plan in Space(catalogue.get(name).workload(), native()).plans:
+    for plan in space_of(catalogue.get(name).workload(), native()).plans:
         rows = repair(plan, np.stack([plan.high, np.where(plan.high > 64, 64, plan.high)]))
         found = plan.geometry.measure(rows)
         for nest in plan.sketch.nests:
@@ -111,7 +114,7 @@ def test_repair_makes_register_tiles_fit(name):
 
 
 def test_repair_is_done_once():
-    space = space_of("ConvLayer-small")
+    space = named("ConvLayer-small")
     for number, population in enumerate(sample(space, 400, np.random.default_rng(4), Sampling("uniform"))):
         assert np.array_equal(repair(space.plans[number], population.matrix), population.matrix)
 
@@ -122,7 +125,7 @@ def test_unique_keeps_the_order():
 
 
 def test_one_seed_one_population():
-    space = space_of("ConvLayer-2-b1")
+    space = named("ConvLayer-2-b1")
     first, second = (sample(space, 300, np.random.default_rng(7)) for _ in range(2))
     assert all(np.array_equal(a.matrix, b.matrix) for a, b in zip(first, second))
     children = [offspring(space.plans[0], first[0].matrix, second[0].matrix[::-1], np.random.default_rng(8)) for _ in range(2)]
@@ -143,7 +146,7 @@ def test_the_default_schedule_of_a_narrow_product_is_a_point(m, n, k):
 
 
 def assert_default_is_a_point(workload):
-    space = Space(workload, native())
+    space = space_of(workload, native())
     default = default_candidate(space.workload, space.target)
     found = space.find(default)
     assert found is not None
@@ -163,7 +166,7 @@ def hand(threads):
 @pytest.mark.parametrize("name", list(hand(1)))
 def test_schedules_by_hand_are_points(name, threads):
     _, workload, candidate = hand(threads)[name]
-    space = Space(workload, replace(native(), cores=threads))
+    space = space_of(workload, replace(native(), cores=threads))
     found = space.find(candidate)
     assert found is not None, f"{name} is not in the space"
     number, row = found

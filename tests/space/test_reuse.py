@@ -10,15 +10,14 @@ from tests.lang.reuse import KINDS, N, doubled, silu
 from tests.property.agreement import disagreements
 
 import tensorsmith
+from tensorsmith.backends import sketches, space_of
 from tensorsmith.backends.cpu.features.batch import extract_groups
 from tensorsmith.errors import Refusal
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.expr import walk
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
-from tensorsmith.space.registry import sketches
 from tensorsmith.space.sketch.text import show
 from tensorsmith.targets.target import native
 
@@ -39,7 +38,7 @@ def test_sketches(kind, rules):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_a_population_and_its_features(kind):
-    space = Space(kind(LONG), native())
+    space = space_of(kind(LONG), native())
     found = sample(space, 16, np.random.default_rng(0))
     groups = [(g.sketch, g.decisions) for p in found for g in space.plans[p.plan].groups(p.matrix)]
     assert all(np.isfinite(m.values).all() for m in extract_groups(groups, native()))
@@ -48,7 +47,7 @@ def test_a_population_and_its_features(kind):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_candidates_compute_the_definition(kind):
     w = kind(6)
-    space = Space(w, native())
+    space = space_of(w, native())
     found = sample(space, 4, np.random.default_rng(1))
     built = 0
     for candidate in space.candidates(found):

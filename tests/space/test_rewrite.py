@@ -10,7 +10,7 @@ from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close
 from tensorsmith.lang.evaluate import evaluate
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites, cache_read, cache_write, rewrite_from_json, rfactor
+from tensorsmith.space.sketch.rewrite import Alias, CacheRead, CacheWrite, Inline, Rfactor, apply_rewrites, rewrite_from_json
 
 
 def same(workload, rewritten, arrays):
@@ -32,19 +32,19 @@ def test_inlined_one_by_one():
     q = ts.compute((8,), lambda i: p[i] * 2.0, name="Q")
     w = ts.workload([a, ts.compute((8,), lambda i: q[i] + p[i], name="R")])
     for names in (["P", "Q"], ["Q", "P"]):
-        after = apply_rewrites(w, [Rewrite("inline", x) for x in names])
+        after = apply_rewrites(w, [Inline(x) for x in names])
         assert [s.name for s in after.stages] == ["R"]
         same(w, after, arrays(w))
 
 
 def test_cache_write():
     w = padded_conv()
-    after = cache_write(w, "C")
+    after = CacheWrite("C").apply(w)
     assert [s.name for s in after.stages] == ["P", "C.cache", "C"]
     assert after.stage("C").reduction is None and after.stage("C.cache").reduction == "sum"
     same(w, after, arrays(w))
     with pytest.raises(Refusal, match="name taken"):
-        cache_write(cache_write(w, "C"), "C")
+        CacheWrite("C").apply(CacheWrite("C").apply(w))
 
 
 def rows(op, kind="f32"):
@@ -59,7 +59,7 @@ def rows(op, kind="f32"):
 def test_rfactor(op, inner, factor):
     for kind in ("f32", "i32"):
         w = rows(op, kind)
-        after = rfactor(w, "R", "k", factor, inner)
+        after = Rfactor("R", "k", factor, inner).apply(w)
         assert [s.name for s in after.stages] == ["R.rf", "R"]
         assert after.stage("R").reduce_axes[0].extent == min(factor, 17)
         same(w, after, arrays(w, 0.5, 1.5) if kind == "f32" else arrays(w, -9, 9))
@@ -67,35 +67,55 @@ def test_rfactor(op, inner, factor):
 
 def test_rfactor_takes_neighbours_or_blocks():
     w = rows("sum")
-    assert "A[i, k_f * 5 + k]" in str(rfactor(w, "R", "k", 4).stage("R.rf"))
-    assert "A[i, k * 4 + k_f]" in str(rfactor(w, "R", "k", 4, inner=True).stage("R.rf"))
+    assert "A[i, k_f * 5 + k]" in str(Rfactor("R", "k", 4).apply(w).stage("R.rf"))
+    assert "A[i, k * 4 + k_f]" in str(Rfactor("R", "k", 4, inner=True).apply(w).stage("R.rf"))
 
 
 def test_rfactor_refuses():
     w = padded_conv()
     for stage, axis in (("P", "i"), ("C", "i"), ("C", "z")):
         with pytest.raises(Refusal, match="rfactor of no reduction"):
-            rfactor(w, stage, axis, 2)
-    once = rfactor(w, "C", "k", 2)
+            Rfactor(stage, axis, 2).apply(w)
+    once = Rfactor("C", "k", 2).apply(w)
     with pytest.raises(Refusal, match="name taken"):
-        rfactor(once, "C", "k_f", 2)
+        Rfactor("C", "k_f", 2).apply(once)
     with pytest.raises(Refusal, match="name taken"):
-        rfactor(once, "C.rf", "k", 2)
+        Rfactor("C.rf", "k", 2).apply(once)
 
 
 def test_cache_read():
     w = padded_conv()
-    after = cache_read(w, "C", "W")
+    after = CacheRead("C", "W").apply(w)
     assert [s.name for s in after.stages] == ["P", "W.pack", "C"]
     same(w, after, arrays(w))
     with pytest.raises(Refusal, match="at plain axes"):
-        cache_read(w, "C", "P")
+        CacheRead("C", "P").apply(w)
 
 
-def test_json_and_unknown():
-    for r in (Rewrite("inline", "P"), Rewrite("cache_write", "C"), Rewrite("rfactor", "C", "k", 4, True)):
-        assert rewrite_from_json(r.to_json()) == r
+FORMS = {
+    "inline": (Inline("P"), ["inline", "P"]),
+    "cache_write": (CacheWrite("C"), ["cache_write", "C"]),
+    "cache_read": (CacheRead("C", "W"), ["cache_read", "C", "W"]),
+    "rfactor": (Rfactor("C", "k", 4, True), ["rfactor", "C", "k", 4, True]),
+    "alias": (Alias("R"), ["alias", "R"]),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_json(name):
+    rewrite, form = FORMS[name]
+    assert rewrite.to_json() == form and rewrite_from_json(form) == rewrite
+    with pytest.raises(ValueError, match="fields"):
+        rewrite_from_json(form[:-1])
+
+
+def test_texts():
+    assert str(CacheRead("C", "W")) == "cache_read(C, W)"
+    assert [str(Rfactor("C", "k", 4, inner)) for inner in (False, True)] == ["rfactor(C, k, 4)", "rfactor(C, k, 4, inner)"]
+
+
+def test_unknown():
     with pytest.raises(UserError, match="unknown rewrite 'explode'"):
-        apply_rewrites(padded_conv(), [Rewrite("explode", "C")])
+        rewrite_from_json(["explode", "C"])
     with pytest.raises(UserError, match="no stage 'X'"):
-        apply_rewrites(padded_conv(), [Rewrite("inline", "X")])
+        apply_rewrites(padded_conv(), [Inline("X")])

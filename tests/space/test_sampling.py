@@ -6,16 +6,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
+from tensorsmith.backends.cpu.tactics.code_size import LIMITS, tile_factors
+from tensorsmith.backends.cpu.tactics.tiles import register_tile
 from tensorsmith.build import build
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
+from tensorsmith.space.holes.size import divisor_tuples
 from tensorsmith.space.population.evolve import crossover, mutate
-from tensorsmith.space.population.population import Space
-from tensorsmith.space.population.repair import LIMITS, tile_factors
-from tensorsmith.space.population.sampling import Sampling, divisor_tuples, register_tile, sample
+from tensorsmith.space.population.sampling import Sampling, sample
 from tensorsmith.targets.target import native
 
 ALL = {**catalogue.small(), **catalogue.cases(1)}
@@ -39,7 +41,7 @@ def lower_all(per_case, seed):
     rng = np.random.default_rng(seed)
     total, causes = 0, Counter()
     for case in ALL.values():
-        for plan, row in some_rows(Space(case.workload(), native()), per_case, rng):
+        for plan, row in some_rows(space_of(case.workload(), native()), per_case, rng):
             total += 1
             try:
                 lower(plan.candidate(row))
@@ -58,7 +60,7 @@ def compile_all(count, seed, cases):
         workload = case.workload()
         inputs = random_inputs(workload, seed)
         wanted = evaluate(workload, inputs)
-        for plan, row in some_rows(Space(workload, native()), per_case, rng):
+        for plan, row in some_rows(space_of(workload, native()), per_case, rng):
             candidate = plan.candidate(row)
             try:
                 kernel = build(candidate)
@@ -98,7 +100,7 @@ def test_many_random_candidates_compute_what_they_should():
 @pytest.mark.parametrize("name", ["TBS-1-b1", "ConvLayer-2-b1", "NRM-1-b1"])
 @pytest.mark.parametrize("kind", ["target", "uniform"])
 def test_the_same_seed_gives_the_same_rows(name, kind):
-    space = Space(ALL[name].workload(), native())
+    space = space_of(ALL[name].workload(), native())
     first, second = (sample(space, 300, np.random.default_rng(5), Sampling(kind)) for _ in range(2))
     for a, b in zip(first, second):
         np.testing.assert_array_equal(a.matrix, b.matrix)
@@ -110,7 +112,7 @@ def test_divisors():
 
 
 def test_uniform_sizes_divide():
-    space = Space(catalogue.get("GMM-3-b1").workload(), native())
+    space = space_of(catalogue.get("GMM-3-b1").workload(), native())
     (population, *_) = sample(space, 6 * 200, np.random.default_rng(0), Sampling("uniform"))
     plan = space.plans[0]
     column = plan.names["matmul.j.2"]
@@ -122,7 +124,7 @@ def test_uniform_sizes_divide():
 @pytest.mark.parametrize("name", ["C2D-3-b1", "ConvLayer-2-b1", "GMM-3-b1"])
 def test_target_tiles_fit_the_machine(name):
     target = native()
-    space = Space(catalogue.get(name).workload(), target)
+    space = space_of(catalogue.get(name).workload(), target)
     for p in sample(space, 900, np.random.default_rng(0)):
         plan = space.plans[p.plan]
         found = plan.geometry.measure(p.matrix)
@@ -153,6 +155,6 @@ def calls(space, count):
 @pytest.mark.parametrize("name", ["ConvLayer-2-b1", "GMM-4-b1", "TBS-1-b1", "DEP-1-b1"])
 def test_sampling_has_no_loop_over_rows(name):
     """Columns are drawn whole: 32 times as many rows take hardly more calls. `benchmarks/space.py` says how many in a second."""
-    space = Space(catalogue.get(name).workload(), native())
+    space = space_of(catalogue.get(name).workload(), native())
     sample(space, 64, np.random.default_rng(0))
     assert calls(space, 4096) < 3 * calls(space, 128)

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.seeds import seeds
 from tensorsmith.targets.target import native
 
 
 @pytest.mark.parametrize("name", [*catalogue.small(), *catalogue.cases(1)])
 def test_seeds_lower_and_are_few(name):
-    space = Space(catalogue.get(name).workload(), native())
+    space = space_of(catalogue.get(name).workload(), native())
     found = seeds(space)
     assert [p.plan for p in found] == list(range(len(space.plans)))
     for p in found:
@@ -23,12 +23,12 @@ def test_seeds_lower_and_are_few(name):
 
 
 def test_the_same_every_time():
-    space = Space(catalogue.get("ConvLayer-2-b1").workload(), native())
+    space = space_of(catalogue.get("ConvLayer-2-b1").workload(), native())
     assert all(np.array_equal(a.matrix, b.matrix) for a, b in zip(seeds(space), seeds(space)))
 
 
 def test_the_default_schedule_is_among_them():
-    space = Space(catalogue.get("C2D-3-b1").workload(), native())
+    space = space_of(catalogue.get("C2D-3-b1").workload(), native())
     found = space.find(default_candidate(space.workload, space.target))
     assert found is not None
     assert (seeds(space)[found[0]].matrix == found[1]).all(axis=1).any()
@@ -36,7 +36,7 @@ def test_the_default_schedule_is_among_them():
 
 def test_a_thread_may_copy_its_own_panel():
     target = native()
-    space = Space(catalogue.get("GMM-3-b1").workload(), target)
+    space = space_of(catalogue.get("GMM-3-b1").workload(), target)
     private = [
         (plan, row)
         for p in seeds(space)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from tests.rewrites.test_formulations import SAME, conv_layer
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.build import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import formulations
-from tensorsmith.space.population.population import Space
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
+from tensorsmith.space.sketch.rewrite import Alias, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.space.transforms import Slices, slices
 from tensorsmith.targets.target import Target, native
@@ -30,7 +30,7 @@ def found(workload: Workload, last: str) -> Slices | None:
 
 
 def test_the_rows_of_tiles_are_cut_and_a_convolved_depth_is_not():
-    two = apply_rewrites(winograd(SAME["square"]), [Rewrite("alias", SAME["square"].outputs[0])])
+    two = apply_rewrites(winograd(SAME["square"]), [Alias(SAME["square"].outputs[0])])
     cut = found(two, two.outputs[0])
     assert cut is not None and cut.members == ("conv_gemm", "conv_data")
     assert [a.name for a in cut.lead] == ["n"] and cut.axis.name == "ty" and cut.depth == 2
@@ -71,7 +71,7 @@ def test_the_default_cuts_where_the_values_are_many_and_the_constants_few():
 def test_values_that_no_cache_can_hold_are_always_cut():
     workload = winograd(conv_layer((1, 64, 32, 32), (3, 3, 32, 32)))
     for l3_bytes, options in ((1 << 25, [("0", "2")]), (1 << 19, [("2",)])):
-        space = Space(workload, small_caches(l3_bytes=l3_bytes))
+        space = space_of(workload, small_caches(l3_bytes=l3_bytes))
         chosen = [c.options for p in space.plans for c in p.sketch.choices if c.kind == "rows" and "conv_gemm" in c.members]
         assert chosen and list(dict.fromkeys(chosen)) == options
 
@@ -84,4 +84,4 @@ def test_cut_or_not_the_default_is_right_and_in_the_space(name):
     for target in (native(), small_caches(l2_bytes=1 << 10, l3_bytes=1 << 10)):
         candidate = default_candidate(workload, target)
         np.testing.assert_allclose(build(candidate)(**inputs), want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
-        assert Space(workload, target).find(candidate) is not None
+        assert space_of(workload, target).find(candidate) is not None

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.expr import Binary, Const
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.conv import conv2d
 from tensorsmith.rewrites.formulations import formulations
-from tensorsmith.space.derive import ANSOR, DEFAULT
 from tensorsmith.space.rules.base import Rule, Verdict, simple_nest
 from tensorsmith.space.rules.place import Place
 from tensorsmith.testing import BrokenPromise, check_rule

@@ -12,7 +12,7 @@ from tests.measure.small import matmul
 from tests.tuning.fakes import FakeMeasurer
 
 import tensorsmith as ts
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, rules_added
 from tensorsmith.learn.models.model import Samples
 from tensorsmith.learn.models.prior import PriorModel
 from tensorsmith.learn.models.trees import TreeModel, TreeSettings
@@ -24,7 +24,6 @@ from tensorsmith.search import transfer
 from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.search.policies.tensorsmith import Settings, TensorsmithPolicy
 from tensorsmith.search.policy import Preset
-from tensorsmith.space.registry import rules_added
 from tensorsmith.space.rules.base import Verdict, simple_nest
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native

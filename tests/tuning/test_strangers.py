@@ -16,10 +16,10 @@ import pytest
 from tests.tuning.fakes import DEFAULT_POLICY, FakeMeasurer
 
 import tensorsmith as ts
+from tensorsmith.backends import space_of
 from tensorsmith.ops import conv, elementwise
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.targets.target import native
 from tensorsmith.tuning.tasks import formulation
@@ -39,7 +39,7 @@ WORKLOAD, SIMILAR = layer(14), layer(28)
 
 def forms(workload: Any, count: int) -> list[dict[str, Any]]:
     """Records of many structures in their JSON form."""
-    space = Space(workload, TARGET)
+    space = space_of(workload, TARGET)
     drawn = [space.plans[p.plan].candidate(row) for p in sample(space, count, np.random.default_rng(1)) for row in p.matrix]
     stream = io.StringIO()
     with Store.in_memory() as store:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the record is asked for by programs that use little of it
     from tensorsmith.program.ir import Program
     from tensorsmith.space.rules.base import Rule
     from tensorsmith.space.sketch.sketch import Candidate
+    from tensorsmith.space.tactics import Tactics
 
 T = TypeVar("T", bound=Target)
 
@@ -51,6 +52,7 @@ class Backend(Generic[T]):
     device: Device  # what runs its code
     rule_sets: Mapping[str, tuple[Rule, ...]]  # by name: "default", "ansor"
     default_candidate: Callable[[Workload, T], Candidate]  # without any search, from the target's facts
+    tactics: Callable[[T], Tactics]  # what a target tells the space
     generate: Callable[[Program, T], KernelCode]  # a program whose extents are numbers to code; raises `Refusal` where it cannot
     schema: Schema  # of its features
     extract_rows: Callable[[Sequence[Batch], T], FeatureRows]  # features of candidates, many structures at once
@@ -87,7 +89,11 @@ def known() -> tuple[str, ...]:
 
 def backend_of(target: T) -> Backend[T]:
     """The backend of a target's kind."""
-    kind = target.kind
+    return backend_named(target.kind)
+
+
+def backend_named(kind: str) -> Backend[Any]:
+    """The backend of a kind of targets."""
     if kind not in _known:
         if kind not in _BUILT_IN:
             raise UserError(f"there is no backend for targets of kind {kind!r}; known are {', '.join(known())}")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from tensorsmith import backends
 from tensorsmith.cli.computation import load_any
 from tensorsmith.cli.options import Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space import registry
 
 
 def sketches(
@@ -27,7 +27,7 @@ def sketches(
 ) -> None:
     """Shows the sketches that the rules derive for a workload, or for a task of a model."""
     workload = _workload(computation, task, shape or [])
-    found = registry.sketches(workload, rules)
+    found = backends.sketches(workload, rules)
     if only >= len(found):
         raise UserError(f"{computation} has {len(found)} sketches, counted from 0; there is no {only}")
     print(workload)

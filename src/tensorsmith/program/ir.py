@@ -22,7 +22,7 @@ Extents, counts and coefficients are integers, or arrays with one entry per cand
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.linear import Linear, Num
@@ -122,6 +122,7 @@ class Program:
     workload: Workload  # after the sketch's rewrites
     buffers: Mapping[str, ProgramBuffer]
     body: tuple[Node, ...]
+    decisions: Mapping[str, Num] = field(default_factory=dict)  # by hole: what loops and blocks do not show; see `Nest.also`
 
     def blocks(self) -> Iterator[Block]:
         """Every block, in the order they run."""

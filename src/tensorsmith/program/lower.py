@@ -1,25 +1,30 @@
 """From a candidate to a loop program. One lowering, two uses: decisions are integers (code) or arrays (features).
 
-Steps: `_regions` finds which part of every attached stage its readers need at the attach point (bound inference);
+Steps: bound inference (`space/sketch/regions.py`) finds which part of every attached stage its readers need at the attach point;
 `_bind` splits each axis into its loops; `_build` nests them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tensorsmith.errors import Refusal
-from tensorsmith.lang.affine import affine
-from tensorsmith.lang.expr import Expr, Load
+from tensorsmith.lang.affine import Affine, affine
+from tensorsmith.lang.expr import Axis, Expr, Load
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, PackedRead, Program, ProgramBuffer
 from tensorsmith.program.linear import Linear, Num, ceil_div, maximum, minimum
 from tensorsmith.program.positions import over_loops
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.copies import around, running
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.regions import Known, needed
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 Region = dict[str, tuple[Linear, Num]]  # axis -> (where it starts, how many)
 
@@ -42,7 +47,7 @@ class _Bound:
     stage: Stage
     region: Region
     axes: dict[str, AxisBinding]
-    vars: dict[str, LoopVar]  # by loop name within the nest, "i.0"
+    vars: dict[NestLoop, LoopVar]
 
 
 class _Lowering:
@@ -51,26 +56,27 @@ class _Lowering:
         self.workload: Workload = sketch.rewritten
         self.decisions = decisions
         self.bound: dict[str, _Bound] = {}
-        self.seen: dict[tuple[str, tuple[str, int], bool], Region] = {}
+        self.seen: dict[AttachPoint, Known[tuple[Linear, Num]]] = {}  # by bound inference
 
     def program(self) -> Program:
         for stage in reversed(self.workload.stages):  # consumers first: they tell what producers must give
             self.bound[stage.name] = self._bind(stage)
         buffers = self._buffers()
         roots = [n for s in self.workload.stages for n in self.sketch.nests if n.stage == s.name and n.at is None]
-        return Program(self.workload, buffers, tuple(self._build(n, 0) for n in roots))
+        others = {h.name: self.decisions[h.name] for h in self.sketch.numbers if h.kind in self.sketch.nest(h.stage).also}
+        return Program(self.workload, buffers, tuple(self._build(n, 0) for n in roots), others)
 
     # -- bound inference -------------------------------------------------------------------------------------------
 
     def _bind(self, stage: Stage) -> _Bound:
         nest = self.sketch.nest(stage.name)
-        region = self._whole(stage) if nest.target is None else self._needed(stage, nest.target)
+        region = self._whole(stage) if nest.at is None else self._needed(stage, nest.at)
         for a in stage.reduce_axes:
             region[a.name] = (Linear(), a.extent)
         if nest.follows is not None:
             return self._follow(nest, stage, region)
         axes: dict[str, AxisBinding] = {}
-        variables: dict[str, LoopVar] = {}
+        variables: dict[NestLoop, LoopVar] = {}
         reduce_names = {a.name for a in stage.reduce_axes}
         for axis in stage.all_axes:
             origin, length = region[axis.name]
@@ -80,7 +86,7 @@ class _Lowering:
             stride: Num = 1
             for p in reversed(range(parts)):
                 var = LoopVar(f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, counts[p], stride, axis.name in reduce_names)
-                variables[f"{axis.name}.{p}"] = var
+                variables[NestLoop(axis.name, p)] = var
                 local = local + Linear({var.name: stride})
                 stride = stride * counts[p]
             axes[axis.name] = AxisBinding(origin, local, length, axis.extent)
@@ -89,7 +95,7 @@ class _Lowering:
     def _follow(self, nest: Nest, stage: Stage, region: Region) -> _Bound:
         """A copy for another nest, split just as that nest's loops run through it inside the attach point."""
         axes: dict[str, AxisBinding] = {}
-        variables: dict[str, LoopVar] = {}
+        variables: dict[NestLoop, LoopVar] = {}
         for axis, index in zip(stage.axes, self._copied(nest).indices):
             origin, length = region[axis.name]
             local = Linear()
@@ -98,7 +104,7 @@ class _Lowering:
                 raise Refusal("cannot follow", f"{nest.stage}.{axis.name}: {nest.follows} has {len(followed)} loops there")
             for p, v in enumerate(followed):
                 var = LoopVar(f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, v.count, index.terms[v.name], False)
-                variables[f"{axis.name}.{p}"] = var
+                variables[NestLoop(axis.name, p)] = var
                 local = local + Linear({var.name: var.stride})
             axes[axis.name] = AxisBinding(origin, local, length, axis.extent)
         return _Bound(nest, stage, region, axes, variables)
@@ -113,91 +119,18 @@ class _Lowering:
 
     def _running(self, nest: Nest) -> list[LoopVar]:
         """The loops around and in the nest that is followed which run inside the copy's attach point."""
-        reader = self.sketch.nest(str(nest.follows))
-        every = self._around(reader) + [self.bound[reader.stage].vars[n] for n in reader.outer + reader.tile]
-        if nest.target is None:
-            return every
-        stage, depth = nest.target
-        fixed = self._around(self.sketch.nest(stage)) + [self.bound[stage].vars[n] for n in self.sketch.nest(stage).outer[:depth]]
-        names = {v.name for v in fixed}
-        return [v for v in every if v.name not in names]
+        return [self.bound[one.stage].vars[one.loop] for one in running(self.sketch.by_stage, nest)]
 
     def _whole(self, stage: Stage) -> Region:
         return {a.name: (Linear(), a.extent) for a in stage.axes}
 
-    def _needed(self, stage: Stage, point: tuple[str, int], whole_tiles: bool = False) -> Region:
-        """The region of a stage that its readers need inside an attach point.
-
-        A reader that is attached deeper computes whole tiles, even where the last one is needed in part only (`whole_tiles`).
-        """
-        found: Region | None = None
-        for reader in self.workload.consumers[stage.name]:
-            seen = self._seen(self.workload.stage(reader), point, whole_tiles)
-            for load in self.workload.stage(reader).reads:
-                if load.tensor == stage.name:
-                    one = self._read_region(stage, load, seen)
-                    found = one if found is None else _union(stage, found, one)
-        if found is None:
+    def _needed(self, stage: Stage, point: AttachPoint) -> Region:
+        """The region of a stage that its readers need inside an attach point."""
+        if not self.workload.consumers[stage.name]:
             raise Refusal("no reader", f"{stage.name} is attached but nothing reads it")
-        return {a.name: _within(found[a.name], a.extent, self._var_ranges()) for a in stage.axes}
+        return needed(self.workload, stage, point.stage, _Regions(self, point), self.seen.setdefault(point, {}))
 
-    def _seen(self, reader: Stage, point: tuple[str, int], whole_tiles: bool) -> Region:
-        """What values the axes of a reader take inside an attach point; many ways may lead to it, so it is worked out once."""
-        key = (reader.name, point, whole_tiles)
-        if key not in self.seen:
-            self.seen[key] = self._seen_first(reader, point, whole_tiles)
-        return self.seen[key]
-
-    def _seen_first(self, reader: Stage, point: tuple[str, int], whole_tiles: bool) -> Region:
-        if reader.name == point[0]:
-            return self._tile_region(self.bound[reader.name], point[1], whole_tiles)
-        region = self._needed(reader, point, whole_tiles=True)
-        for a in reader.axes:
-            origin, length = self.bound[reader.name].region[a.name]
-            if not origin.terms and isinstance(length, int) and length == a.extent:
-                region[a.name] = (origin, length)
-        for a in reader.reduce_axes:
-            region[a.name] = (Linear(), a.extent)
-        return region
-
-    def _tile_region(self, bound: _Bound, depth: int, whole_tiles: bool) -> Region:
-        """Axis values of a nest inside its first `depth` outer loops: those loops are fixed, the others run."""
-        fixed = set(bound.nest.outer[:depth])
-        region: Region = {}
-        for axis in bound.stage.all_axes:
-            binding = bound.axes[axis.name]
-            start, length = binding.origin, binding.length
-            if whole_tiles:
-                first = bound.vars[f"{axis.name}.0"]
-                length = first.count * first.stride
-            for p in range(bound.nest.parts.get(axis.name, 0)):
-                name = f"{axis.name}.{p}"
-                if name in fixed:
-                    var = bound.vars[name]
-                    start = start + Linear({var.name: var.stride})
-                    length = minimum(length, var.stride)
-            region[axis.name] = (start, length)
-        return region
-
-    def _read_region(self, stage: Stage, load: Load, seen: Region) -> Region:
-        region: Region = {}
-        for axis, index in zip(stage.axes, load.indices):
-            form = affine(index)
-            if form is None:
-                region[axis.name] = (Linear(), axis.extent)
-                continue
-            start = Linear({}, form.offset)
-            length: Num = 1
-            for name, coefficient in form.terms.items():
-                origin, count = seen[name]
-                start = start + origin.scaled(coefficient)
-                if coefficient < 0:
-                    start = start + coefficient * (count - 1)
-                length = length + abs(coefficient) * (count - 1)
-            region[axis.name] = (start, length)
-        return region
-
-    def _var_ranges(self) -> dict[str, Num]:
+    def ranges(self) -> dict[str, Num]:
         return {v.name: v.count for b in self.bound.values() for v in b.vars.values()}
 
     # -- storage ---------------------------------------------------------------------------------------------------
@@ -210,7 +143,7 @@ class _Lowering:
             buffers[b.name] = ProgramBuffer(b.name, b.dtype, b.shape, kind, zero, self._packing(b.name, b.constant))
         for s in self.workload.stages:
             bound = self.bound[s.name]
-            if bound.nest.target is None:
+            if bound.nest.at is None:
                 kind = "output" if s.name in self.workload.outputs else "scratch"
                 buffers[s.name] = ProgramBuffer(s.name, s.dtype, s.shape, kind, tuple(Linear() for _ in s.axes))
             else:
@@ -229,7 +162,7 @@ class _Lowering:
         own: dict[str, str] = {}
         for axis, index in zip(bound.stage.axes, whole.indices):
             for p, v in enumerate(v for v in running if v.name in index.terms):
-                own[v.name] = bound.vars[f"{axis.name}.{p}"].name
+                own[v.name] = bound.vars[NestLoop(axis.name, p)].name
         loops = tuple(v for v in whole.loops if v.name in names)
         return PackedRead(bound.stage.name, loops, whole.indices, tuple(own[v.name] for v in loops))
 
@@ -254,18 +187,11 @@ class _Lowering:
                 raise Refusal("cannot pack", f"{tensor} is not read at affine indices")
             indices.append(form)
         used = {n for i in indices for n in i.terms}
-        around = self._around(nest) + [bound.vars[n] for n in nest.outer + nest.tile]
+        outside = [self.bound[one.stage].vars[one.loop] for one in around(self.sketch.by_stage, nest)]
+        every = outside + [bound.vars[n] for n in nest.loops.all]
         last = bound.vars[nest.vector].name if nest.vector else None
-        loops = sorted((v for v in around if v.name in used), key=lambda v: v.name == last)
+        loops = sorted((v for v in every if v.name in used), key=lambda v: v.name == last)
         return PackedRead(tensor, tuple(loops), tuple(indices))
-
-    def _around(self, nest: Nest) -> list[LoopVar]:
-        """The loops of other nests around this one, outermost first."""
-        if nest.target is None:
-            return []
-        stage, depth = nest.target
-        outer = self.bound[stage]
-        return self._around(outer.nest) + [outer.vars[n] for n in outer.nest.outer[:depth]]
 
     # -- the tree --------------------------------------------------------------------------------------------------
 
@@ -279,7 +205,7 @@ class _Lowering:
             inner = self._build(nest, depth + 1)
             # what is attached inside all outer loops belongs to the block: it is computed per register tile
             before = self._attached(nest, depth + 1) if depth + 1 < len(nest.outer) else ()
-            parallel = nest.target is None and _is_parallel(self.decisions[f"{nest.stage}.parallel"], depth)
+            parallel = nest.at is None and _is_parallel(self.decisions[f"{nest.stage}.parallel"], depth)
             unrolled = nest.outer[depth] in nest.unrolled
             return Loop(var, parallel, unrolled, bound.axes[var.axis], (*before, inner))
         tile = [bound.vars[n] for n in nest.tile]
@@ -297,6 +223,63 @@ class _Lowering:
 
     def _attached(self, nest: Nest, depth: int) -> tuple[Node, ...]:
         return tuple(self._build(n, 0) for n in self.sketch.attached(nest.stage, depth))
+
+
+@dataclass(frozen=True)
+class _Regions:
+    """Regions, with where they start, for bound inference inside one attach point."""
+
+    lowering: _Lowering
+    point: AttachPoint
+
+    def whole(self, stage: Stage, axis: Axis) -> tuple[Linear, Num]:
+        return Linear(), axis.extent
+
+    def inside(self, stage: Stage, whole_tiles: bool) -> Region:
+        """Axis values of a nest inside its first outer loops: those loops are fixed, the others run."""
+        bound = self.lowering.bound[stage.name]
+        fixed = set(bound.nest.outer[: self.point.depth])
+        region: Region = {}
+        for axis in bound.stage.all_axes:
+            binding = bound.axes[axis.name]
+            start, length = binding.origin, binding.length
+            if whole_tiles:
+                first = bound.vars[NestLoop(axis.name, 0)]
+                length = first.count * first.stride
+            for p in range(bound.nest.parts.get(axis.name, 0)):
+                loop = NestLoop(axis.name, p)
+                if loop in fixed:
+                    var = bound.vars[loop]
+                    start = start + Linear({var.name: var.stride})
+                    length = minimum(length, var.stride)
+            region[axis.name] = (start, length)
+        return region
+
+    def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, tuple[Linear, Num]]) -> tuple[Linear, Num]:
+        if index is None:
+            return Linear(), axis.extent
+        start = Linear({}, index.offset)
+        length: Num = 1
+        for name, coefficient in index.terms.items():
+            origin, count = seen[name]
+            start = start + origin.scaled(coefficient)
+            if coefficient < 0:
+                start = start + coefficient * (count - 1)
+            length = length + abs(coefficient) * (count - 1)
+        return start, length
+
+    def together(self, stage: Stage, axis: Axis, parts: Sequence[tuple[Linear, Num]]) -> tuple[Linear, Num]:
+        found = functools.reduce(functools.partial(_union, axis), parts)
+        return _within(found, axis.extent, self.lowering.ranges())
+
+    def computed(self, stage: Stage, needed: Region) -> Region:
+        """Where a stage computes a whole axis, it does so wherever it is read."""
+        region = dict(needed)
+        for a in stage.axes:
+            origin, length = self.lowering.bound[stage.name].region[a.name]
+            if not origin.terms and isinstance(length, int) and length == a.extent:
+                region[a.name] = (origin, length)
+        return region
 
 
 def _is_parallel(count: Num, depth: int) -> bool:
@@ -321,20 +304,17 @@ def split(length: Num, sizes: list[Num]) -> list[Num]:
     return counts
 
 
-def _union(stage: Stage, a: Region, b: Region) -> Region:
-    region: Region = {}
-    for axis in stage.axes:
-        (start_a, length_a), (start_b, length_b) = a[axis.name], b[axis.name]
-        low = minimum(start_a.offset, start_b.offset)
-        high = maximum(start_a.offset + length_a, start_b.offset + length_b)
-        same: bool | np.ndarray[Any, Any] = True
-        for name in {**start_a.terms, **start_b.terms}:
-            same = same & (start_a.terms.get(name, 0) == start_b.terms.get(name, 0))
-        if not isinstance(same, bool):  # differs from candidate to candidate
-            region[axis.name] = (Linear(start_a.terms, low).scaled(np.where(same, 1, 0)), np.where(same, high - low, axis.extent))
-        else:
-            region[axis.name] = (Linear(start_a.terms, low), high - low) if same else (Linear(), axis.extent)
-    return region
+def _union(axis: Axis, a: tuple[Linear, Num], b: tuple[Linear, Num]) -> tuple[Linear, Num]:
+    """The region of an axis that covers two; the whole axis where they move differently."""
+    (start_a, length_a), (start_b, length_b) = a, b
+    low = minimum(start_a.offset, start_b.offset)
+    high = maximum(start_a.offset + length_a, start_b.offset + length_b)
+    same: bool | np.ndarray[Any, Any] = True
+    for name in {**start_a.terms, **start_b.terms}:
+        same = same & (start_a.terms.get(name, 0) == start_b.terms.get(name, 0))
+    if not isinstance(same, bool):  # differs from candidate to candidate
+        return Linear(start_a.terms, low).scaled(np.where(same, 1, 0)), np.where(same, high - low, axis.extent)
+    return (Linear(start_a.terms, low), high - low) if same else (Linear(), axis.extent)
 
 
 def _within(part: tuple[Linear, Num], extent: int, ranges: dict[str, Num]) -> tuple[Linear, Num]:

@@ -68,5 +68,4 @@ def pick(
 
 def coordinates(plan: Plan, row: Array) -> Array:
     """Where a row lies: sizes and copies by their logarithm to base 2, so that 7 and 8 are near and 1 and 2 are not."""
-    logarithmic = np.array([c.kind in ("size", "unroll") for c in plan.columns])
-    return np.where(logarithmic, np.log2(np.maximum(row, 1)), row)
+    return np.where(plan.logarithmic, np.log2(np.maximum(row, 1)), row)

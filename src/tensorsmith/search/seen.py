@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from tensorsmith.space.population.embed import Programs
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import Target
 
 
 class Seen:
     """Programs of one workload that need not be asked for again."""
 
-    def __init__(self, target: Target) -> None:
-        self._programs = Programs(target)
+    def __init__(self) -> None:
+        self._programs = Programs()
         self._keys: set[int] = set()
 
     def take(self, candidate: Candidate) -> bool:

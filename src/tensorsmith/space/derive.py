@@ -6,46 +6,15 @@ from collections.abc import Sequence
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.rules.alias import Alias
 from tensorsmith.space.rules.base import Rule, State, Verdict
-from tensorsmith.space.rules.cache_write import AddCacheWrite
-from tensorsmith.space.rules.constant import ConstantTensor
-from tensorsmith.space.rules.fusion import TilingWithFusion
-from tensorsmith.space.rules.inline import AlwaysInline
-from tensorsmith.space.rules.place import Place
-from tensorsmith.space.rules.register_tile import RegisterTile
-from tensorsmith.space.rules.rfactor import AddRfactor
-from tensorsmith.space.rules.skip import Skip
-from tensorsmith.space.rules.tiling import Tiling
 from tensorsmith.space.sketch.sketch import Sketch
 from tensorsmith.targets.target import Target
-
-#: our rules
-DEFAULT: tuple[Rule, ...] = (
-    Alias(),
-    AlwaysInline(),
-    ConstantTensor(),
-    AddRfactor(few_results=True),
-    RegisterTile(),
-    Place(),
-)
-
-#: Ansor's rules for CPUs, in its order
-ANSOR: tuple[Rule, ...] = (
-    AlwaysInline(),
-    ConstantTensor(),
-    AddRfactor(),
-    AddCacheWrite(),
-    TilingWithFusion(),
-    Tiling(),
-    Skip(),
-)
 
 _MAX_SKETCHES = 4096  # more is a rule that never ends
 _MAX_VISITS = 16  # rules that may be applied to each stage in turn
 
 
-def derive(workload: Workload, target: Target, rules: Sequence[Rule] = DEFAULT) -> list[Sketch]:
+def derive(workload: Workload, target: Target, rules: Sequence[Rule]) -> list[Sketch]:
     """All sketches of a workload, in the order in which the rules give them (breadth first)."""
     queue = [(State(workload), len(workload.stages) - 1)]
     found: list[Sketch] = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 
 def plain_candidate(workload: Workload) -> Candidate:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, space_of
 from tensorsmith.learn.models.model import Array, CostModel, Samples
 from tensorsmith.learn.models.registry import GivenModel, as_model
 from tensorsmith.search.scores import describe
-from tensorsmith.space.population.population import Population, Space
+from tensorsmith.space.population.population import Population
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.targets.target import Target, native
 from tensorsmith.testing.promise import calling, demand, matmul
@@ -38,7 +38,7 @@ class _Suite:
 
     def __init__(self, given: GivenModel, target: Target) -> None:
         self.given, self.schema = given, backend_of(target).schema
-        self.space = Space(matmul(), target)
+        self.space = space_of(matmul(), target)
         self.populations = sample(self.space, _PROGRAMS, np.random.default_rng(0))
         self.features, self.base, order = describe(self.space, self.populations)
         rows = [one for matrix in self.features.matrices() for one in matrix.values]

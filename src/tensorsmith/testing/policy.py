@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, space_of
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.registry import as_model
@@ -14,7 +14,6 @@ from tensorsmith.search.policy import MakePolicy, Policy, Preset, as_preset
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.embed import Programs
 from tensorsmith.space.population.population import Space
-from tensorsmith.space.registry import rules_of
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, native
 from tensorsmith.testing.promise import again, calling, demand, matmul, returning, text, tiny
@@ -49,7 +48,7 @@ class _Suite:
     def __init__(self, preset: Preset, workload: Workload, target: Target) -> None:
         self.preset, self.workload, self.target = preset, workload, target
         self.model = as_model(preset.model, backend_of(target).schema)
-        self.space = Space(workload, target, rules_of(preset.rules))
+        self.space = space_of(workload, target, preset.rules)
 
     def make(self, seed: int = 0, hints: Sequence[Candidate] = (), space: Space | None = None) -> Policy:
         where = space or self.space
@@ -103,7 +102,7 @@ class _Suite:
         self._are_different([*done, *self.rounds(policy, 2)], "what an earlier run has measured is not asked for again")
 
     def _are_different(self, candidates: Sequence[Candidate], promise: str) -> None:
-        programs, seen = Programs(self.target), dict[int, int]()
+        programs, seen = Programs(), dict[int, int]()
         for n, candidate in enumerate(candidates):
             first = seen.setdefault(programs.key(candidate), n)
             demand(first == n, promise, f"candidate {n} is the program of candidate {first}")
@@ -167,7 +166,7 @@ class _Suite:
 
     def ends(self) -> None:
         small = tiny()
-        policy = self.make(space=Space(small, self.target, rules_of(self.preset.rules)))
+        policy = self.make(space=space_of(small, self.target, self.preset.rules))
         promise = "a space of a few programs is exhausted after a while, and ask gives no candidate then"
         looks, asked = 0, 0
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tensorsmith.backends import rule_set, space_of
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
@@ -17,7 +18,6 @@ from tensorsmith.program.lower import lower
 from tensorsmith.space.derive import derive
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
-from tensorsmith.space.registry import rules_of
 from tensorsmith.space.rules.base import Derived, Rule, State, Verdict
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, native
@@ -43,13 +43,13 @@ def check_rule(
     """
     target = target or native()
     given = [catalogue.get(f"{name}-small").workload() for name in _WORKLOADS] if workloads is None else list(workloads)
-    watched = _Watched(calling("a rule has a name, a condition and an application", lambda: rules_of([rule])[0]))
-    rest = [r for r in rules_of(rules) if r.name != rule.name]
+    watched = _Watched(calling("a rule has a name, a condition and an application", lambda: rule_set([rule], target)[0]))
+    rest = [r for r in rule_set(rules, target) if r.name != rule.name]
     for workload in given:
         before = watched.applied
         _derives(workload, [watched, *rest], target)
         if watched.applied > before:
-            _computes_what_is_defined(workload, Space(workload, target, [watched, *rest]), rule.name)
+            _computes_what_is_defined(workload, space_of(workload, target, [watched, *rest]), rule.name)
     demand(
         watched.applied > 0,
         "a rule applies to something",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, rule_set
 from tensorsmith.learn.models.model import CostModel
 from tensorsmith.learn.models.registry import GivenModel, as_model
 from tensorsmith.plugins import load
 from tensorsmith.records.keys import Timing
 from tensorsmith.search.policy import MakePolicy, Preset, as_preset
 from tensorsmith.search.trial import Cache
-from tensorsmith.space.registry import rules_of
 from tensorsmith.space.rules.base import Rule
 from tensorsmith.targets.target import Target
 from tensorsmith.tuning.budget import Budget
@@ -39,15 +38,15 @@ class Plugins:
         """From what users give. Without rules or a model, those of the policy."""
         preset = as_preset(policy)
         own = as_model(preset.model if model is None else model, backend_of(target).schema)
-        return Plugins(preset, as_rules(preset.rules if rules is None else rules), own)
+        return Plugins(preset, as_rules(preset.rules if rules is None else rules, target), own)
 
 
-def as_rules(given: GivenRules) -> tuple[Rule, ...]:
+def as_rules(given: GivenRules, target: Target) -> tuple[Rule, ...]:
     """The rules of a named set, with those that are registered; or those that a module has, or a list, as they stand."""
     if isinstance(given, str) and ":" in given:
         found = load("rules", given)
-        return rules_of(found if isinstance(found, (list, tuple)) else [found])
-    return rules_of(given)
+        return rule_set(found if isinstance(found, (list, tuple)) else [found], target)
+    return rule_set(given, target)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.explain import explain
 from tensorsmith.ops import catalogue
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.nest import Nest
 
 
 def test_a_packed_register_tile() -> None:

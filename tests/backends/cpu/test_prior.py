@@ -18,7 +18,7 @@ from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.nest import Nest
 
 TARGET = target(vector_bytes=32, registers=16)
 TILED = Nest("C", "i.0 j.0 | k.0 i.1 j.1", vector="j.1", packed=("B",))

@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorsmith.backends import Backend, known, register_backend
 from tensorsmith.backends.backend import KernelCode
+from tensorsmith.backends.cpu.rules import ANSOR
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.interpret import interpret
@@ -23,7 +24,6 @@ from tensorsmith.program.ir import Program
 from tensorsmith.runtime.arguments import DTYPES
 from tensorsmith.runtime.built import Code
 from tensorsmith.runtime.device import Device
-from tensorsmith.space.derive import ANSOR
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target

@@ -12,9 +12,10 @@ from tensorsmith.backends.cpu.features.batch import extract_rows
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.llvm import compile_ir
 from tensorsmith.backends.cpu.prior import estimated_seconds
+from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
+from tensorsmith.backends.cpu.tactics import CpuTactics
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.program.ir import Program
-from tensorsmith.space.derive import ANSOR, DEFAULT
 
 
 def generate(program: Program, target: CpuTarget) -> KernelCode:
@@ -32,6 +33,7 @@ BACKEND = Backend(
     device=DEVICE,
     rule_sets={"default": DEFAULT, "ansor": ANSOR},
     default_candidate=default_candidate,
+    tactics=CpuTactics,
     generate=generate,
     schema=SCHEMA,
     extract_rows=extract_rows,

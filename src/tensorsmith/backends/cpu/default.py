@@ -35,8 +35,11 @@ from tensorsmith.space.analysis import (
     transposing_axis,
 )
 from tensorsmith.space.rules.constant import selecting_nest
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch, follow
+from tensorsmith.space.sketch.copies import follow
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop, written
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Rewrite, Rfactor, apply_rewrites
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.space.transforms import is_transform, slices
 
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
@@ -86,10 +89,10 @@ class _Default:
     def _simplify(self) -> None:
         for name in self.workload.outputs:  # first: what is written in place of an output must not disappear into it
             if is_reshape(self.now, self.now.stage(name)):
-                self._try(Rewrite("alias", name))
+                self._try(Alias(name))
         for name in [s.name for s in self.now.stages if s.name not in self.now.outputs]:
             if self._disappears(self.now.stage(name)):
-                self._try(Rewrite("inline", name))
+                self._try(Inline(name))
         for stage in self.now.stages:
             self._split_long_reduction(stage)
 
@@ -126,7 +129,7 @@ class _Default:
         if not stage.reduction or _reuses(stage) or points >= self.target.cores or length < 1 << 14:
             return
         longest = max(stage.reduce_axes[:-1] or stage.reduce_axes, key=lambda a: a.extent)
-        self._try(Rewrite("rfactor", stage.name, longest.name, min(longest.extent, 2 * self.target.cores)))
+        self._try(Rfactor(stage.name, longest.name, min(longest.extent, 2 * self.target.cores)))
 
     # -- nests -----------------------------------------------------------------------------------------------------
 
@@ -140,8 +143,7 @@ class _Default:
             self._tiled(producer, stage)
         else:
             inside = readers and stage.name not in self.now.outputs
-            point = self._transform_row(stage) or self._attach_point(stage) if inside else None
-            self._rowwise(stage, f"{point[0]}:{point[1]}" if point else None)
+            self._rowwise(stage, self._transform_row(stage) or self._attach_point(stage) if inside else None)
 
     def _tiled_producer(self, stage: Stage) -> Stage | None:
         """A stage with reuse whose only reader this one is, element by element: both are computed on one tile."""
@@ -154,7 +156,7 @@ class _Default:
                     return producer
         return None
 
-    def _attach_point(self, stage: Stage) -> tuple[str, int] | None:
+    def _attach_point(self, stage: Stage) -> AttachPoint | None:
         """The row loops of a later stage inside which all readers of this one run."""
         now = self.now
         roots = [n for n in self.nests.values() if n.at is None and not _reuses(now.stage(n.stage))]
@@ -162,57 +164,56 @@ class _Default:
             inside = {n for n in self.nests if self._root_of(n) == nest.stage}
             if not set(now.consumers[stage.name]) <= inside:
                 continue
-            fused = [n for n in self.nests.values() if n.target and n.target[0] == nest.stage]
+            fused = [n.at for n in self.nests.values() if n.at is not None and n.at.stage == nest.stage]
             depth = common_outer_axes(now, stage.name, nest.stage)
             limit = len(now.stage(nest.stage).axes) - 1 if self.target.lanes() > 1 else depth
-            depths = [depth, limit] + [n.target[1] for n in fused if n.target]
-            depth = min(depths)
+            depth = min([depth, limit, *(point.depth for point in fused)])
             # the loops up to that depth must be just the leading axes, one loop each
-            leading = tuple(f"{a.name}.0" for a in now.stage(nest.stage).axes[:depth])
-            if depth > 0 and nest.outer[:depth] == leading and all(n.target == (nest.stage, depth) for n in fused):
-                return nest.stage, depth
+            leading = tuple(NestLoop(a.name, 0) for a in now.stage(nest.stage).axes[:depth])
+            if depth > 0 and nest.outer[:depth] == leading and all(point.depth == depth for point in fused):
+                return AttachPoint(nest.stage, depth)
         return None
 
     def _root_of(self, name: str) -> str:
         nest = self.nests[name]
-        return name if nest.target is None else self._root_of(nest.target[0])
+        return name if nest.at is None else self._root_of(nest.at.stage)
 
     def _lanes(self, stage: Stage) -> int:
         return self.target.lanes(dtype(stage.dtype).bytes)
 
     # -- row by row ------------------------------------------------------------------------------------------------
 
-    def _rowwise(self, stage: Stage, at: str | None) -> None:
+    def _rowwise(self, stage: Stage, at: AttachPoint | None) -> None:
         """Loops in the order of the axes, lanes along the last one that is contiguous."""
         lanes = self._lanes(stage)
-        outer = [f"{a.name}.0" for a in stage.axes]
-        tile: list[str] = []
+        outer = [NestLoop(a.name, 0) for a in stage.axes]
+        tile: list[NestLoop] = []
         vector = None
         along = lane_axis(stage)
         if along is not None:
             last = stage.axis(along)
             reduce = along in {a.name for a in stage.reduce_axes}
             width = min(last.extent, lanes * (8 if reduce else 4))
-            self.decisions[f"{stage.name}.{along}.1"] = max(1, width)
-            vector = f"{along}.1"
+            vector = NestLoop(along, 1)
+            self.decisions[f"{stage.name}.{vector}"] = max(1, width)
         for a in stage.reduce_axes:
-            tile.append(f"{a.name}.0")
+            tile.append(NestLoop(a.name, 0))
         rows = transposing_axis(stage)
         if rows is not None and vector:
-            tile.append(f"{rows}.1")
-            self.decisions[f"{stage.name}.{rows}.1"] = lanes
+            tile.append(NestLoop(rows, 1))
+            self.decisions[f"{stage.name}.{tile[-1]}"] = lanes
         if vector:
             tile.append(vector)
-        self.nests[stage.name] = Nest(stage.name, f"{' '.join(outer)} | {' '.join(tile)}", vector=vector, at=at)
+        self.nests[stage.name] = Nest(stage.name, f"{written(outer)} | {written(tile)}", vector=vector, at=at)
         self.decisions[f"{stage.name}.unroll"] = 1
         if at is None:
             self._share(stage, outer)
 
-    def _share(self, stage: Stage, outer: Sequence[str]) -> None:
+    def _share(self, stage: Stage, outer: Sequence[NestLoop]) -> None:
         """Shares just so many outer loops, one per axis, among the threads that there are steps enough for all."""
         work = math.prod(a.extent for a in stage.all_axes)
         wanted = 4 * STEPS_PER_THREAD * self.target.cores
-        extents = [stage.axis(_axis(loop)).extent if _part(loop) == 0 else 1 for loop in outer]
+        extents = [stage.axis(loop.axis).extent if loop.part == 0 else 1 for loop in outer]
         counts = [n for n in range(len(outer) + 1) if math.prod(extents[:n]) >= wanted]
         count = counts[0] if counts else len(outer)
         self.decisions[f"{stage.name}.parallel"] = count if work >= _WORK_TO_SHARE else 0
@@ -226,20 +227,20 @@ class _Default:
         if nest.at is None:
             self._share(stage, nest.outer)
 
-    def _transform_row(self, padding: Stage) -> tuple[str, int] | None:
+    def _transform_row(self, padding: Stage) -> AttachPoint | None:
         """Where a row of tiles is transformed that is read from padding: so much of it is made there, and stays in a cache."""
         readers = self.now.consumers[padding.name]
         if not is_padding(padding) or len(readers) != 1 or not is_transform(self.now, self.now.stage(readers[0])):
             return None
-        target = self.nests[readers[0]].target
-        if target is None:
+        point = self.nests[readers[0]].at
+        if point is None:
             return None
-        outer = self.nests[target[0]].outer[:-2]  # without the tiles of a row and the channels
-        rows = math.prod(self.now.stage(target[0]).axis(_axis(loop)).extent for loop in outer)
+        outer = self.nests[point.stage].outer[:-2]  # without the tiles of a row and the channels
+        rows = math.prod(self.now.stage(point.stage).axis(loop.axis).extent for loop in outer)
         if not outer or rows < STEPS_PER_THREAD * self.target.cores:
             return None
-        self.decisions[f"{target[0]}.parallel"] = len(outer)
-        return target[0], len(outer)
+        self.decisions[f"{point.stage}.parallel"] = len(outer)
+        return AttachPoint(point.stage, len(outer))
 
     def _slice(self, last: Stage) -> None:
         """A chain of transforms goes through its stages slice by slice, unless reading the constants for each costs more than
@@ -255,7 +256,7 @@ class _Default:
         if values <= self.target.l3_bytes and (idle or count * constants > _CONSTANTS_PER_VALUES * values):
             return
         for name in cut.members:
-            self.nests[name] = replace(self.nests[name], at=f"{last.name}:{cut.depth}")
+            self.nests[name] = replace(self.nests[name], at=AttachPoint(last.name, cut.depth))
         self.decisions[f"{last.name}.parallel"] = cut.depth
 
     # -- tiles -----------------------------------------------------------------------------------------------------
@@ -272,32 +273,29 @@ class _Default:
         fused = outer.name != stage.name
         if fused:
             spatial = {a.name for a in stage.axes}
-            inner = [f"{_axis(n)}.0" if _axis(n) in spatial and _part(n) else n for n in tile]
-            reduce = {f"{a.name}.0" for a in stage.reduce_axes}
-            inner = [f"{n}!" if n in laid_out & reduce else n for n in inner]
+            inner = [NestLoop(n.axis, 0) if n.axis in spatial else n for n in tile]
             # axes that are not tiled still need a loop in the attached nest
             for a in stage.axes:
-                if f"{a.name}.0" not in inner:
-                    inner.insert(0, f"{a.name}.0")
-            vector = f"{_axis(plan.vector)}.0" if plan.vector in tile and not plan.across else plan.vector
-            self.nests[stage.name] = Nest(
-                stage.name, f"| {' '.join(inner)}", vector=vector, at=f"{outer.name}:{len(loops)}", packed=packed
-            )
-            renamed = [f"{names[_axis(n)]}.{_part(n)}{'!' if n in laid_out else ''}" for n in loops]
-            own = [f"{names[_axis(n)]}.{_part(n)}" for n in tile if _axis(n) in names]
-            own_vector = None if plan.across else f"{names[_axis(plan.vector)]}.{_part(plan.vector)}"
-            self.nests[outer.name] = Nest(outer.name, f"{' '.join(renamed)} | {' '.join(own)}", vector=own_vector)
-            for (axis, part), size in sizes.items():
-                if axis in names:
-                    self.decisions[f"{outer.name}.{names[axis]}.{part}"] = size
+                if NestLoop(a.name, 0) not in inner:
+                    inner.insert(0, NestLoop(a.name, 0))
+            reduce = frozenset(n for n in laid_out if n.axis not in spatial)
+            vector = NestLoop(plan.vector.axis, 0) if plan.vector in tile and not plan.across else plan.vector
+            point = AttachPoint(outer.name, len(loops))
+            self.nests[stage.name] = Nest(stage.name, f"| {written(inner, reduce)}", vector=vector, at=point, packed=packed)
+            theirs = {n: NestLoop(names[n.axis], n.part) for n in [*loops, *tile, plan.vector] if n.axis in names}
+            renamed = written((theirs[n] for n in loops), frozenset(theirs[n] for n in laid_out if n in loops))
+            own = written(theirs[n] for n in tile if n in theirs)
+            self.nests[outer.name] = Nest(outer.name, f"{renamed} | {own}", vector=None if plan.across else theirs[plan.vector])
+            for loop, size in sizes.items():
+                if loop.axis in names:
+                    self.decisions[f"{outer.name}.{NestLoop(names[loop.axis], loop.part)}"] = size
                 else:
-                    self.decisions[f"{stage.name}.{axis}.{part}"] = size
+                    self.decisions[f"{stage.name}.{loop}"] = size
         else:
-            self.nests[stage.name] = Nest(
-                stage.name, f"{_marked(loops, laid_out)} | {_marked(tile, laid_out)}", vector=plan.vector, packed=packed
-            )
-            for (axis, part), size in sizes.items():
-                self.decisions[f"{stage.name}.{axis}.{part}"] = size
+            loops_text = f"{written(loops, laid_out)} | {written(tile, laid_out)}"
+            self.nests[stage.name] = Nest(stage.name, loops_text, vector=plan.vector, packed=packed)
+            for loop, size in sizes.items():
+                self.decisions[f"{stage.name}.{loop}"] = size
         self.decisions[f"{stage.name}.unroll"] = plan.unroll()
         self.decisions[f"{outer.name}.parallel"] = plan.parallel(loops)
         if copied is not None:
@@ -313,9 +311,9 @@ class _Default:
             lanes_run = plan.vector_axis.name in variables(read)
             if not lanes_run or buffer.constant or buffer.bytes <= self.target.l1_bytes // 2:
                 continue
-            if self._try(Rewrite("cache_read", plan.stage.name, read.tensor)):
+            if self._try(CacheRead(plan.stage.name, read.tensor)):
                 if self.now.is_stage(read.tensor) and len(self.now.consumers[read.tensor]) == 1:
-                    self._try(Rewrite("inline", read.tensor))  # one copy (a transpose, say) is enough
+                    self._try(Inline(read.tensor))  # one copy (a transpose, say) is enough
                 return f"{read.tensor}.pack"
         return None
 
@@ -328,15 +326,3 @@ class _Default:
 def _reuses(stage: Stage) -> bool:
     """Whether a register tile pays: a broadcast without a reduction reuses little that caches would not give anyway."""
     return stage.reduction is not None and needs_tiling(stage)
-
-
-def _marked(loops: list[str], laid_out: frozenset[str]) -> str:
-    return " ".join(f"{n}!" if n in laid_out else n for n in loops)
-
-
-def _axis(loop: str) -> str:
-    return loop.rpartition(".")[0]
-
-
-def _part(loop: str) -> int:
-    return int(loop.rpartition(".")[2])

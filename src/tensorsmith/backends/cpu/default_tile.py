@@ -9,6 +9,7 @@ from tensorsmith.lang.affine import conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.space.sketch.loops import NestLoop
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile
@@ -25,7 +26,7 @@ class TilePlan:
         self.vector_axis = self._choose_vector()
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
-        self.vector = f"{self.vector_axis.name}.1"
+        self.vector = NestLoop(self.vector_axis.name, 1)
 
     def row_tiles(self) -> int:
         """How many tiles there are along the rows."""
@@ -63,37 +64,37 @@ class TilePlan:
         """The tile with the fewest cycles for all rows and vectors."""
         return register_tiles(rows, vectors, self.target.vector_registers)[0][1]
 
-    def loops(self) -> tuple[list[str], list[str], dict[tuple[str, int], int]]:
-        """(outer loops, register tile, sizes by axis and part)"""
+    def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
+        """(outer loops, register tile, sizes)"""
         stage = self.stage
-        sizes: dict[tuple[str, int], int] = {}
-        tile: list[str] = []
-        reduce = [f"{a.name}.0" for a in stage.reduce_axes]
+        sizes: dict[NestLoop, int] = {}
+        tile: list[NestLoop] = []
+        reduce = [NestLoop(a.name, 0) for a in stage.reduce_axes]
         blocks = self._row_blocks()
         if self.row_axis is not None:
             last = 1 if blocks == 1 else 2
-            sizes[self.row_axis.name, last] = self.rows
+            tile.append(NestLoop(self.row_axis.name, last))
+            sizes[tile[-1]] = self.rows
             if blocks > 1:
-                sizes[self.row_axis.name, 1] = blocks
-            tile.append(f"{self.row_axis.name}.{last}")
+                sizes[NestLoop(self.row_axis.name, 1)] = blocks
         if self.across:
-            sizes[self.vector_axis.name, 1] = self.lanes
+            sizes[self.vector] = self.lanes
             if stage.axes and stage.axes[-1] is not self.row_axis:
-                sizes[stage.axes[-1].name, 1] = self.vectors
-                tile.append(f"{stage.axes[-1].name}.1")
+                tile.append(NestLoop(stage.axes[-1].name, 1))
+                sizes[tile[-1]] = self.vectors
             inner = [*tile, *reduce, self.vector]
         else:
-            sizes[self.vector_axis.name, 1] = self.vectors * self.lanes
+            sizes[self.vector] = self.vectors * self.lanes
             inner = [*reduce, *tile, self.vector]
         outer = self._outer_order()
         if blocks > 1 and self.row_axis is not None:
             # a block of rows stays in the second cache while all panels of the other operand pass by
-            row = f"{self.row_axis.name}.0"
-            lane = f"{self.vector_axis.name}.0"
-            outer = [n for n in outer if n not in (row, lane)] + [row, lane, f"{self.row_axis.name}.1"]
+            row = NestLoop(self.row_axis.name, 0)
+            lane = NestLoop(self.vector_axis.name, 0)
+            outer = [n for n in outer if n not in (row, lane)] + [row, lane, NestLoop(self.row_axis.name, 1)]
         return outer, inner, sizes
 
-    def laid_out(self) -> frozenset[str]:
+    def laid_out(self) -> frozenset[NestLoop]:
         """The loops that padding along the rows depends on, where they are short: laid out, taps on padding are left out."""
         if self.row_axis is None or self.across or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
             return frozenset()
@@ -101,7 +102,7 @@ class TilePlan:
             for fact in conjuncts(condition):
                 kernel = [a.name for a in self.stage.reduce_axes if a.name in fact.terms and 1 < a.extent <= _LAID_OUT_TAPS]
                 if self.row_axis.name in fact.terms and kernel:
-                    return frozenset({f"{self.row_axis.name}.0", f"{kernel[0]}.0"})
+                    return frozenset({NestLoop(self.row_axis.name, 0), NestLoop(kernel[0], 0)})
         return frozenset()
 
     def _row_blocks(self) -> int:
@@ -118,11 +119,11 @@ class TilePlan:
         fit = max(1, self.target.l2_bytes // 2 // max(1, depth * self.rows))
         return 1 if fit >= self.row_tiles() else max(1, -(-self.row_tiles() // (-(-self.row_tiles() // fit))))
 
-    def _outer_order(self) -> list[str]:
+    def _outer_order(self) -> list[NestLoop]:
         """Spatial loops; whichever operand is larger is kept in place while the other streams by."""
         axes = list(self.stage.axes)
         lane_axis = self.vector_axis if not self.across else (axes[-1] if axes else None)
-        order = [f"{a.name}.0" for a in axes]
+        order = [NestLoop(a.name, 0) for a in axes]
         if lane_axis is None or self.row_axis is None or self.row_axis is lane_axis:
             return order
         streamed, kept = 0, 0  # bytes of the operands that do not, and do, move with the lanes
@@ -132,16 +133,16 @@ class TilePlan:
                 kept += size
             else:
                 streamed += size
-        lane = f"{lane_axis.name}.0"
+        lane = NestLoop(lane_axis.name, 0)
         panels = -(-lane_axis.extent // max(1, self.vectors * (1 if self.across else self.lanes)))
         between = [a for a in axes if a is not lane_axis and a is not self.row_axis]
         repeats = math.prod(a.extent for a in between) or 1
         rest = [n for n in order if n != lane]
-        shared = [f"{a.name}.0" for a in between if self._moves_both(a)]
+        shared = [NestLoop(a.name, 0) for a in between if self._moves_both(a)]
         free = [n for n in rest if n not in shared]
         if streamed * panels <= kept * repeats:
             return [*shared, lane, *free]
-        row = f"{self.row_axis.name}.0"
+        row = NestLoop(self.row_axis.name, 0)
         return [*shared, *(n for n in free if n != row), lane, row]
 
     def _moves_both(self, axis: Axis) -> bool:
@@ -153,7 +154,7 @@ class TilePlan:
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
 
-    def parallel(self, outer: list[str]) -> int:
+    def parallel(self, outer: list[NestLoop]) -> int:
         """How many outer loops to share among threads."""
         work = math.prod(a.extent for a in self.stage.all_axes)
         if work < 1 << 15:
@@ -165,7 +166,7 @@ class TilePlan:
         for loop in outer:
             if steps >= STEPS_PER_THREAD * self.target.cores:
                 break
-            name = loop.rpartition(".")[0]
+            name = loop.axis
             if self.row_axis is not None and name == self.row_axis.name and self._row_blocks() > 1:
                 steps *= -(-self.row_tiles() // self._row_blocks())
             else:

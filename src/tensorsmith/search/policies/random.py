@@ -44,7 +44,7 @@ class RandomPolicy:
         """`hints` and `model` are for policies that use them."""
         self.space, self.settings = space, settings
         self.rng = np.random.default_rng(seed)
-        self.seen = Seen(space.target)
+        self.seen = Seen()
         self.best_seconds: float | None = None
 
     def ask(self, count: int, stop: Callable[[], bool] = never) -> list[Candidate]:

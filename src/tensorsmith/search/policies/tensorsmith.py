@@ -90,7 +90,7 @@ class TensorsmithPolicy:
         self.rng = np.random.default_rng(seed)
         self.model = model if model is not None else as_model("trees", backend_of(space.target).schema)
         self.scorer = Scorer(space)
-        self.seen = Seen(space.target)  # programs asked for or told
+        self.seen = Seen()  # programs asked for or told
         self.told: dict[Key, _Told] = {}
         self.asked: dict[tuple[int, tuple[int, ...]], Pick] = {}  # by sketch and decisions
         self.waiting: list[Pick] = self._first(hints) if settings.known else []
@@ -200,7 +200,7 @@ class TensorsmithPolicy:
         found = []
         made = seeds(self.space, self._watch)
         for p, scores in zip(made, self._scores(made)):
-            places = [n for n, c in enumerate(self.space.plans[p.plan].columns) if c.kind == "at"]
+            places = self.space.plans[p.plan].places
             _, group = np.unique(p.matrix[:, places], axis=0, return_inverse=True)
             for g in range(int(group.max()) + 1):
                 rows = np.flatnonzero(group.reshape(-1) == g)

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from tensorsmith.errors import Refusal, UserError
-from tensorsmith.space.population.embed import option_of
-from tensorsmith.space.population.geometry import Matrix
-from tensorsmith.space.population.population import Array, Column, Plan, Space, unique
+from tensorsmith.space.holes.kind import Array, Column, Matrix
+from tensorsmith.space.holes.registry import choice_kind, number_kind, number_kinds
+from tensorsmith.space.population.population import Plan, Space, unique
 from tensorsmith.space.population.repair import repair
-from tensorsmith.space.population.sampling import balanced, option_weights, shared_loops
+from tensorsmith.space.sketch.nest import Choice
+from tensorsmith.space.sketch.rewrite import Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
-
-_STEPS_PER_CORE = 4  # of a shared loop, so that no thread waits long for the last
 
 
 def adapt(space: Space, candidate: Candidate) -> list[tuple[int, Array]]:
@@ -45,13 +45,13 @@ def adapt(space: Space, candidate: Candidate) -> list[tuple[int, Array]]:
         return []
     number, options, _ = found
     plan = space.plans[number]
-    rows = _carry_sizes(plan, options, candidate)
-    return [(number, row) for row in unique(_share(plan, repair(plan, rows), candidate))]
+    rows = _carried(plan, options, candidate)
+    return [(number, row) for row in unique(_settled(plan, repair(plan, rows), candidate))]
 
 
 def _at_home(space: Space, candidate: Candidate) -> Candidate | None:
     """The same program as a point of its own workload's space: one made by hand may have fewer loops than the sketches have."""
-    home = Space(candidate.sketch.workload, space.target)
+    home = space.like(candidate.sketch.workload)
     found = home.find(candidate)
     return None if found is None else home.plans[found[0]].candidate(found[1])
 
@@ -64,12 +64,13 @@ def _nearest_plan(space: Space, candidate: Candidate) -> tuple[int, dict[str, in
     best: tuple[int, dict[str, int], float] | None = None
     stages = {n.stage for n in candidate.sketch.nests}
     for number, plan in enumerate(space.plans):
-        options = {c.hole: _nearest_option(plan, c, candidate.sketch) for c in plan.columns[plan.numbers :]}
+        choices = zip(plan.sketch.choices, plan.choices)
+        options = {choice.hole: _nearest_option(plan, choice, column, candidate.sketch) for choice, column in choices}
         try:
-            resolved = plan.resolve(np.array([0] * plan.numbers + [options[c.hole] for c in plan.columns[plan.numbers :]]))
+            resolved = plan.resolve(np.array([0] * plan.numbers + list(options.values())))
         except (Refusal, UserError):
             continue
-        if {n.stage for n in resolved.nests} != stages or _kinds(resolved) != _kinds(candidate.sketch):
+        if {n.stage for n in resolved.nests} != stages or _rewrites(resolved) != _rewrites(candidate.sketch):
             continue
         share = sum(resolved.nest(n.stage) == n for n in candidate.sketch.nests) / len(stages)
         if best is None or share > best[2]:
@@ -77,72 +78,37 @@ def _nearest_plan(space: Space, candidate: Candidate) -> tuple[int, dict[str, in
     return best
 
 
-def _kinds(sketch: Sketch) -> list[tuple[str, str, str, bool]]:
+def _rewrites(sketch: Sketch) -> list[str]:
     """The rewrites without their factors: what stages and axes there are."""
-    return sorted((r.kind, r.stage, r.axis, r.inner) for r in sketch.rewrites)
+    return sorted(str(replace(r, factor=1) if isinstance(r, Rfactor) else r) for r in sketch.rewrites)
 
 
-def _nearest_option(plan: Plan, column: Column, sketch: Sketch) -> int:
+def _nearest_option(plan: Plan, choice: Choice, column: Column, sketch: Sketch) -> int:
     """The option that a candidate's structure has, or the one most like it."""
-    (choice,) = (c for c in plan.sketch.choices if c.hole == column.hole)
-    wanted = option_of(choice, sketch)
+    kind = choice_kind(choice.kind)
+    wanted = kind.option_of(choice, sketch)
     if wanted in column.options:
         return column.options.index(wanted)
-    likes = [_likeness(column.kind, wanted, option) for option in column.options]
+    likes = [kind.likeness(wanted, option) for option in column.options]
     if max(likes) == -math.inf:
-        return int(np.argmax(option_weights(plan, column)))
+        return int(np.argmax(kind.weights(plan, column)))
     return int(np.argmax(likes))
 
 
-def _likeness(kind: str, wanted: str, option: str) -> float:
-    """How like two options are; minus infinity where there is nothing to compare."""
-    if kind == "loops":
-        return -float(sum(a != b for a, b in zip(_axes(wanted), _axes(option)))) - abs(len(_axes(wanted)) - len(_axes(option)))
-    if kind == "at":
-        (stage, _, depth), (other, _, depth2) = wanted.rpartition(":"), option.rpartition(":")
-        return -abs(int(depth) - int(depth2)) if stage == other != "" else -math.inf
-    if wanted.isdigit() and option.isdigit():  # "factor", "rows"
-        return -abs(math.log2(1 + int(wanted)) - math.log2(1 + int(option)))
-    return -math.inf
+# -- numbers -------------------------------------------------------------------------------------------------------------
 
 
-def _axes(loops: str) -> list[str]:
-    return [loop.rpartition(".")[0] or loop for loop in loops.split()]
-
-
-# -- sizes ---------------------------------------------------------------------------------------------------------------
-
-
-def _carry_sizes(plan: Plan, options: Mapping[str, int], candidate: Candidate) -> Matrix:
-    """Two rows, not repaired: sizes as they were, and pieces of equal length."""
+def _carried(plan: Plan, options: Mapping[str, int], candidate: Candidate) -> Matrix:
+    """Two rows, not repaired: numbers as they were, and a second guess."""
     rows = np.array([[options.get(c.hole, candidate.decisions.get(c.hole, c.idle)) for c in plan.columns]] * 2, np.int32)
-    old = candidate.sketch.rewritten
-    for nest in candidate.sketch.nests:
-        if nest.follows is not None:
-            continue
-        for axis, parts in nest.parts.items():
-            before = old.stage(nest.stage).axis(axis).extent
-            now = int(plan.geometry.extent(nest.stage, axis, rows[:1])[0])
-            covered, done = 1, np.ones(2, np.int64)  # of the old axis, and of the new one, by the parts inside
-            for part in reversed(range(1, parts)):
-                hole = f"{nest.stage}.{axis}.{part}"
-                size = candidate.decisions[hole]
-                whole = size > 1 and f"{axis}.{part}" not in nest.tile and covered * size >= before
-                left = np.maximum(1, -(-now // done))
-                new = np.array([1, 1]) * (left if whole else np.minimum(size, left))
-                if f"{axis}.{part}" != nest.vector:
-                    new[1] = balanced(left[1:], new[1:])[0]
-                if hole in plan.names:
-                    rows[:, plan.names[hole]] = new
-                covered, done = covered * size, done * new
+    for kind in number_kinds():
+        kind.carry(plan, rows, candidate)
     return rows
 
 
-def _share(plan: Plan, rows: Matrix, candidate: Candidate) -> Matrix:
-    """Rows with threads where the candidate has some, and enough steps for all of them where there are any."""
+def _settled(plan: Plan, rows: Matrix, candidate: Candidate) -> Matrix:
+    """Repaired rows, with the numbers that depend on what others came to."""
     found = plan.geometry.measure(rows)
-    for n, c in enumerate(plan.columns):
-        if c.kind == "parallel" and candidate.decisions.get(c.hole, 0) > 0:
-            enough = shared_loops(plan, c.stage, rows, found, np.full(len(rows), _STEPS_PER_CORE * plan.target.cores))
-            rows[:, n] = np.maximum(rows[:, n], enough)
+    for n, c in enumerate(plan.columns[: plan.numbers]):
+        number_kind(c.kind).settle(plan, n, rows, found, candidate)
     return repair(plan, rows)

@@ -10,6 +10,7 @@ once left out, are loops of the sketch in the same order:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,10 +18,13 @@ import numpy as np
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.workload import Workload
+from tensorsmith.space.holes.registry import choice_kind, number_kind
 from tensorsmith.space.population.geometry import Geometry
-from tensorsmith.space.sketch.sketch import Candidate, Choice, Nest, Sketch
-from tensorsmith.targets.target import Target
+from tensorsmith.space.sketch.loops import NestLoop
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
+VECTOR, LAID_OUT = "vector", "laid out"
 _MAX_TRIES = 4096  # combinations of options that are looked at
 
 Point = tuple[dict[str, int], dict[str, int]]  # options, decisions
@@ -31,7 +35,7 @@ def exact(sketch: Sketch, candidate: Candidate, resolve: Resolve) -> Point | Non
     """The point at which a sketch gives the very nests of a candidate; quick."""
     options: dict[str, int] = {}
     for choice in sketch.choices:
-        option = option_of(choice, candidate.sketch)
+        option = choice_kind(choice.kind).option_of(choice, candidate.sketch)
         if option not in choice.options:
             return None
         options[choice.hole] = choice.options.index(option)
@@ -41,20 +45,6 @@ def exact(sketch: Sketch, candidate: Candidate, resolve: Resolve) -> Point | Non
     if not _same_rewrites(resolved, candidate.sketch):
         return None
     return options, dict(candidate.decisions)
-
-
-def option_of(choice: Choice, sketch: Sketch) -> str:
-    """What a resolved sketch has in place of a choice, written as an option; of other extents it need not be one of them."""
-    nests = {n.stage: n for n in sketch.nests}
-    if choice.kind == "factor":
-        return next((str(r.factor) for r in sketch.rewrites if r.kind == "rfactor" and r.stage == choice.stage), "")
-    if choice.kind == "rows":
-        depths = [nests[m].target for m in choice.members if m in nests]
-        return next((str(t[1]) for t in depths if t is not None and t[0] == choice.stage), "0")
-    nest = nests.get(choice.stage)
-    if choice.kind == "loops":
-        return nest.loops if nest else ""
-    return "inline" if nest is None else nest.at or "root"
 
 
 def _same_rewrites(a: Sketch, b: Sketch) -> bool:
@@ -77,7 +67,7 @@ class _Step:
     count: int
     stride: int
     outer: bool
-    kind: str  # "vector", "laid out", "parallel" or ""
+    mark: str  # VECTOR, LAID_OUT, the kind of hole that marks it ("parallel"), or ""
 
 
 @dataclass(frozen=True)
@@ -88,73 +78,72 @@ class _Form:
     at: tuple[str, int, bool] | None  # inside how many steps of which stage; whether that is its register tile
     packed: tuple[str, ...]
     follows: str | None
-    unroll: int
+    numbers: tuple[tuple[str, int], ...]  # by hole: what does not show in the loops
 
 
 class Programs:
     """Tells candidates of one workload apart by their programs: rows of several sketches may stand for the same."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self) -> None:
         self._known: dict[int, tuple[Sketch, Geometry, list[str]]] = {}  # by the identity of a sketch, which is held
 
     def key(self, candidate: Candidate) -> int:
         """Equal for two candidates that lower to the same program."""
         sketch = candidate.sketch
         if id(sketch) not in self._known:
-            self._known[id(sketch)] = sketch, _geometry(sketch, self.target), sorted(map(str, sketch.rewrites))
+            self._known[id(sketch)] = sketch, _geometry(sketch), sorted(map(str, sketch.rewrites))
         _, geometry, rewrites = self._known[id(sketch)]
         found = _forms(geometry, sketch, candidate.decisions)
         return hash((*rewrites, *sorted(found.items(), key=lambda item: item[0])))
 
 
-def forms(sketch: Sketch, decisions: Mapping[str, int], target: Target) -> dict[str, _Form]:
+def forms(sketch: Sketch, decisions: Mapping[str, int]) -> dict[str, _Form]:
     """By stage: equal for two candidates that lower to the same program, but for loops that run once and names of parts."""
-    return _forms(_geometry(sketch, target), sketch, decisions)
+    return _forms(_geometry(sketch), sketch, decisions)
 
 
-def _geometry(sketch: Sketch, target: Target) -> Geometry:
-    return Geometry(sketch, {h: n for n, h in enumerate(sketch.holes)}, target)
+def _geometry(sketch: Sketch) -> Geometry:
+    return Geometry(sketch, {h: n for n, h in enumerate(sketch.holes)})
 
 
 def _forms(geometry: Geometry, sketch: Sketch, decisions: Mapping[str, int]) -> dict[str, _Form]:
     found = geometry.measure(np.array([[decisions[h] for h in sketch.holes]], np.int32))
-    counts = {n.stage: {loop: int(found.loop(n.stage, loop)[0]) for loop in n.outer + n.tile} for n in sketch.nests}
+    counts = {n.stage: {loop: int(found.loop(n.stage, loop)[0]) for loop in n.loops.all} for n in sketch.nests}
+    marks: dict[str, dict[NestLoop, str]] = {n.stage: dict.fromkeys(n.unrolled, LAID_OUT) for n in sketch.nests}
+    numbers: dict[str, list[tuple[str, int]]] = {n.stage: [] for n in sketch.nests}
+    for hole in sketch.numbers:
+        kind, value = number_kind(hole.kind), decisions[hole.name]
+        for loop in kind.marked(sketch.nest(hole.stage), value):
+            marks[hole.stage].setdefault(loop, kind.name)
+        if not kind.in_loops:
+            numbers[hole.stage].append((hole.name, value))
     result = {}
     for nest in sketch.nests:
         mine = counts[nest.stage]
-        shared = nest.outer[: decisions.get(f"{nest.stage}.parallel", 0)]
+        if nest.vector is not None:
+            marks[nest.stage][nest.vector] = VECTOR
         steps = []
-        for loop in nest.outer + nest.tile:
+        for loop in nest.loops.all:
             if mine[loop] == 1:
                 continue
-            axis, _, part = loop.rpartition(".")
-            stride = int(np.prod([c for other, c in mine.items() if _follows(other, axis, int(part))]))
-            kind = (
-                "vector" if loop == nest.vector else "laid out" if loop in nest.unrolled else "parallel" if loop in shared else ""
-            )
-            steps.append(_Step(axis, mine[loop], stride, loop in nest.outer, kind))
+            inner = [c for other, c in mine.items() if other.axis == loop.axis and other.part > loop.part]
+            mark = marks[nest.stage].get(loop, "")
+            steps.append(_Step(loop.axis, mine[loop], math.prod(inner), loop in nest.outer, mark))
         at = None
-        if nest.target is not None:
-            stage, depth = nest.target
+        if nest.at is not None:
+            stage, depth = nest.at
             outer = sketch.nest(stage).outer
             at = (stage, sum(counts[stage][n] > 1 for n in outer[:depth]), depth == len(outer))
-        unroll = decisions.get(f"{nest.stage}.unroll", 1)
-        result[nest.stage] = _Form(tuple(steps), at, tuple(sorted(nest.packed)), nest.follows, unroll)
+        result[nest.stage] = _Form(tuple(steps), at, tuple(sorted(nest.packed)), nest.follows, tuple(numbers[nest.stage]))
     return result
 
 
-def _follows(loop: str, axis: str, part: int) -> bool:
-    name, _, number = loop.rpartition(".")
-    return name == axis and int(number) > part
-
-
-def equivalent(sketch: Sketch, candidate: Candidate, target: Target, resolve: Resolve) -> Point | None:
+def equivalent(sketch: Sketch, candidate: Candidate, resolve: Resolve) -> Point | None:
     """A point at which a sketch gives the program of a candidate, whatever its loops are called; tries many structures."""
     stages = {n.stage for n in candidate.sketch.nests}
     if not _can_have(sketch, candidate.sketch):
         return None
-    goal = forms(candidate.sketch, candidate.decisions, target)
+    goal = forms(candidate.sketch, candidate.decisions)
     for options in itertools.islice(_options(sketch, candidate.sketch), _MAX_TRIES):
         try:
             resolved = resolve(options)
@@ -163,14 +152,14 @@ def equivalent(sketch: Sketch, candidate: Candidate, target: Target, resolve: Re
         if {n.stage for n in resolved.nests} != stages or not _same_rewrites(resolved, candidate.sketch):
             continue
         decisions = _decisions(resolved, goal)
-        if decisions is not None and forms(resolved, decisions, target) == goal:
+        if decisions is not None and forms(resolved, decisions) == goal:
             return options, decisions
     return None
 
 
 def _can_have(sketch: Sketch, wanted: Sketch) -> bool:
     """Whether some options could lead to the wanted stages: those of the sketch, without some that may be inlined."""
-    optional = {c.stage for c in sketch.choices if c.kind == "at" and "inline" in c.options}
+    optional = {c.stage for c in sketch.choices if choice_kind(c.kind).removes(c)}
     mine = {n.stage for n in sketch.nests}
     theirs = {n.stage for n in wanted.nests}
     return theirs <= mine and mine - theirs <= optional
@@ -178,50 +167,35 @@ def _can_have(sketch: Sketch, wanted: Sketch) -> bool:
 
 def _options(sketch: Sketch, wanted: Sketch) -> Iterator[dict[str, int]]:
     """Options that may lead to the wanted structure."""
-    nests = {n.stage: n for n in wanted.nests}
-    allowed: list[list[int]] = []
-    for c in sketch.choices:
-        numbers = list(range(len(c.options)))
-        nest = nests.get(c.stage)
-        if c.kind == "factor":
-            numbers = [n for n in numbers if c.options[n] == option_of(c, wanted)]
-        elif c.kind == "at" and nest is not None and nest.at is not None:
-            numbers = [n for n in numbers if c.options[n].startswith(nest.at.rpartition(":")[0] + ":")]
-        elif c.kind == "at":
-            numbers = [n for n in numbers if c.options[n] == option_of(c, wanted)]
-        allowed.append(numbers)
+    allowed = [choice_kind(c.kind).possible(c, wanted) for c in sketch.choices]
     for chosen in itertools.product(*allowed):
         yield {c.hole: n for c, n in zip(sketch.choices, chosen)}
 
 
 def _decisions(sketch: Sketch, goal: Mapping[str, _Form]) -> dict[str, int] | None:
     """Values for the holes of a sketch that give the nests their wanted steps."""
-    decisions: dict[str, int] = {}
+    matched: dict[str, dict[NestLoop, _Step]] = {}
     for nest in sketch.nests:
-        name, form = nest.stage, goal[nest.stage]
-        matched = _match(nest, form.steps)
-        if matched is None:
+        found = _match(nest, goal[nest.stage].steps)
+        if found is None:
             return None
-        for hole in nest.size_holes():
-            decisions[hole] = matched[hole[len(name) + 1 :]].count if hole[len(name) + 1 :] in matched else 1
-        if f"{name}.parallel" in sketch.holes:
-            shared = [n for n, loop in enumerate(nest.outer) if loop in matched and matched[loop].kind == "parallel"]
-            decisions[f"{name}.parallel"] = shared[-1] + 1 if shared else 0
-        if f"{name}.unroll" in sketch.holes:
-            decisions[f"{name}.unroll"] = form.unroll
-    return decisions
+        matched[nest.stage] = found
+    return {
+        h.name: number_kind(h.kind).decided(h, sketch.nest(h.stage), matched[h.stage], dict(goal[h.stage].numbers))
+        for h in sketch.numbers
+    }
 
 
-def _match(nest: Nest, steps: tuple[_Step, ...]) -> dict[str, _Step] | None:
+def _match(nest: Nest, steps: tuple[_Step, ...]) -> dict[NestLoop, _Step] | None:
     """The loops of a nest, in order, that can be the given steps."""
     loops = [(n, True) for n in nest.outer] + [(n, False) for n in nest.tile]
 
-    def fits(name: str, outer: bool, step: _Step) -> bool:
-        if name.rpartition(".")[0] != step.axis or outer != step.outer:
+    def fits(loop: NestLoop, outer: bool, step: _Step) -> bool:
+        if loop.axis != step.axis or outer != step.outer:
             return False
-        return (name in nest.unrolled) == (step.kind == "laid out") and (name == nest.vector) == (step.kind == "vector")
+        return (loop in nest.unrolled) == (step.mark == LAID_OUT) and (loop == nest.vector) == (step.mark == VECTOR)
 
-    def search(at: int, number: int) -> dict[str, _Step] | None:
+    def search(at: int, number: int) -> dict[NestLoop, _Step] | None:
         if number == len(steps):
             return {}
         for n in range(at, len(loops)):

@@ -1,28 +1,28 @@
 """Loop counts of a whole population at once, whatever structure each of its rows has.
 
 Lowering works on rows of one structure; sampling and repair look at thousands of rows in many structures and need only numbers:
-how long the region of a stage is where it is computed, and how often its loops run. Both follow from the columns by the same
-rules as in `program.lower`.
+how long the region of a stage is where it is computed, and how often its loops run. Regions follow by the bound inference that
+lowering uses too (`space/sketch/regions.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from tensorsmith.lang.affine import affine
+from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Expr, Load
+from tensorsmith.lang.expr import Axis
 from tensorsmith.lang.workload import Stage
+from tensorsmith.space.holes.kind import Array, Matrix
+from tensorsmith.space.sketch.copies import followed
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.regions import needed
 from tensorsmith.space.sketch.rewrite import apply_rewrites
-from tensorsmith.space.sketch.sketch import Choice, Nest, Sketch
-from tensorsmith.targets.target import Target
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Matrix = np.ndarray[Any, np.dtype[np.int32]]
+from tensorsmith.space.sketch.sketch import Sketch
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Place:
 
     option: int | None
     inline: bool = False
-    target: tuple[str, int] | None = None  # None is the root
+    at: AttachPoint | None = None  # None is the root, unless inlined
 
 
 @dataclass
@@ -45,10 +45,9 @@ class Measured:
     inlined: dict[str, Array] = field(default_factory=dict)
     tails: dict[str, dict[str, Array]] = field(default_factory=dict)  # see `Geometry.inside`
 
-    def loop(self, stage: str, name: str) -> Array:
-        """How often a loop such as `i.1` runs."""
-        axis, _, part = name.rpartition(".")
-        return self.counts[stage][axis][int(part)]
+    def loop(self, stage: str, loop: NestLoop) -> Array:
+        """How often a loop runs."""
+        return self.counts[stage][loop.axis][loop.part]
 
     def region_bytes(self, stage: Stage) -> Array:
         """Memory for the part of a stage that is computed at its place."""
@@ -61,45 +60,43 @@ class Measured:
 class Geometry:
     """What follows from a sketch alone; `measure` adds a population."""
 
-    def __init__(self, sketch: Sketch, columns: Mapping[str, int], target: Target) -> None:
-        self.sketch, self.columns, self.target = sketch, columns, target
+    def __init__(self, sketch: Sketch, columns: Mapping[str, int]) -> None:
+        self.sketch, self.columns = sketch, columns
         self.workload = sketch.rewritten
         self.stages = {s.name: s for s in self.workload.stages}
-        self.extents = {s.name: {a.name: self._extent(s, a.name) for a in s.all_axes} for s in self.workload.stages}
-        self.orders = {name: self._orders(name) for name in self.stages}  # the nest with each of its loop orders
+        self._drafts = [(columns[c.hole], [sketch.draft({c.hole: n}) for n in range(len(c.options))]) for c in sketch.choices]
+        self.extents = self._extents()  # by stage and axis: the column that decides, and what its values mean
+        orders = {name: self._orders(name) for name in self.stages}
+        self.orders = {name: found for name, (_, found) in orders.items()}  # the nest with each of its loop orders
+        self._order_columns = {name: column for name, (column, _) in orders.items()}
         self.places = {name: self._places(name) for name in self.stages}  # the column that decides, and what its values mean
         self.fixed = {name: self._fixed(name) for name in self.stages}  # by axis: [order, depth], its parts among the outer loops
 
-    def choice(self, stage: str, kind: str) -> Choice | None:
-        return next((c for c in self.sketch.choices if c.stage == stage and c.kind == kind), None)
-
-    def _orders(self, stage: str) -> tuple[Nest, ...]:
-        nest, choice = self.sketch.nest(stage), self.choice(stage, "loops")
-        return tuple(replace(nest, loops=o) for o in choice.options) if choice else (nest,)
+    def _orders(self, stage: str) -> tuple[int | None, tuple[Nest, ...]]:
+        nest = self.sketch.nest(stage)
+        for column, drafts in self._drafts:
+            if any(d.nests[stage].loops != nest.loops for d in drafts):
+                return column, tuple(replace(nest, loops=d.nests[stage].loops) for d in drafts)
+        return None, (nest,)
 
     def order(self, stage: str, matrix: Matrix) -> Array:
         """The number of each row's loop order."""
-        choice = self.choice(stage, "loops")
-        return matrix[:, self.columns[choice.hole]] if choice else np.zeros(len(matrix), np.int32)
+        column = self._order_columns[stage]
+        return np.zeros(len(matrix), np.int32) if column is None else matrix[:, column]
 
     def _places(self, stage: str) -> tuple[int | None, tuple[Place, ...]]:
-        nest = self.sketch.nest(stage)
-        for c in self.sketch.choices:
-            if c.kind == "at" and c.stage == stage:
-                return self.columns[c.hole], tuple(_place(n, o) for n, o in enumerate(c.options))
-            if c.kind == "rows" and stage in c.members:
-                found = [Place(n, target=(c.stage, int(o)) if o != "0" else None) for n, o in enumerate(c.options)]
-                return self.columns[c.hole], tuple(found)
-        return None, (Place(None, target=nest.target),)
+        fixed = Place(None, at=self.sketch.nest(stage).at)
+        for column, drafts in self._drafts:
+            found = [Place(n, stage in d.inlined, d.nests[stage].at) for n, d in enumerate(drafts)]
+            if any((p.inline, p.at) != (fixed.inline, fixed.at) for p in found):
+                return column, tuple(found)
+        return None, (fixed,)
 
     def _fixed(self, stage: str) -> dict[str, Array]:
         depths = range(len(self.orders[stage][0].outer) + 1)
-        loops = [[loop.rpartition(".")[0] for loop in o.outer] for o in self.orders[stage]]
+        loops = [[loop.axis for loop in o.outer] for o in self.orders[stage]]
         axes = [a.name for a in self.stages[stage].all_axes]
         return {a: np.array([[outer[:d].count(a) for d in depths] for outer in loops]) for a in axes}
-
-    def lanes(self, stage: str) -> int:
-        return self.target.lanes(dtype(self.stages[stage].dtype).bytes)
 
     def extent(self, stage: str, axis: str, matrix: Matrix) -> Array:
         """Of an axis; that of a partial reduction depends on the factor."""
@@ -110,19 +107,20 @@ class Geometry:
         """The longest that an axis can be."""
         return int(self.extents[stage][axis][1].max())
 
-    def _extent(self, stage: Stage, axis: str) -> tuple[int | None, Array]:
-        for c in self.sketch.choices:
-            if c.kind != "factor" or stage.name not in (c.stage, f"{c.stage}.rf"):
+    def _extents(self) -> dict[str, dict[str, tuple[int | None, Array]]]:
+        found: dict[str, dict[str, tuple[int | None, Array]]] = {}
+        for s in self.workload.stages:
+            found[s.name] = {a.name: (None, np.array([a.extent], np.int64)) for a in s.all_axes}
+        for column, drafts in self._drafts:
+            if all(tuple(d.rewrites) == self.sketch.rewrites for d in drafts):
                 continue
-            table = []
-            for option in c.options:
-                rewrites = [
-                    replace(r, factor=int(option)) if r.kind == "rfactor" and r.stage == c.stage else r
-                    for r in self.sketch.rewrites
-                ]
-                table.append(apply_rewrites(self.sketch.workload, rewrites).stage(stage.name).axis(axis).extent)
-            return self.columns[c.hole], np.array(table, np.int64)
-        return None, np.array([stage.axis(axis).extent], np.int64)
+            made = [apply_rewrites(self.sketch.workload, d.rewrites) for d in drafts]
+            for s in self.workload.stages:
+                tables = {a.name: np.array([w.stage(s.name).axis(a.name).extent for w in made], np.int64) for a in s.all_axes}
+                for axis, table in tables.items():
+                    if (table != s.axis(axis).extent).any():
+                        found[s.name][axis] = column, table
+        return found
 
     # -- a population ----------------------------------------------------------------------------------------------
 
@@ -133,14 +131,14 @@ class Geometry:
             name = stage.name
             column, places = self.places[name]
             options = np.zeros(len(matrix), np.int32) if column is None else matrix[:, column]
-            found.at_root[name] = np.array([p.target is None and not p.inline for p in places])[options]
+            found.at_root[name] = np.array([p.at is None and not p.inline for p in places])[options]
             found.inlined[name] = np.array([p.inline for p in places])[options]
             lengths = {a.name: self.extent(name, a.name, matrix) for a in stage.all_axes}
-            for target in dict.fromkeys(p.target[0] for p in places if p.target is not None):
-                depths = np.array([p.target[1] if p.target is not None and p.target[0] == target else -1 for p in places])[options]
+            for owner in dict.fromkeys(p.at.stage for p in places if p.at is not None):
+                depths = np.array([p.at.depth if p.at is not None and p.at.stage == owner else -1 for p in places])[options]
                 here = depths >= 0
                 if here.any():
-                    for axis, length in self.needed(stage, target, np.maximum(depths, 0), matrix, found).items():
+                    for axis, length in self.needed(stage, owner, np.maximum(depths, 0), matrix, found).items():
                         lengths[axis] = np.where(here, np.minimum(length, lengths[axis]), lengths[axis])
             found.lengths[name] = lengths
             found.counts[name] = self._counts(stage, lengths, matrix, found)
@@ -149,7 +147,8 @@ class Geometry:
     def _counts(self, stage: Stage, lengths: dict[str, Array], matrix: Matrix, found: Measured) -> dict[str, list[Array]]:
         nest = self.sketch.nest(stage.name)
         if nest.follows is not None:
-            return self._followed(nest, stage, found)
+            loops = followed(self.workload, self.sketch.by_stage, nest)
+            return {axis: [found.loop(*one) for one in mine] for axis, mine in loops.items()}
         counts: dict[str, list[Array]] = {}
         for axis, parts in nest.parts.items():
             left = lengths[axis]
@@ -161,50 +160,9 @@ class Geometry:
             counts[axis] = [left, *here]
         return counts
 
-    def _followed(self, nest: Nest, stage: Stage, found: Measured) -> dict[str, list[Array]]:
-        """A copy runs in the loops of the nest it is made for, and of the one around that, which are inside its attach point."""
-        reader = self.sketch.nest(str(nest.follows))
-        loops = [(loop.rpartition(".")[0], reader.stage, loop) for loop in reader.outer + reader.tile]
-        if reader.target is not None:
-            owner, depth = reader.target
-            renamed = {a.name: b.name for a, b in zip(self.stages[owner].axes, self.stages[reader.stage].axes)}
-            around = self.sketch.nest(owner).outer[:depth]
-            loops = [(renamed[loop.rpartition(".")[0]], owner, loop) for loop in around] + loops
-        if nest.target is not None:
-            fixed = self.sketch.nest(nest.target[0]).outer[: nest.target[1]]
-            loops = [x for x in loops if x[1] != nest.target[0] or x[2] not in fixed]
-        return {a.name: [found.loop(x[1], x[2]) for x in loops if x[0] == a.name] for a in stage.axes}
-
-    def needed(self, stage: Stage, target: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
+    def needed(self, stage: Stage, owner: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
         """How much of a stage its readers need inside the first `depths` outer loops of a nest."""
-        known: dict[str, dict[str, Array]] = {}  # what readers compute there: many ways may lead from one of them to the nest
-
-        def seen(reader: str) -> dict[str, Array]:
-            if reader not in known:
-                if reader == target:
-                    known[reader] = self.inside(reader, depths, matrix, found)
-                else:
-                    other = self.stages[reader]
-                    known[reader] = region(other) | {a.name: self.extent(reader, a.name, matrix) for a in other.reduce_axes}
-            return known[reader]
-
-        def region(of: Stage) -> dict[str, Array]:
-            lengths: dict[str, Array] = {a.name: np.ones(len(matrix), np.int64) for a in of.axes}
-            for reader in self.workload.consumers[of.name]:
-                for load in self.stages[reader].reads:
-                    if load.tensor == of.name:
-                        for axis, length in self._footprint(of, load, seen(reader), matrix).items():
-                            lengths[axis] = np.maximum(lengths[axis], length)
-            return lengths
-
-        return region(stage)
-
-    def _footprint(self, stage: Stage, load: Load, seen: Mapping[str, Array], matrix: Matrix) -> dict[str, Array]:
-        region: dict[str, Array] = {}
-        for axis, index in zip(stage.axes, load.indices):
-            length = reach(index, seen, len(matrix))
-            region[axis.name] = self.extent(stage.name, axis.name, matrix) if length is None else length
-        return region
+        return needed(self.workload, stage, owner, _Arrays(self, depths, matrix, found))
 
     def inside(self, stage: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
         """How far the axes of a nest run inside its first `depths` outer loops."""
@@ -238,7 +196,7 @@ class Geometry:
             here = order == n
             if here.any():
                 for depth, loop in enumerate(nest.outer):
-                    if loop.rpartition(".")[0] not in reduce:
+                    if loop.axis not in reduce:
                         result[here, depth] = found.loop(stage, loop)[here]
         return result
 
@@ -248,29 +206,47 @@ class Geometry:
         for other in self.stages:
             column, places = self.places[other]
             for place in places:
-                if place.target is not None and place.target[0] == stage and place.target[1] < counts.shape[1]:
+                if place.at is not None and place.at.stage == stage and place.at.depth < counts.shape[1]:
                     here = slice(None) if column is None else matrix[:, column] == place.option
-                    limit[here] = np.minimum(limit[here], place.target[1])
+                    limit[here] = np.minimum(limit[here], place.at.depth)
         return limit
 
 
-def reach(index: Expr, seen: Mapping[str, Array], rows: int) -> Array | None:
-    """How many elements an index touches while its axes run through what is seen of them; None if it is not affine."""
-    form = affine(index)
-    if form is None:
-        return None
-    if len(form.terms) == 1:
-        ((name, coefficient),) = form.terms.items()
+@dataclass(frozen=True)
+class _Arrays:
+    """Lengths with an entry per row, for bound inference inside the first `depths` outer loops of a nest."""
+
+    geometry: Geometry
+    depths: Array
+    matrix: Matrix
+    found: Measured
+
+    def whole(self, stage: Stage, axis: Axis) -> Array:
+        return self.geometry.extent(stage.name, axis.name, self.matrix)
+
+    def inside(self, stage: Stage, whole_tiles: bool) -> Mapping[str, Array]:
+        return self.geometry.inside(stage.name, self.depths, self.matrix, self.found)
+
+    def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, Array]) -> Array:
+        return self.whole(stage, axis) if index is None else reach(index, seen, len(self.matrix))
+
+    def together(self, stage: Stage, axis: Axis, parts: Sequence[Array]) -> Array:
+        most = np.ones(len(self.matrix), np.int64)
+        for length in parts:
+            most = np.maximum(most, length)
+        return most
+
+    def computed(self, stage: Stage, needed: dict[str, Array]) -> dict[str, Array]:
+        return needed
+
+
+def reach(index: Affine, seen: Mapping[str, Array], rows: int) -> Array:
+    """How many elements an index touches while its axes run through what is seen of them."""
+    if len(index.terms) == 1:
+        ((name, coefficient),) = index.terms.items()
         if abs(coefficient) == 1:
             return seen[name]
     length = np.ones(rows, np.int64)
-    for name, coefficient in form.terms.items():
+    for name, coefficient in index.terms.items():
         length = length + abs(coefficient) * (seen[name] - 1)
     return length
-
-
-def _place(number: int, option: str) -> Place:
-    if option in ("root", "inline"):
-        return Place(number, inline=option == "inline")
-    stage, _, depth = option.rpartition(":")
-    return Place(number, target=(stage, int(depth)))

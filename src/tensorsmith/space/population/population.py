@@ -13,31 +13,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.derive import DEFAULT, derive
+from tensorsmith.space.derive import derive
+from tensorsmith.space.holes.kind import Array, Column, Matrix
+from tensorsmith.space.holes.registry import choice_kind, number_kind
 from tensorsmith.space.population.embed import Point, equivalent, exact
-from tensorsmith.space.population.geometry import Array, Geometry, Matrix
+from tensorsmith.space.population.geometry import Geometry
 from tensorsmith.space.rules.base import Rule
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
+from tensorsmith.space.tactics import Tactics
 from tensorsmith.targets.target import Target
-
-MOST_COPIES = 64  # steps of a reduction laid out in a row: the limit of an unroll hole
-
-
-@dataclass(frozen=True)
-class Column:
-    """One hole. `kind` is "size", "parallel", "unroll", or a choice's: "at", "loops", "factor", "rows"."""
-
-    hole: str
-    kind: str
-    stage: str
-    low: int
-    high: int
-    axis: str = ""  # of a size
-    part: int = 0  # of a size
-    vector: bool = False  # whether the size is that of the loop that runs in lanes
-    idle: int = 1  # what it holds where a row's structure does not have the hole
-    options: tuple[str, ...] = ()  # of a choice
 
 
 @dataclass(frozen=True)
@@ -69,16 +55,16 @@ class Plan:
     """The columns of a sketch's matrix."""
 
     sketch: Sketch  # open
-    target: Target
+    tactics: Tactics
     _resolved: dict[tuple[int, ...], Sketch] = field(default_factory=dict)
 
     @functools.cached_property
     def columns(self) -> tuple[Column, ...]:
         """Open numbers in the order of the sketch's holes, then choices."""
-        return (*(self._number(h) for h in self.sketch.holes), *self._choices)
+        return (*(number_kind(h.kind).column(self, h) for h in self.sketch.numbers), *self.choices)
 
     @functools.cached_property
-    def _choices(self) -> tuple[Column, ...]:
+    def choices(self) -> tuple[Column, ...]:
         return tuple(Column(c.hole, c.kind, c.stage, 0, len(c.options) - 1, options=c.options, idle=0) for c in self.sketch.choices)
 
     @functools.cached_property
@@ -88,19 +74,34 @@ class Plan:
 
     @functools.cached_property
     def geometry(self) -> Geometry:
-        return Geometry(self.sketch, self.names, self.target)
+        return Geometry(self.sketch, self.names)
 
     @functools.cached_property
     def axes(self) -> Array:
         """By column: a number for the axis of a size, that of its first column; -1 for other holes."""
         first: dict[tuple[str, str], int] = {}
-        found = [first.setdefault((c.stage, c.axis), n) if c.kind == "size" else -1 for n, c in enumerate(self.columns)]
+        found = [first.setdefault((c.stage, c.loop.axis), n) if c.loop is not None else -1 for n, c in enumerate(self.columns)]
         return np.array(found, np.int64)
 
     @functools.cached_property
     def lanes(self) -> Array:
         """By column: elements of a vector, for the size of a loop in lanes; 1 for other holes."""
-        return np.array([self.geometry.lanes(c.stage) if c.vector else 1 for c in self.columns], np.int64)
+        return np.array([self.lanes_of(c.stage) if c.vector else 1 for c in self.columns], np.int64)
+
+    def lanes_of(self, stage: str) -> int:
+        """Elements of a stage in a vector."""
+        return self.tactics.lanes(dtype(self.geometry.stages[stage].dtype).bytes)
+
+    @functools.cached_property
+    def logarithmic(self) -> Array:
+        """By column: whether 1 and 2 are as far apart as 8 and 16."""
+        kinds = [number_kind(c.kind).logarithmic for c in self.columns[: self.numbers]]
+        return np.array(kinds + [False] * len(self.choices), bool)
+
+    @functools.cached_property
+    def places(self) -> list[int]:
+        """The columns that say where one stage is computed."""
+        return [n for n, c in enumerate(self.choices, self.numbers) if choice_kind(c.kind).places]
 
     @functools.cached_property
     def numbers(self) -> int:
@@ -115,23 +116,10 @@ class Plan:
     def high(self) -> Matrix:
         return np.array([c.high for c in self.columns], np.int32)
 
-    def _number(self, hole: str) -> Column:
-        rest, _, last = hole.rpartition(".")
-        if last == "unroll":
-            return Column(hole, last, rest, 1, MOST_COPIES)
-        if last == "parallel":
-            return Column(hole, last, rest, 0, max(len(o.outer) for o in self.geometry.orders[rest]))
-        nest = next(n for n in self.sketch.nests if hole in n.size_holes())
-        axis = rest[len(nest.stage) + 1 :]
-        extent = self.geometry.most(nest.stage, axis)
-        vector = nest.vector == f"{axis}.{last}"
-        idle = min(extent, 2 * self.geometry.lanes(nest.stage)) if vector else 1
-        return Column(hole, "size", nest.stage, 1, max(1, extent), axis, int(last), vector, max(1, idle))
-
     # -- rows and candidates ---------------------------------------------------------------------------------------
 
     def options(self, row: Array) -> dict[str, int]:
-        return {c.hole: int(row[self.names[c.hole]]) for c in self._choices}
+        return {c.hole: int(row[self.names[c.hole]]) for c in self.choices}
 
     def resolve(self, row: Array) -> Sketch:
         """The structure of a row."""
@@ -157,7 +145,7 @@ class Plan:
         return self._at(exact(self.sketch, candidate, self._resolve))
 
     def _equivalent(self, candidate: Candidate) -> Array | None:
-        return self._at(equivalent(self.sketch, candidate, self.target, self._resolve))
+        return self._at(equivalent(self.sketch, candidate, self._resolve))
 
     def _at(self, point: Point | None) -> Array | None:
         if point is None:
@@ -188,11 +176,18 @@ class Plan:
 
 
 class Space:
-    """All candidates of a workload on a target: a plan for each sketch that the rules derive."""
+    """All candidates of a workload on a target: a plan for each sketch that the rules derive.
 
-    def __init__(self, workload: Workload, target: Target, rules: Sequence[Rule] = DEFAULT) -> None:
-        self.workload, self.target = workload, target
-        self.plans = tuple(Plan(s, target) for s in derive(workload, target, rules))
+    `backends.space_of` makes one with the rules and tactics of the target's backend.
+    """
+
+    def __init__(self, workload: Workload, target: Target, rules: Sequence[Rule], tactics: Tactics) -> None:
+        self.workload, self.target, self.rules, self.tactics = workload, target, tuple(rules), tactics
+        self.plans = tuple(Plan(s, tactics) for s in derive(workload, target, rules))
+
+    def like(self, workload: Workload) -> Space:
+        """The space of another workload, by the same rules on the same target."""
+        return Space(workload, self.target, self.rules, self.tactics)
 
     def candidates(self, populations: Sequence[Population]) -> Iterator[Candidate]:
         for p in populations:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from tensorsmith.space.analysis import is_reshape
 from tensorsmith.space.rules.base import Derived, State, Verdict
-from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.rewrite import Alias
 from tensorsmith.targets.target import Target
 
 
-class Alias:
+class AliasOutput:
     """Applies to an output that nothing reads and that lists a stage's elements in their own order."""
 
     name = "alias"
@@ -26,4 +26,4 @@ class Alias:
         return Verdict.APPLY_AND_SKIP_REST
 
     def apply(self, state: State, index: int, target: Target) -> Derived:
-        return [(state.rewritten(Rewrite("alias", state.stage(index).name)), index - 1)]
+        return [(state.rewritten(Alias(state.stage(index).name)), index - 1)]

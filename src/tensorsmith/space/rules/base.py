@@ -15,8 +15,9 @@ from typing import Protocol
 
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import lane_axis, transposing_axis
-from tensorsmith.space.sketch.rewrite import Rewrite, apply_rewrites
-from tensorsmith.space.sketch.sketch import Choice, Nest, Sketch
+from tensorsmith.space.sketch.nest import Choice, Nest
+from tensorsmith.space.sketch.rewrite import CacheWrite, Rewrite, apply_rewrites
+from tensorsmith.space.sketch.sketch import Sketch
 from tensorsmith.targets.target import Target
 
 
@@ -75,7 +76,7 @@ class State:
         return next((n for n in self.nests if n.stage == stage), None)
 
     def has_cache_write(self, stage: str) -> bool:
-        return any(r.kind == "cache_write" and f"{r.stage}.cache" == stage for r in self.rewrites)
+        return any(isinstance(r, CacheWrite) and r.cache == stage for r in self.rewrites)
 
     def sketch(self) -> Sketch:
         order = {s.name: n for n, s in enumerate(self.now.stages)}
@@ -96,9 +97,9 @@ class Rule(Protocol):
     def apply(self, state: State, index: int, target: Target) -> Derived: ...
 
 
-def levels(axes: Sequence[Axis], part: int) -> str:
-    """`i.0 j.0`: one level of tiles, a loop for every axis."""
-    return " ".join(f"{a.name}.{part}" for a in axes)
+def levels(axes: Sequence[Axis], part: int, laid_out: str = "") -> str:
+    """`i.0 j.0`: one level of tiles, a loop for every axis; that of one axis may be laid out step by step, `j.0!`."""
+    return " ".join(f"{a.name}.{part}{'!' if a.name == laid_out else ''}" for a in axes)
 
 
 def names(*groups: str) -> str:

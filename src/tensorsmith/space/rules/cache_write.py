@@ -10,7 +10,7 @@ from __future__ import annotations
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
 from tensorsmith.space.rules.fusion import fusible_reader
-from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.rewrite import CacheWrite
 from tensorsmith.targets.target import Target
 
 
@@ -27,6 +27,6 @@ class AddCacheWrite:
 
     def apply(self, state: State, index: int, target: Target) -> Derived:
         name = state.stage(index).name
-        new = state.rewritten(Rewrite("cache_write", name))
+        new = state.rewritten(CacheWrite(name))
         new = new.with_nest(simple_nest(new.now.stage(name)))  # kept only if the cache is so cheap that it is inlined
         return [(new, index)]  # the cache stands where the stage stood; the copy comes behind it

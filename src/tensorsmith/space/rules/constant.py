@@ -21,7 +21,7 @@ from tensorsmith.lang.expr import same
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.analysis import constant_axes, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.transforms import is_transform, slices, transform_axes
 from tensorsmith.targets.target import Target
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import elementwise_match, needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.targets.target import Target
 
 
@@ -46,7 +46,7 @@ class TilingWithFusion:
         outer = names(levels(reader.axes, 0), *(levels(split, n) for n in range(1, level)))
         inside = names(levels(split, level), f"| {split[-1].name}.{level + 1}" if split else "|")
         vector = f"{split[-1].name}.{level + 1}" if split else None
-        depth = len(outer.split())
+        depth = len(reader.axes) + (level - 1) * len(split)
         copy = Nest(reader.name, names(outer, inside), vector=vector)
         own = [a for a in stage.axes if tiled(a)]
         reduce = [a for a in stage.reduce_axes if tiled(a)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tensorsmith.lang.inline import fits
 from tensorsmith.space.analysis import is_strictly_inlinable
 from tensorsmith.space.rules.base import Derived, State, Verdict
-from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.rewrite import Inline
 from tensorsmith.targets.target import Target
 
 
@@ -24,4 +24,4 @@ class AlwaysInline:
         return Verdict.APPLY_AND_SKIP_REST
 
     def apply(self, state: State, index: int, target: Target) -> Derived:
-        return [(state.rewritten(Rewrite("inline", state.stage(index).name)), index - 1)]
+        return [(state.rewritten(Inline(state.stage(index).name)), index - 1)]

@@ -13,13 +13,14 @@ from __future__ import annotations
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import common_outer_axes, is_movement, is_padding, needs_tiling
 from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
-from tensorsmith.space.sketch.sketch import Choice
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop
+from tensorsmith.space.sketch.nest import Choice
 from tensorsmith.targets.target import Target
 
 _MAX_DEPTHS = 8  # of a nest that are offered as places
 
 
-class Place:
+class LeavePlaceOpen:
     """Applies to every stage that no rule before it has taken."""
 
     name = "place"
@@ -50,7 +51,7 @@ def join_rows(state: State, stage: Stage) -> State | None:
         final = now.stage(root.stage)
         if root.at is not None or root.stage == stage.name or state.choice(root.stage, "at") or state.choice(root.stage, "loops"):
             continue
-        if root.outer != tuple(f"{a.name}.0" for a in final.axes):  # its loops must be just its axes
+        if root.outer != tuple(NestLoop(a.name, 0) for a in final.axes):  # its loops must be just its axes
             continue
         choice = state.choice(root.stage, "rows")
         members = choice.members if choice else ()
@@ -84,8 +85,7 @@ def places(state: State, stage: Stage) -> list[str]:
     nest = state.nest(readers[0])
     if nest is None or state.choice(nest.stage, "at") or any(nest.stage in c.members for c in state.choices):
         return []
-    found = [f"{nest.stage}:{d}" for d in range(1, len(nest.outer) + 1)]
-    if nest.target is not None:
-        outer, depth = nest.target
-        found = [f"{outer}:{d}" for d in range(1, depth + 1)] + found
+    found = [str(AttachPoint(nest.stage, d)) for d in range(1, len(nest.outer) + 1)]
+    if nest.at is not None:
+        found = [str(AttachPoint(nest.at.stage, d)) for d in range(1, nest.at.depth + 1)] + found
     return found[:_MAX_DEPTHS]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
-from tensorsmith.space.sketch.sketch import Nest
+from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.targets.target import Target
 
 

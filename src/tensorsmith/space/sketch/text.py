@@ -12,13 +12,17 @@ divide what it splits: read `/` as division rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from tensorsmith.lang.affine import affine
-from tensorsmith.lang.expr import Expr
+from tensorsmith.lang.affine import Affine
+from tensorsmith.lang.expr import Axis
 from tensorsmith.lang.text import show as show_expr
 from tensorsmith.lang.workload import Stage
-from tensorsmith.space.sketch.sketch import Choice, Nest, Sketch
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop
+from tensorsmith.space.sketch.nest import Choice, Nest
+from tensorsmith.space.sketch.regions import needed
+from tensorsmith.space.sketch.sketch import Sketch
 
 Length = int | str  # a number, or a product of holes
 
@@ -50,7 +54,6 @@ class _Text:
         self.sketch = sketch
         self.workload = sketch.rewritten
         self.lengths: dict[str, dict[str, Length]] = {}
-        self.needs: dict[tuple[str, tuple[str, int]], dict[str, Length]] = {}  # what attached readers compute inside a point
         for stage in reversed(self.workload.stages):  # readers first: they say how much of a stage is needed
             self.lengths[stage.name] = self._lengths(stage)
 
@@ -68,13 +71,14 @@ class _Text:
         if not depth:  # no outer loops: what belongs to the tile is attached at depth 0
             attached = [line for n in self.sketch.attached(nest.stage, 0) for line in self.nest(n, 0, indent)]
         tile = self._tile(nest, stage)
+        statement = _statement(stage) + "".join(f", {kind} {nest.stage}.{kind}" for kind in nest.also)
         if tile:
-            return [*attached, f"{pad}tile {tile}:", f"{pad}  {_statement(stage)}"]
-        return [*attached, f"{pad}{_statement(stage)}"]
+            return [*attached, f"{pad}tile {tile}:", f"{pad}  {statement}"]
+        return [*attached, f"{pad}{statement}"]
 
     def _tile(self, nest: Nest, stage: Stage) -> str:
         reduced = {a.name for a in stage.reduce_axes}
-        first = [loop for loop in nest.tile if _axis(loop) in reduced]
+        first = [loop for loop in nest.tile if loop.axis in reduced]
         parts = []
         for loop in [*first, *(loop for loop in nest.tile if loop not in first)]:
             plain = "reduce" if loop in first and loop not in nest.unrolled else "unroll"
@@ -86,14 +90,13 @@ class _Text:
     def _may_be_parallel(self, nest: Nest, depth: int) -> bool:
         reduced = {a.name for a in self.workload.stage(nest.stage).reduce_axes}
         inside = any(self.sketch.attached(nest.stage, d) for d in range(1, depth + 1))
-        return nest.at is None and not inside and not any(_axis(loop) in reduced for loop in nest.outer[: depth + 1])
+        return nest.at is None and not inside and not any(loop.axis in reduced for loop in nest.outer[: depth + 1])
 
-    def _loop(self, nest: Nest, loop: str) -> str:
-        axis, _, part = loop.rpartition(".")
-        if part != "0":
+    def _loop(self, nest: Nest, loop: NestLoop) -> str:
+        if loop.part:
             return f"{loop} < {nest.stage}.{loop}"
-        inner: list[Length] = [f"{nest.stage}.{axis}.{p}" for p in range(1, nest.parts[axis])]
-        length = self.lengths[nest.stage][axis]
+        inner: list[Length] = [f"{nest.stage}.{NestLoop(loop.axis, p)}" for p in range(1, nest.parts[loop.axis])]
+        length = self.lengths[nest.stage][loop.axis]
         if not inner:
             return f"{loop} < {length}"
         divisor = str(_product(inner))
@@ -104,36 +107,59 @@ class _Text:
 
     def _lengths(self, stage: Stage) -> dict[str, Length]:
         whole: dict[str, Length] = {a.name: a.extent for a in stage.all_axes}
-        point = self.sketch.nest(stage.name).target
-        return whole | (self._needed(stage, point) if point else {})
+        point = self.sketch.nest(stage.name).at
+        return whole | (needed(self.workload, stage, point.stage, _Texts(self, point)) if point else {})
 
-    def _needed(self, stage: Stage, point: tuple[str, int]) -> dict[str, Length]:
-        """How many values of a stage's axes its readers need inside an attach point."""
-        found: dict[str, list[Length]] = {a.name: [] for a in stage.axes}
-        for reader in map(self.workload.stage, self.workload.consumers[stage.name]):
-            seen = self._seen(reader, point)
-            for read in (x for x in reader.reads if x.tensor == stage.name):
-                for a, index in zip(stage.axes, read.indices):
-                    found[a.name].append(_span(index, seen, a.extent))
-        return {a.name: _largest(found[a.name], a.extent) for a in stage.axes}
-
-    def _seen(self, reader: Stage, point: tuple[str, int]) -> dict[str, Length]:
-        """How many values the axes of a reader take inside an attach point."""
-        if reader.name != point[0]:
-            if (reader.name, point) not in self.needs:
-                self.needs[reader.name, point] = self._needed(reader, point)
-            return {a.name: a.extent for a in reader.reduce_axes} | self.needs[reader.name, point]
-        nest = self.sketch.nest(reader.name)
-        lengths = dict(self.lengths[reader.name])
+    def inside(self, point: AttachPoint) -> dict[str, Length]:
+        """How many values the axes of the stage take inside an attach point in its own loops."""
+        nest = self.sketch.nest(point.stage)
+        lengths = dict(self.lengths[point.stage])
         for axis, parts in nest.parts.items():
-            fixed = [p for p in range(parts) if f"{axis}.{p}" in nest.outer[: point[1]]]
+            fixed = [loop.part for loop in nest.outer[: point.depth] if loop.axis == axis]
             if fixed:
-                lengths[axis] = _product([f"{nest.stage}.{axis}.{p}" for p in range(fixed[-1] + 1, parts)])
+                lengths[axis] = _product([f"{nest.stage}.{NestLoop(axis, p)}" for p in range(fixed[-1] + 1, parts)])
         return lengths
 
 
-def _axis(loop: str) -> str:
-    return loop.rpartition(".")[0]
+@dataclass(frozen=True)
+class _Texts:
+    """Lengths as texts, for bound inference inside one attach point."""
+
+    text: _Text
+    point: AttachPoint
+
+    def whole(self, stage: Stage, axis: Axis) -> Length:
+        return axis.extent
+
+    def inside(self, stage: Stage, whole_tiles: bool) -> Mapping[str, Length]:
+        return self.text.inside(self.point)
+
+    def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, Length]) -> Length:
+        """`i + k` over 4 and 3 values takes 6."""
+        if index is None:
+            return axis.extent
+        number, texts = 1, []
+        for name, coefficient in index.terms.items():
+            length = seen[name]
+            if isinstance(length, int):
+                number += abs(coefficient) * (length - 1)
+            else:
+                texts.append(length if abs(coefficient) == 1 else f"{abs(coefficient)}*{length}")
+                number -= abs(coefficient)
+        if not texts:
+            return min(number, axis.extent)
+        return " + ".join(texts) + (f" {'+' if number > 0 else '-'} {abs(number)}" if number else "")
+
+    def together(self, stage: Stage, axis: Axis, parts: Sequence[Length]) -> Length:
+        distinct = list(dict.fromkeys(parts))
+        if len(distinct) == 1:
+            return distinct[0]
+        if all(isinstance(n, int) for n in distinct):
+            return max(int(n) for n in distinct)
+        return f"max({', '.join(map(str, distinct))})" if axis.extent not in distinct else axis.extent
+
+    def computed(self, stage: Stage, needed: dict[str, Length]) -> dict[str, Length]:
+        return needed
 
 
 def _statement(stage: Stage) -> str:
@@ -143,31 +169,3 @@ def _statement(stage: Stage) -> str:
 
 def _product(factors: list[Length]) -> Length:
     return "*".join(map(str, factors)) if factors else 1
-
-
-def _span(index: Expr, seen: dict[str, Length], extent: int) -> Length:
-    """How many elements an index runs over: `i + k` over 4 and 3 values takes 6."""
-    form = affine(index)
-    if form is None:
-        return extent
-    number, texts = 1, []
-    for name, coefficient in form.terms.items():
-        length = seen[name]
-        if isinstance(length, int):
-            number += abs(coefficient) * (length - 1)
-        else:
-            texts.append(length if abs(coefficient) == 1 else f"{abs(coefficient)}*{length}")
-            number -= abs(coefficient)
-    if not texts:
-        return min(number, extent)
-    return " + ".join(texts) + (f" {'+' if number > 0 else '-'} {abs(number)}" if number else "")
-
-
-def _largest(lengths: list[Length], extent: int) -> Length:
-    """The largest of the lengths that readers need, never more than there are."""
-    distinct = list(dict.fromkeys(lengths))
-    if len(distinct) == 1:
-        return distinct[0]
-    if all(isinstance(n, int) for n in distinct):
-        return max(int(n) for n in distinct)
-    return f"max({', '.join(map(str, distinct))})" if extent not in distinct else extent

@@ -44,7 +44,7 @@ def default_seconds(records: Sequence[Record], target: Target, options: Options)
 
 def default_record(records: Sequence[Record], workload: Workload, target: Target) -> Record | None:
     """The first of the records whose program is that of the default schedule of a workload."""
-    programs = Programs(target)
+    programs = Programs()
     try:
         wanted = programs.key(backend_of(target).default_candidate(workload, target))
     except Refusal:

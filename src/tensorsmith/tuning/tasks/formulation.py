@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
-from tensorsmith.backends import backend_of
+from tensorsmith.backends import backend_of, space_of
 from tensorsmith.errors import Refusal
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Timed, Turns
@@ -28,7 +28,6 @@ from tensorsmith.measure.measurer import Measurer
 from tensorsmith.records.record import Record
 from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.trial import Trial
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.finals import final
 from tensorsmith.tuning.progress.failures import Failures
@@ -68,7 +67,7 @@ class FormulationTuning:
         with self._clock("model"):
             model = shared.experience.model_for(workload, seed)
         with self._clock("search"):
-            self.policy = plugins.policy.make(Space(workload, target, plugins.rules), seed=seed, hints=similar, model=model)
+            self.policy = plugins.policy.make(space_of(workload, target, plugins.rules), seed=seed, hints=similar, model=model)
         with self._clock("model"):
             self.policy.tell(history)
         self._unchecked = bool(records) and not journal.touched(workload, target, self.timing)

@@ -18,7 +18,8 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.expr import ARITHMETIC, COMPARISONS, FLOAT_FUNCTIONS, LOGIC, Const, binary, unary
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import native
 
 SIZES = (1, 7, 8, 9, 15, 16, 17, 31, 33)

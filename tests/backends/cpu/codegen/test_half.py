@@ -12,7 +12,8 @@ from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.build import build
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target, native
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

@@ -18,7 +18,8 @@ from tensorsmith.lang.define import sum as total
 from tensorsmith.program.ir import Loop, loop_vars
 from tensorsmith.program.layout import layouts
 from tensorsmith.program.lower import lower
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import native
 
 TARGET = dataclasses.replace(native(), l2_bytes=1 << 19, line_bytes=64)

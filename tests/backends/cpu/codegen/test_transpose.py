@@ -11,7 +11,8 @@ from tensorsmith.build import build
 from tensorsmith.compile import compile
 from tensorsmith.lang.define import compute, maximum, placeholder, workload
 from tensorsmith.ops.common import at, compute_named
-from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import native
 
 

@@ -11,6 +11,7 @@ from tests.backends.cpu.features.test_extract import STRUCTURES, random_batch
 from tests.backends.cpu.machines import target
 from tests.property.schedules import random_candidate
 
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.features import batch
 from tensorsmith.backends.cpu.features.batch import extract_groups, extract_rows
 from tensorsmith.backends.cpu.features.extract import extract_decisions
@@ -20,7 +21,6 @@ from tensorsmith.backends.cpu.features.templates import Templates
 from tensorsmith.backends.cpu.memory import spacing
 from tensorsmith.learn.features.rows import Batch, FeatureMatrix
 from tensorsmith.ops import catalogue
-from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import sample
 
 TARGET = target(vector_bytes=32, registers=16)
@@ -36,7 +36,7 @@ def assert_equal(alone: FeatureMatrix, together: FeatureMatrix) -> None:
 
 
 def population(case: str, size: int, seed: int = 0) -> list[Batch]:
-    space = Space(catalogue.get(case).workload(), TARGET)
+    space = space_of(catalogue.get(case).workload(), TARGET)
     found = sample(space, size, np.random.default_rng(seed))
     return [(g.sketch, g.decisions) for p in found for g in space.plans[p.plan].groups(p.matrix)]
 

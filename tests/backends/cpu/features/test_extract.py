@@ -17,8 +17,9 @@ from tensorsmith.backends.cpu.prior import estimate_seconds
 from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower_decisions
-from tensorsmith.space.sketch.rewrite import Rewrite
-from tensorsmith.space.sketch.sketch import Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.rewrite import CacheRead, Inline, Rewrite
+from tensorsmith.space.sketch.sketch import Sketch
 
 TARGET = target(vector_bytes=32, registers=16)
 
@@ -27,7 +28,7 @@ def sketch(case: str, *nests: Nest, rewrites: tuple[Rewrite, ...] = ()) -> Sketc
     return Sketch(catalogue.get(case).workload(), nests, rewrites).check()
 
 
-LAYER = tuple(Rewrite("inline", stage) for stage in ("layer_conv_pad", "layer_bias", "layer_bn_scale", "layer_bn"))
+LAYER = tuple(Inline(stage) for stage in ("layer_conv_pad", "layer_bias", "layer_bn_scale", "layer_bn"))
 
 STRUCTURES = {
     "matmul, Ansor's levels": sketch(
@@ -38,7 +39,7 @@ STRUCTURES = {
         "matmul-small",
         Nest("b.pack", "j.0 k.0 | j.1", vector="j.1", follows="matmul"),
         Nest("matmul", "j.0 i.0 | k.0 i.1 j.1", vector="j.1"),
-        rewrites=(Rewrite("cache_read", "matmul", "b"),),
+        rewrites=(CacheRead("matmul", "b"),),
     ),
     "layer, on the tile": sketch(
         "ConvLayer-small",
@@ -62,7 +63,7 @@ STRUCTURES = {
     "depthwise": sketch(
         "DEP-small",
         Nest("depthwise", "n.0 h.0 c.0 w.0 h.1 | kh.0 kw.0 w.1 c.1", vector="c.1", packed=("weight",)),
-        rewrites=(Rewrite("inline", "depthwise_pad"),),
+        rewrites=(Inline("depthwise_pad"),),
     ),
     "depthwise, padded first": sketch(
         "DEP-small",

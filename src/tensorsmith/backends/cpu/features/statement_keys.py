@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tensorsmith.program.layout import dense_tensors
-from tensorsmith.space.sketch.sketch import Nest, Sketch
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Sketch
 
 
 class StatementKeys:
@@ -40,7 +41,7 @@ class _StructureKeys:
         self.workload = sketch.rewritten
         self.dense = dense_tensors(self.workload)
         self.nests = {n.stage: n for n in sketch.nests}
-        self.targets = {n.stage: n.target for n in sketch.nests}
+        self.targets = {n.stage: n.at for n in sketch.nests}
         self.inside: dict[tuple[str, int], list[Nest]] = {}
         for stage in self.workload.stages:  # producers first
             target = self.targets[stage.name]

@@ -10,8 +10,8 @@ import math
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import needs_tiling
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, simple_nest
-from tensorsmith.space.sketch.rewrite import Rewrite
-from tensorsmith.space.sketch.sketch import Choice, Nest
+from tensorsmith.space.sketch.nest import Choice, Nest
+from tensorsmith.space.sketch.rewrite import Rfactor
 from tensorsmith.targets.target import Target
 
 
@@ -36,7 +36,7 @@ class AddRfactor:
 
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         stage = state.stage(index)
-        if state.has_cache_write(stage.name) or any(r.stage == stage.name and r.kind == "rfactor" for r in state.rewrites):
+        if state.has_cache_write(stage.name) or any(r.stage == stage.name and isinstance(r, Rfactor) for r in state.rewrites):
             return Verdict.SKIP
         if self.few_results and math.prod(stage.shape) >= 16 * target.cores:
             return Verdict.SKIP
@@ -49,7 +49,7 @@ class AddRfactor:
             # threads share the longest axis; lanes want the last one, whose elements are neighbours
             axis = stage.reduce_axes[-1] if inner else max(stage.reduce_axes, key=lambda a: a.extent)
             factors = _factors(axis.extent, target, inner)
-            new = state.rewritten(Rewrite("rfactor", stage.name, axis.name, factors[0], inner))
+            new = state.rewritten(Rfactor(stage.name, axis.name, factors[0], inner))
             partial = new.now.stage(f"{stage.name}.rf")
             final = new.now.stage(stage.name)
             choice = Choice(stage.name, "factor", tuple(map(str, factors)))

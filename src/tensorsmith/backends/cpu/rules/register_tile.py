@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -25,8 +27,10 @@ from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.fusion import fusible_reader
-from tensorsmith.space.sketch.rewrite import Rewrite
-from tensorsmith.space.sketch.sketch import Choice, Nest, follow
+from tensorsmith.space.sketch.copies import follow
+from tensorsmith.space.sketch.loops import AttachPoint
+from tensorsmith.space.sketch.nest import Choice, Nest
+from tensorsmith.space.sketch.rewrite import CacheRead
 from tensorsmith.space.transforms import slices
 from tensorsmith.targets.target import Target
 
@@ -53,7 +57,7 @@ class RegisterTile:
             for structure in ("held", "split", "across"):
                 done = _derive(state, name, structure, copies, target)
                 if done is not None:
-                    done = done if copies else _with_slices(done, name, target)
+                    done = done if copies else _with_slices(done, name, cast(CpuTarget, target))
                     where = [s.name for s in done.now.stages].index(name)
                     derived.append((done, where - 1 - len(copies)))
         return derived
@@ -75,6 +79,22 @@ def _copy_sets(workload: Workload, stage: Stage) -> Iterator[tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
+class _Order:
+    """The outer loops: two levels of tiles, a loop for every axis."""
+
+    first: tuple[Axis, ...]
+    second: tuple[Axis, ...]
+
+    @property
+    def depth(self) -> int:
+        return len(self.first) + len(self.second)
+
+    def loops(self, laid_out: str = "") -> str:
+        """As they are written; the tiles of an axis may be laid out in the second level."""
+        return names(levels(self.first, 0), levels(self.second, 1, laid_out))
+
+
+@dataclass(frozen=True)
 class _Tile:
     """The loops of a stage and of the owner of its outer tiles (its reader, or itself)."""
 
@@ -87,24 +107,21 @@ class _Tile:
     def fused(self) -> bool:
         return self.owner.name != self.stage.name
 
-    def outer_orders(self) -> list[str]:
+    def outer_orders(self) -> list[_Order]:
         """Two levels of tiles; the axis that runs in lanes last, or first, in each, or before the rows in the first."""
         own = [a for a in self.owner.axes if tiled(a)]
         trivial = [a for a in self.owner.axes if not tiled(a)]
         first = [own, own[-1:] + own[:-1]]
         if len(own) > 2:
             first.append([*own[:-2], own[-1], own[-2]])
-        orders = []
-        for level0 in first:
-            for level1 in (own, own[-1:] + own[:-1]):
-                orders.append(names(levels(trivial, 0), levels(level0, 0), levels(level1, 1)))
-        return list(dict.fromkeys(orders))
+        second = [own, own[-1:] + own[:-1]]
+        return list(dict.fromkeys(_Order((*trivial, *a), tuple(b)) for a in first for b in second))
 
 
 def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], target: Target) -> State | None:
     for tensor in copies:
         try:
-            state = state.rewritten(Rewrite("cache_read", name, tensor))
+            state = state.rewritten(CacheRead(name, tensor))
             state.now  # noqa: B018  raises where the operand cannot be copied
         except Refusal:
             return None
@@ -129,27 +146,24 @@ def _held(state: State, tile: _Tile) -> State | None:
         return None
     stage, vector = tile.stage, f"{own[-1].name}.2"
     reduce = levels(stage.reduce_axes, 0)
-    laid_out = _laid_out_reduce(stage, tile.padded)
+    laid_out = levels(stage.reduce_axes, 0, tile.padded[1]) if tile.padded is not None else ""
     packed = _packed(state.now, stage)
     if tile.fused:
         spatial = levels(stage.axes, 0)
         tails = [names("|", reduce, spatial)] + ([names("|", laid_out, spatial)] if laid_out else [])
-        depth = len(tile.outer_orders()[0].split())
-        state = state.with_nest(
-            Nest(stage.name, tails[0], vector=f"{_last(stage).name}.0", at=f"{tile.owner.name}:{depth}", packed=packed)
-        )
+        point = AttachPoint(tile.owner.name, tile.outer_orders()[0].depth)
+        state = state.with_nest(Nest(stage.name, tails[0], vector=f"{_last(stage).name}.0", at=point, packed=packed))
         if len(tails) > 1:
             state = state.with_choice(Choice(stage.name, "loops", tuple(tails)))
-        options = [names(o, "|", levels(own, 2)) for o in tile.outer_orders()]
-        if laid_out and tile.padded is not None:
+        options = [names(o.loops(), "|", levels(own, 2)) for o in tile.outer_orders()]
+        if tile.padded is not None:
             renamed = dict(zip((a.name for a in stage.axes), (a.name for a in tile.owner.axes)))
-            theirs = (renamed[tile.padded[0]], tile.padded[1])
-            options += [names(_lay_out(o, theirs), "|", levels(own, 2)) for o in tile.outer_orders()]
+            options += [names(o.loops(renamed[tile.padded[0]]), "|", levels(own, 2)) for o in tile.outer_orders()]
         packed = ()
     else:
-        options = [names(o, "|", reduce, levels(own, 2)) for o in tile.outer_orders()]
-        if laid_out:
-            options += [names(_lay_out(o, tile.padded), "|", laid_out, levels(own, 2)) for o in tile.outer_orders()]
+        options = [names(o.loops(), "|", reduce, levels(own, 2)) for o in tile.outer_orders()]
+        if tile.padded is not None:
+            options += [names(o.loops(tile.padded[0]), "|", laid_out, levels(own, 2)) for o in tile.outer_orders()]
     return _with_orders(state, Nest(tile.owner.name, options[0], vector=vector, packed=packed), options)
 
 
@@ -172,17 +186,13 @@ def _split(state: State, tile: _Tile) -> State | None:
             stage.name,
             names(levels(fixed, 0), levels(long, 0), levels(mine, 0), "|", inner_reduce, levels(mine, 1)),
             vector=f"{mine[-1].name}.1",
-            at=f"{tile.owner.name}:{len(tile.owner.axes)}",
+            at=AttachPoint(tile.owner.name, len(tile.owner.axes)),
             packed=packed,
         )
         state = state.with_nest(nest)
         return _with_orders(state, Nest(tile.owner.name, options[0], vector=f"{own[-1].name}.2"), options)
-    options = []
-    for order in tile.outer_orders():
-        loops = order.split()
-        level0 = [n for n in loops if n.endswith(".0")]
-        level1 = [n for n in loops if n.endswith(".1")]
-        options.append(names(*level0, levels(long, 0), *level1, "|", inner_reduce, levels(own, 2)))
+    tail = names("|", inner_reduce, levels(own, 2))
+    options = [names(levels(o.first, 0), levels(long, 0), levels(o.second, 1), tail) for o in tile.outer_orders()]
     return _with_orders(state, Nest(stage.name, options[0], vector=f"{own[-1].name}.2", packed=packed), options)
 
 
@@ -198,19 +208,19 @@ def _across(state: State, tile: _Tile) -> State | None:
     packed = _packed(state.now, stage)
     reduce = names(levels(stage.reduce_axes, 0), f"{last.name}.1")
     if tile.fused:
-        depth = len(tile.outer_orders()[0].split())
+        point = AttachPoint(tile.owner.name, tile.outer_orders()[0].depth)
         state = state.with_nest(
             Nest(
                 stage.name,
                 names("|", levels(stage.axes, 0), reduce),
                 vector=f"{last.name}.1",
-                at=f"{tile.owner.name}:{depth}",
+                at=point,
                 packed=packed,
             )
         )
-        options = [names(o, "|", levels(own, 2)) for o in tile.outer_orders()]
+        options = [names(o.loops(), "|", levels(own, 2)) for o in tile.outer_orders()]
         return _with_orders(state, Nest(tile.owner.name, options[0]), options)
-    options = [names(o, "|", levels(own, 2), reduce) for o in tile.outer_orders()]
+    options = [names(o.loops(), "|", levels(own, 2), reduce) for o in tile.outer_orders()]
     return _with_orders(state, Nest(stage.name, options[0], vector=f"{last.name}.1", packed=packed), options)
 
 
@@ -227,14 +237,15 @@ def _with_copy(state: State, tile: _Tile, name: str) -> State:
     nests = {n.stage: n for n in state.nests}
     copy = follow(state.now, nests, Nest(name, "", follows=tile.stage.name))
     outer = nests[tile.owner.name].outer
-    first = sum(1 for loop in outer if loop.endswith(".0"))
+    first = sum(1 for loop in outer if loop.part == 0)
     once = sum(1 for a in tile.owner.axes if not tiled(a))  # their loops are the outermost, and run once
     depths = dict.fromkeys((first, min(once + 1, first))) if 0 < first < len(outer) else ()
     state = state.with_nest(copy)
-    return state.with_choice(Choice(name, "at", ("root", *(f"{tile.owner.name}:{d}" for d in depths)))) if depths else state
+    points = [str(AttachPoint(tile.owner.name, d)) for d in depths]
+    return state.with_choice(Choice(name, "at", ("root", *points))) if points else state
 
 
-def _with_slices(state: State, name: str, target: Target) -> State:
+def _with_slices(state: State, name: str, target: CpuTarget) -> State:
     """The product between two transforms, and the one before it: whole, where a cache could hold that, or slice by slice."""
     for nest in state.nests:
         cut = slices(state.now, state.now.stage(nest.stage)) if nest.at is None else None
@@ -284,17 +295,3 @@ def _padding_axes(workload: Workload, stage: Stage) -> tuple[str, str] | None:
             if mine and kernel:
                 return mine[0], kernel[0]
     return None
-
-
-def _laid_out_reduce(stage: Stage, padded: tuple[str, str] | None) -> str:
-    """The reduction loops with the kernel axis laid out; "" where there is no padding."""
-    if padded is None:
-        return ""
-    return " ".join(f"{a.name}.0{'!' if a.name == padded[1] else ''}" for a in stage.reduce_axes)
-
-
-def _lay_out(order: str, padded: tuple[str, str] | None) -> str:
-    """The outer loops with the tiles of the padded axis laid out in the second level."""
-    if padded is None:
-        return order
-    return " ".join(f"{n}!" if n == f"{padded[0]}.1" else n for n in order.split())

@@ -1,8 +1,9 @@
-"""The sets of rules by name, rules of the user's own, and the sketches they give.
+"""The sets of rules by name, rules of the user's own, and the sketches and spaces they give.
 
-sketches([A, B, D])                     by our rules
+sketches([A, B, D])                     by our rules for this machine
 sketches([A, B, D], rules="ansor")      by Ansor's
 with rules_added(MyRule()): ...         by ours, with a rule asked before them
+space_of(workload, target)              all candidates of a workload on a target
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from tensorsmith.backends.backend import backend_named, backend_of, known
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.workload import Workload
-from tensorsmith.space.derive import ANSOR, DEFAULT, derive
+from tensorsmith.space.derive import derive
+from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import Rule
 from tensorsmith.space.sketch.sketch import Sketch
 from tensorsmith.targets.target import Target, given_or_native
-
-_SETS: dict[str, tuple[Rule, ...]] = {"default": DEFAULT, "ansor": ANSOR}
 
 _added: list[tuple[Rule, str]] = []  # rules with their positions, in the order in which they are asked
 
@@ -29,36 +30,39 @@ def sketches(
 ) -> list[Sketch]:
     """All sketches of a computation, `[A, B, D]` or a workload, in the order in which the rules give them.
 
-    `rules` names a set, to which registered rules are added, or is a list of rules that is taken as it stands.
+    `rules` as in `rule_set`; the target is this machine where none is given.
     """
     workload = computation if isinstance(computation, Workload) else workload_of(computation)
-    return derive(workload, given_or_native(target), rules_of(rules))
+    where = given_or_native(target)
+    return derive(workload, where, rule_set(rules, where))
 
 
-def rules_of(rules: str | Sequence[Rule]) -> tuple[Rule, ...]:
-    """The rules of a named set, with those that are registered, or a list as it stands."""
-    return rule_set(rules) if isinstance(rules, str) else _listed(rules)
+def space_of(workload: Workload, target: Target, rules: str | Sequence[Rule] = "default") -> Space:
+    """All candidates of a workload on a target; `rules` as in `rule_set`."""
+    return Space(workload, target, rule_set(rules, target), backend_of(target).tactics(target))
 
 
-def _listed(rules: object) -> tuple[Rule, ...]:
-    """Rules of the caller's own."""
-    if not isinstance(rules, Iterable):
-        raise UserError(f"rules is {rules!r}; give the name of a set ({', '.join(_SETS)}) or a list of rules")
-    found = tuple(rules)
-    for rule in found:
-        _check_form(rule)
-    return found
+def rule_set(rules: str | Sequence[Rule] = "default", target: Target | None = None) -> tuple[Rule, ...]:
+    """Rules in the order in which they are asked.
 
-
-def rule_set(name: str) -> tuple[Rule, ...]:
-    """The rules of a set, "default" or "ansor", in the order in which they are asked; registered ones in their positions."""
-    if name not in _SETS:
-        raise UserError(f"there is no rule set {name!r}; known are {', '.join(_SETS)}")
-    rules: list[Rule] = [rule for rule, position in _added if position == "first"]
-    for built_in in _SETS[name]:
-        rules += [rule for rule, position in _added if position == built_in.name]
-        rules.append(built_in)
-    return tuple(rules)
+    `rules` names a set of the target's backend, "default" or "ansor", to which registered rules are added in their positions; or it
+    is a list of rules that is taken as it stands.
+    """
+    sets = backend_of(given_or_native(target)).rule_sets
+    if not isinstance(rules, str):
+        if not isinstance(rules, Iterable):
+            raise UserError(f"rules is {rules!r}; give the name of a set ({', '.join(sets)}) or a list of rules")
+        listed = tuple(rules)
+        for rule in listed:
+            _check_form(rule)
+        return listed
+    if rules not in sets:
+        raise UserError(f"there is no rule set {rules!r}; known are {', '.join(sets)}")
+    found: list[Rule] = [rule for rule, position in _added if position == "first"]
+    for built_in in sets[rules]:
+        found += [rule for rule, position in _added if position == built_in.name]
+        found.append(built_in)
+    return tuple(found)
 
 
 def register_rule(rule: Rule, position: str = "first") -> None:
@@ -96,7 +100,8 @@ def _check_form(rule: object) -> None:
 
 def _check(rule: Rule, position: str) -> None:
     _check_form(rule)
-    names = list(dict.fromkeys(r.name for rules in _SETS.values() for r in rules))
+    sets = [rules for kind in known() for rules in backend_named(kind).rule_sets.values()]
+    names = list(dict.fromkeys(r.name for rules in sets for r in rules))
     if rule.name in names or rule.name in {r.name for r in registered()}:
         raise UserError(f"there is a rule called {rule.name!r} already; give this one another name")
     if position != "first" and position not in names:
