@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.space.test_derive import TARGET, conv_nchw, matmul, of_one, total, two_matmuls, winograd_nhwc
 
-from tensorsmith.backends import register_rule, registered, rule_set, rules_added, sketches
+from tensorsmith.backends import register_rule, registered, rule_set, rules_added, sketches, space_of
 from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
 from tensorsmith.backends.cpu.rules.register_tile import RegisterTile
 from tensorsmith.backends.cpu.rules.rfactor import AddRfactor
@@ -268,6 +268,15 @@ def test_what_is_no_rule_is_refused(rule, position, message):
     with pytest.raises(UserError, match=message):
         register_rule(rule, position)
     assert registered() == ()
+
+
+def test_registered_rules_are_in_every_space():
+    with rules_added(Plain(verdict=Verdict.APPLY_AND_SKIP_REST)):
+        (plan,) = space_of(matmul(4, 4, 4), TARGET).plans
+        listed = space_of(matmul(4, 4, 4), TARGET, DEFAULT).plans
+    assert plan.sketch == sketches(matmul(4, 4, 4), [Plain()], TARGET)[0]
+    assert plan.sketch not in [p.sketch for p in listed]  # a list is taken as it stands
+    assert len(space_of(matmul(4, 4, 4), TARGET, "ansor").plans) == len(sketches(matmul(4, 4, 4), "ansor", TARGET))
 
 
 def test_a_nest_that_does_not_fit_is_reported():

@@ -25,6 +25,7 @@ class Tactics:
     local_bytes: int = 4 << 20  # that one attached stage may take, for each thread: more than any cache of a thread's own
     work_to_share: int = 0  # points of a stage below which starting the other threads seldom pays
     copies: int = 1  # steps of a reduction in a row that are a good start
+    vectors: int = 4  # most of a loop in lanes whose size is drawn anew by a mutation
 
     @property
     def threads(self) -> int:
@@ -42,7 +43,7 @@ class Tactics:
     def draw_sizes(self, plan: Plan, rows: Matrix, rng: np.random.Generator) -> None:
         """Fills the sizes of all tiles at random."""
         for n, c in enumerate(plan.columns):
-            if c.kind == "size":
+            if c.loop is not None:
                 rows[:, n] = block_sizes(np.full(len(rows), c.high), rng)
 
     def start_size(self, plan: Plan, column: Column) -> int:

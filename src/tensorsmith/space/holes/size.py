@@ -33,7 +33,6 @@ class SizeSettings:
     doubled: float = 0.1
     halved: float = 0.1
     anew: float = 0.2  # the only move that gets far away in one step
-    vectors: int = 4  # of a loop in lanes that is drawn anew: more do not fit the registers beside some rows
 
 
 SETTINGS = SizeSettings()
@@ -180,7 +179,7 @@ def _mutate(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np.rando
     rows[here[double], columns[double]] *= 2
     rows[here[half], columns[half]] = (rows[here[half], columns[half]] + 1) // 2
     per = lanes[columns[anew]]
-    most = np.where(per > 1, np.minimum(s.vectors, plan.high[columns[anew]] // per), plan.high[columns[anew]])
+    most = np.where(per > 1, np.minimum(plan.tactics.vectors, plan.high[columns[anew]] // per), plan.high[columns[anew]])
     rows[here[anew], columns[anew]] = block_sizes(np.maximum(1, most), rng) * per
 
 

@@ -45,7 +45,7 @@ def _shrink_buffers(plan: Plan, rows: Matrix) -> None:
         point = places[0].at
         if point is None:
             continue
-        sizes = [n for n, c in enumerate(plan.columns) if c.kind == "size" and c.stage == point.stage]
+        sizes = [n for n, c in enumerate(plan.columns) if c.loop is not None and c.stage == point.stage]
         for _ in range(ROUNDS):
             large = plan.geometry.measure(rows).region_bytes(stage) > limit
             if not large.any() or not sizes:

@@ -28,6 +28,7 @@ class CpuTactics(Tactics):
     target: Target
     work_to_share = 1 << 13
     copies = COPIES
+    vectors = 4  # more do not fit the registers beside some rows
 
     @property
     def threads(self) -> int:
