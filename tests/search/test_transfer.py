@@ -45,7 +45,7 @@ def trials(name: str, seed: int = 0) -> list[Trial]:
 
 def test_what_is_learned_of_one_workload_holds_for_another() -> None:
     taught = transfer.learn(trials("GMM-small"), TARGET, ModelSettings())
-    assert taught is not None and taught.workloads == {workload("GMM-small").key}
+    assert taught is not None and taught.workloads == {workload("GMM-small").canonical_key}
     other = Space(workload("GMM-2-b1"), TARGET)
     model = taught.model_for(other.workload)
     assert model is not None
