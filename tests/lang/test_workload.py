@@ -232,3 +232,48 @@ def test_json_data_is_not_changed_by_reading():
     before = copy.deepcopy(data)
     Workload.from_json(data)
     assert data == before
+
+
+def multiplied(names=("A", "B", "C"), axes=("i", "j", "k"), reduction=ts.sum, shape=(4, 5)):
+    k = ts.reduce_axis(6, name=axes[2])
+    a, b = ts.placeholder((shape[0], 6), name=names[0]), ts.placeholder((6, shape[1]), name=names[1])
+    product = ts.compute(shape, lambda i, j: reduction(a[i, k] * b[k, j], axis=k), name=names[2])
+    return ts.workload([a, b, product]).with_names(names, [axes])
+
+
+def test_names_say_nothing_and_all_else_does():
+    w, other = multiplied(), multiplied(("C", "A", "x.y"), ("k", "i", "A"))
+    assert w.key != other.key
+    assert w.canonical_key == other.canonical_key == w.canonical.key == other.canonical.canonical_key
+    assert other.named_like(w) == w
+    assert str(w.canonical).splitlines()[2] == "t2[i0<4, i1<5]: f32 = sum(t0[i0, i2] * t1[i2, i1], over i2<6)"
+    for unlike in (multiplied(shape=(4, 6)), multiplied(reduction=ts.max)):
+        assert unlike.canonical_key != w.canonical_key
+
+
+def test_operands_keep_their_places():
+    a, b = ts.placeholder((8, 8), name="A"), ts.placeholder((8, 8), name="B")
+    bodies = [lambda i, j: a[i, j] - b[i, j], lambda i, j: b[i, j] - a[i, j], lambda i, j: a[i, j] - a[i, j]]
+    bodies.append(lambda i, j: a[j, i] - b[i, j])
+    assert len({ts.workload([a, b, ts.compute((8, 8), body, name="C")]).canonical_key for body in bodies}) == len(bodies)
+
+
+def test_names_are_changed_once_for_each_node():
+    """As a tree this has 2^60 nodes."""
+    first, second = (ts.placeholder((8,), "i64", name) for name in ("N", "M"))
+
+    def body(i):
+        for _ in range(60):
+            i = first[i] + second[i]
+        return i
+
+    w = ts.workload([first, second, ts.compute((8,), body, name="V")])
+    assert w.canonical.named_like(w) == w
+
+
+def test_there_have_to_be_as_many_names_as_things():
+    w = multiplied()
+    with pytest.raises(ValueError, match="shorter"):
+        w.with_names(["A", "B"], [["i", "j", "k"]])
+    with pytest.raises(ValueError, match="shorter"):
+        w.with_names(["A", "B", "C"], [["i", "j"]])

@@ -229,18 +229,6 @@ def test_a_computation_of_another_kind_is_not_taken_for_it():
         assert store.skipped == {"workload: it is not the computation its key says": 1}
 
 
-def test_names_say_nothing_and_all_else_does():
-    assert W.key != OTHER.key
-    assert W.canonical_key == OTHER.canonical_key == W.canonical.key
-    assert OTHER.named_like(W) == W
-    for unlike in (matmul(32, 17), matmul(33), matmul(reduction=ts.max)):
-        assert unlike.canonical_key != W.canonical_key
-    a, b = ts.placeholder((8, 8), name="A"), ts.placeholder((8, 8), name="B")
-    ab, ba, aa = (ts.workload([a, b, ts.compute((8, 8), lambda i, j, x=x, y=y: x[i, j] - y[i, j], name="C")])
-                  for x, y in ((a, b), (b, a), (a, a)))  # fmt: skip
-    assert len({w.canonical_key for w in (ab, ba, aa)}) == 3
-
-
 def test_a_rewrite_that_nobody_knows_is_not_guessed():
     class Form(Sketch):
         def to_json(self):

@@ -24,6 +24,7 @@ from tensorsmith.lang.expr import (
     Var,
     binary,
     loads,
+    operands_first,
     transform,
     unary,
     walk,
@@ -165,17 +166,21 @@ def workload(tensors: Sequence[Tensor]) -> Workload:
     if missing:
         raise UserError(f"{', '.join(missing)} is read but not in the list; give every input, as in [A, B, C]")
 
-    def bare(e: Expr) -> Expr | None:
-        if isinstance(e, Load) and e.source is not None:
-            return Load(e.tensor, tuple(transform(i, bare) for i in e.indices), e.dtype)
-        return None
-
-    stages = [replace(t.stage, body=transform(t.stage.body, bare)) for t in reached.values() if t.stage is not None]
+    stages = [replace(t.stage, body=_without_sources(t.stage.body)) for t in reached.values() if t.stage is not None]
     return Workload(
         tuple(Buffer(t.name, t.shape, t.dtype, t.constant) for t in inputs),
         topological(stages),
         tuple(t.name for t in outputs),
     ).check()
+
+
+def _without_sources(body: Expr) -> Expr:
+    """The body with loads that know their tensors by name alone."""
+    new: dict[Expr, Expr] = {}
+    for e in operands_first(body):
+        operands = tuple(new[x] for x in e.operands)
+        new[e] = Load(e.tensor, operands, e.dtype) if isinstance(e, Load) else e.with_operands(operands)
+    return new[body]
 
 
 class Reduction(Protocol):
