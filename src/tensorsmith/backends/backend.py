@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,15 @@ class Backend:
     def prior_scores(self, rows: FeatureRows, target: Target) -> Array:
         """The logarithm (to base 2) of the estimated speed of each candidate: what a cost model begins with."""
         return -np.log2(np.maximum(self.estimated_seconds(rows, target), 1e-12))
+
+
+def later(module: str, function: str) -> Callable[..., Any]:
+    """A function whose module is imported when it is first called: most programs need few of a backend's parts."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(*arguments)
+
+    return call
 
 
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for

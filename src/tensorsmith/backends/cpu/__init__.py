@@ -5,12 +5,9 @@ features/, prior, rates   what is known before measuring         explain      th
 memory                    what its programs ask of memory
 """
 
-from tensorsmith.backends.backend import Backend
+from tensorsmith.backends.backend import Backend, later
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.backends.cpu.explain import explain
-from tensorsmith.backends.cpu.features.batch import extract_rows
 from tensorsmith.backends.cpu.features.schema import SCHEMA
-from tensorsmith.backends.cpu.prior import estimated_seconds
 from tensorsmith.space.derive import ANSOR, DEFAULT
 
 BACKEND = Backend(
@@ -18,7 +15,7 @@ BACKEND = Backend(
     rule_sets={"default": DEFAULT, "ansor": ANSOR},
     default_candidate=default_candidate,
     schema=SCHEMA,
-    extract_rows=extract_rows,
-    estimated_seconds=estimated_seconds,
-    explain=explain,
+    extract_rows=later("tensorsmith.backends.cpu.features.batch", "extract_rows"),
+    estimated_seconds=later("tensorsmith.backends.cpu.prior", "estimated_seconds"),
+    explain=later("tensorsmith.backends.cpu.explain", "explain"),
 )
