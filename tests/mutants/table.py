@@ -145,6 +145,27 @@ _PROGRAM = (
 
 _CODE = (
     Mutant(
+        "neighbours-share-a-set",
+        "total = total + meet * (spacing.gap // size)",
+        "pass",
+        (
+            "tests/program/test_layout.py::test_neighbours_are_kept_off_one_set",
+            "tests/backends/cpu/features/test_golden.py::test_memory_of_our_own_has_gaps_that_keep_rows_off_one_set",
+        ),
+    ),
+    Mutant(
+        "features-take-short-loops-for-loops",
+        "return {x.name: where(is_written_whole(x.laid_out, x.count, n), x.count, n) for x, n in zip(loops, in_a_row)}",
+        "return {x.name: n for x, n in zip(loops, in_a_row)}",
+        ("tests/property/test_features.py::test_steps_load_and_compute_what_the_features_say",),
+    ),
+    Mutant(
+        "whatever-is-attached-stays-in-registers",
+        "if block.outer_reduce or reader.stage.reduction:\n        return False",
+        "if reader.stage.reduction:\n        return False",
+        ("tests/program/test_registers.py::test_what_is_added_to_goes_through_memory",),
+    ),
+    Mutant(
         "no-vector-for-the-rest",
         "if rest:\n        width = 1 << (rest - 1).bit_length()",
         "if rest and not found:\n        width = 1 << (rest - 1).bit_length()",

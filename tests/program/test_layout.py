@@ -12,7 +12,8 @@ from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
-from tensorsmith.program.layout import Spacing, layouts
+from tensorsmith.program.ir import ProgramBuffer
+from tensorsmith.program.layout import Spacing, layout, layouts
 from tensorsmith.program.lower import lower
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.nest import Nest
@@ -75,3 +76,16 @@ def test_gaps_everywhere(name, monkeypatch):
             found = build(space.plans[number].candidate(row))(**inputs)
             for output, value in zip(w.outputs, found if isinstance(found, tuple) else (found,)):
                 assert difference(w, output, value, want[output]) is None
+
+
+def test_a_population_is_its_rows():
+    rng = np.random.default_rng(0)
+    shapes = rng.choice([1, 2, 3, 16, 32, 64, 256, 1024], (3, 200))
+    together = layout(ProgramBuffer("x", "f32", tuple(shapes), "local", ()), PAGES)
+    gaps = 0
+    for n in range(200):
+        alone = layout(ProgramBuffer("x", "f32", tuple(shapes[:, n].tolist()), "local", ()), PAGES)
+        assert [int(np.broadcast_to(s, 200)[n]) for s in together.strides] == list(alone.strides)
+        assert int(together.bytes[n]) == alone.bytes
+        gaps += alone.elements > shapes[:, n].prod()
+    assert 20 < gaps < 180

@@ -65,6 +65,15 @@ class Backend(Generic[T]):
         return -np.log2(np.maximum(self.estimated_seconds(rows, target), 1e-12))
 
 
+def later(module: str, function: str) -> Callable[..., Any]:
+    """A function whose module is imported when it is first called: most programs need few of a backend's parts."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(*arguments)
+
+    return call
+
+
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for
 _BUILT_IN = {"cpu": "tensorsmith.backends.cpu.backend"}
 _known: dict[str, Backend[Any]] = {}

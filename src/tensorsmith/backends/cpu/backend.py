@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from tensorsmith.backends.backend import Backend, KernelCode
+from tensorsmith.backends.backend import Backend, KernelCode, later
 from tensorsmith.backends.cpu import symbols
 from tensorsmith.backends.cpu.codegen.generate import generate as generate_ir
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.device import DEVICE
-from tensorsmith.backends.cpu.explain import explain
-from tensorsmith.backends.cpu.features.batch import extract_rows
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.llvm import compile_ir
-from tensorsmith.backends.cpu.prior import estimated_seconds
 from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
 from tensorsmith.backends.cpu.tactics import CpuTactics
 from tensorsmith.backends.cpu.target import CpuTarget
@@ -36,7 +33,7 @@ BACKEND = Backend(
     tactics=CpuTactics,
     generate=generate,
     schema=SCHEMA,
-    extract_rows=extract_rows,
-    estimated_seconds=estimated_seconds,
-    explain=explain,
+    extract_rows=later("tensorsmith.backends.cpu.features.batch", "extract_rows"),
+    estimated_seconds=later("tensorsmith.backends.cpu.prior", "estimated_seconds"),
+    explain=later("tensorsmith.backends.cpu.explain", "explain"),
 )

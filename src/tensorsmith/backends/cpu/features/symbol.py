@@ -13,7 +13,7 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Known: TypeAlias = int | float | bool | np.generic  # a number that is the same for all candidates
-Value: TypeAlias = "Known | Array"
+Numbers: TypeAlias = "Known | Array"
 
 _OPERATORS: dict[str, Callable[..., Array]] = {
     "add": np.add,
@@ -56,15 +56,15 @@ class Graph:
         self.nodes: list[Node] = []
         self.holes: dict[str, int] = {}  # a number for each
         self.depends: list[int] = []  # by node: the holes that it is made from, a bit for each
-        self._numbers: dict[Node, int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
 
-    def node(self, kind: str, *made_of: object) -> int:
-        new = Node(kind, made_of)
-        number = self._numbers.get(new)
+    def node(self, *key: Any) -> int:
+        """The number of a node: its kind, then what it is made of."""
+        number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[new] = len(self.nodes)
-            self.nodes.append(new)
-            self.depends.append(self._holes_of(new))
+            number = self._numbers[key] = len(self.nodes)
+            self.nodes.append(Node(key[0], key[1:]))
+            self.depends.append(self._holes_of(self.nodes[-1]))
         return number
 
     def _holes_of(self, node: Node) -> int:
@@ -77,8 +77,9 @@ class Graph:
 
     def constant(self, value: Known) -> int:
         """The node of a number."""
-        plain = value.item() if isinstance(value, np.generic) else value
-        return self.node("number", type(plain), plain)
+        if isinstance(value, np.generic):
+            value = value.item()
+        return self.node("number", type(value), value)
 
     def number(self, node: int) -> float | None:
         """The number that a node is for all candidates; None if it depends on decisions."""
@@ -87,7 +88,7 @@ class Graph:
     def hole(self, name: str) -> Symbol:
         return Symbol(self, self.node("hole", name))
 
-    def evaluate(self, wanted: Sequence[int], holes: Mapping[str, Array]) -> dict[int, Value]:
+    def evaluate(self, wanted: Sequence[int], holes: Mapping[str, Array]) -> dict[int, Numbers]:
         """The values of nodes and of all that they are made of, given those of all holes, float64."""
         needed: set[int] = set()
         ahead = list(wanted)
@@ -98,7 +99,7 @@ class Graph:
                 kind, made_of = self.nodes[n]
                 if kind not in ("hole", "number"):
                     ahead.extend(made_of)
-        values: dict[int, Value] = {}
+        values: dict[int, Numbers] = {}
         with np.errstate(all="ignore"):  # rows whose structure does not have a hole
             for n in sorted(needed):  # arguments have lower numbers than what is made of them
                 kind, made_of = self.nodes[n]
