@@ -18,7 +18,7 @@ from tensorsmith.compile import compile
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.compare import Array
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.file import load as load_executable
+from tensorsmith.runtime.load import load as load_executable
 from tensorsmith.tune import tune
 
 _MEASURING = 8.0  # seconds of the comparison

@@ -14,7 +14,6 @@ from tensorsmith.cli.executables import kernels
 from tensorsmith.cli.options import Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
-from tensorsmith.runtime.executable import Executable
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
@@ -72,9 +71,9 @@ def tune(
         "verbose": verbose,
     }
     found = search(loaded, **options)
-    if output is not None and isinstance(found, Executable):
+    if output is not None:
         save(found, output)
-    elif isinstance(found, Executable):
+    elif isinstance(loaded, Model):
         show.say(f"{found.name}: {kernels(found)}")
     else:
         print(found.program)

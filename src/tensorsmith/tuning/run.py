@@ -47,7 +47,7 @@ class Run:
     def winner(self) -> Found | None:
         """Who won the final, as it is in memory; None if there was none."""
         outcome = self.task.outcome
-        return None if outcome is None else (outcome.winner[1], outcome.winner[0].measurer.formulation)
+        return None if outcome is None else (outcome.winner[1], outcome.winner[0].formulation)
 
     def _search(self) -> None:
         """The workers build the last candidates of a batch while the next batch is searched for."""

@@ -29,7 +29,7 @@ from tensorsmith.measure.measurer import Measurer
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import Record
-from tensorsmith.rewrites.formulations import Formulation
+from tensorsmith.rewrites.formulations import Formulation, as_written
 from tensorsmith.search.ansor import SETTINGS, AnsorPolicy, Settings
 from tensorsmith.search.trial import Cache, Trial
 from tensorsmith.space.population.population import Space
@@ -61,6 +61,7 @@ class TaskTuning:
     ) -> None:
         """`on_trials` is called whenever some trials were kept. `formulation`: what the workload is of another one."""
         self.workload, self.target = workload, target
+        self.formulation = formulation or as_written(workload)
         self.timing = Timing(cache, target.cores)
         self.trials = 0  # of this run
         self.unimproved = 0  # trials since the last improvement that counts
