@@ -159,20 +159,25 @@ def read(path: Path) -> set[str]:
     return found
 
 
+def backend_modules(path: Path) -> set[str]:
+    """The modules inside of backends that a file imports; the record is in `tensorsmith.backends` itself."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+        elif isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+    return {name for name in found if name.startswith("tensorsmith.backends.") and name != "tensorsmith.backends.backend"}
+
+
+#: all but the folders of backends
 OUTSIDE = [p for p in FILES if p.relative_to(ROOT).parts[0] != "backends"]
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_a_backend_knows_the_facts_of_its_targets(path: Path) -> None:
-    named = {
-        name
-        for node in ast.walk(ast.parse(path.read_text()))
-        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
-        + ([a.name for a in node.names] if isinstance(node, ast.Import) else [])
-        if name.startswith("tensorsmith.backends.") and name != "tensorsmith.backends.backend"
-    }
-    assert not read(path), "facts of one kind of target are read in its folder only"
-    assert not named, "other folders know the record of a backend, not its modules"
+def test_only_a_backend_knows_its_modules_and_the_facts_of_its_targets(path: Path) -> None:
+    assert not backend_modules(path)
+    assert not read(path)
 
 
 def test_facts_are_noticed(tmp_path: Path) -> None:
@@ -181,6 +186,10 @@ def test_facts_are_noticed(tmp_path: Path) -> None:
         "def f(target, tile):\n    return target.l2_bytes + tile.features + self.target.cpu + x.l1_ways\n"
     )
     assert read(tmp_path / "file.py") == {"target.l2_bytes", "target.cpu", "x.l1_ways"}
+    (tmp_path / "file.py").write_text(
+        "from tensorsmith.backends import backend_of\nfrom tensorsmith.backends.cpu.link import link\n"
+    )
+    assert backend_modules(tmp_path / "file.py") == {"tensorsmith.backends.cpu.link"}
 
 
 @pytest.mark.parametrize("verb", ["tensorsmith.measure.worker", "tensorsmith.measure.network_worker"])

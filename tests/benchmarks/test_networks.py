@@ -1,6 +1,6 @@
 """The benchmark of whole networks, on tiny ones: who takes part, what is right, and what is reported."""
 
-import importlib.util
+import dataclasses
 import json
 from dataclasses import replace
 
@@ -24,8 +24,11 @@ from ours_networks import Budget, Search, flops, load, schedules, tuned
 from peers_networks import NetworkPeer, fixed_shapes, forms
 from report import write_json
 from rows import ALONE, OURS, UNTUNED
+from tensorsmith.backends import backend, backend_of
+from tensorsmith.compile import compile
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.space.plain import plain_candidate
+from tensorsmith.targets.target import native
 
 pytestmark = pytest.mark.peers
 
@@ -183,10 +186,10 @@ def test_a_row(network, tmp_path):
 
 def other_schedules(model: object) -> Executable:
     """The network with plain schedules, as if a search had found them."""
-    compiling = importlib.import_module("tensorsmith.compile")  # as an attribute of the package it is the function
+    plain = dataclasses.replace(backend_of(native()), default_candidate=lambda workload, target: plain_candidate(workload))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling, "default_candidate", lambda workload, target: plain_candidate(workload))
-        return compiling.compile(model)
+        patch.setitem(backend._known, "cpu", plain)
+        return compile(model)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from tests.runtime.networks import graphs
 
 import tensorsmith as ts
+from tensorsmith import build as building
 from tensorsmith.errors import InternalError, Refusal, UserError
 from tensorsmith.graph.builder import Builder
 from tensorsmith.records.keys import IN_NETWORK, Timing
@@ -138,8 +139,8 @@ def test_a_network_whose_constants_exceed_the_cache_is_timed_with_constants_from
 
 def test_equal_tasks_are_built_once(monkeypatch):
     keys = []
-    build = compiling.build_kernel
-    monkeypatch.setattr(compiling, "build_kernel", lambda c, *more: (keys.append(c.sketch.workload.key), build(c, *more))[1])
+    build = building.build_kernel
+    monkeypatch.setattr(building, "build_kernel", lambda c, *more: (keys.append(c.sketch.workload.key), build(c, *more))[1])
     executable = ts.compile(MODEL)
     assert len(keys) == len(set(keys)) == len(executable.network.kernels)
 
@@ -147,15 +148,16 @@ def test_equal_tasks_are_built_once(monkeypatch):
 @pytest.mark.parametrize("error", [Refusal("no"), InternalError("a bug"), KeyError("another"), RecursionError()])
 def test_what_cannot_be_built_gives_way_to_the_next_best(tmp_path, monkeypatch, error):
     database = with_records(tmp_path / "tune.db", (1e-3,))
-    build = compiling.build_kernel
+    build = building.build_kernel
 
     def failing(candidate: Any, target: Any, name: Any, schedule: str, *more: Any) -> Any:
         if schedule in ("record", "default"):
             raise error
         return build(candidate, target, name, schedule, *more)
 
-    monkeypatch.setattr(compiling, "build_kernel", failing)
-    with pytest.warns(UserWarning, match="record 1 of .* cannot be built"):
+    monkeypatch.setattr(building, "build_kernel", failing)
+    plain = pytest.warns(UserWarning, match="so plain loops are used")
+    with plain, pytest.warns(UserWarning, match="record 1 of .* cannot be built"):
         executable = ts.compile(MODEL, database=database)
     assert {k.schedule for k in executable.network.kernels} == {"plain"}
     check(executable)

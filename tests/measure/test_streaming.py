@@ -54,7 +54,7 @@ def test_every_run_reads_another_place_and_the_constants_come_back() -> None:
     point = prepared.point_constants
     prepared.point_constants = lambda arrays: (seen.extend(map(data_pointer, arrays.values())), point(arrays))[1]  # type: ignore[method-assign]
     assert streamed(prepared, TARGET)(5) > 0
-    assert len(set(seen)) == 6 and seen[-1] == data_pointer(prepared.executable.bound["B"])
+    assert len(set(seen)) == 6 and seen[-1] == data_pointer(prepared.bound["B"])
     prepared.repeat(1)
     np.testing.assert_allclose(prepared.outputs[0], a @ b, rtol=1e-5)
 

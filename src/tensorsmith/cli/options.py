@@ -31,9 +31,7 @@ Records = Annotated[
 
 TargetName = Annotated[
     str | None,
-    typer.Option(
-        "--target", metavar="NAME", help="The machine to compile for, such as znver4 or neoverse-n1; by default this one."
-    ),
+    typer.Option("--target", metavar="NAME", help="The machine to compile for, such as znver4 or neoverse-n1; else this one."),
 ]
 
 Formulations = Annotated[

@@ -15,7 +15,6 @@ from tensorsmith.cli.options import Formulations, Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.rewrites.formulations import ALL
-from tensorsmith.runtime.executable import Executable
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
@@ -96,9 +95,9 @@ def tune(
         "verbose": verbose,
     }
     found = search(loaded, **options)
-    if output is not None and isinstance(found, Executable):
+    if output is not None:
         save(found, output)
-    elif isinstance(found, Executable):
+    elif isinstance(loaded, Model):
         show.say(f"{found.name}: {kernels(found)}")
     else:
         print(found.program)

@@ -47,7 +47,7 @@ class WorkloadRun(Run):
         tuning.settle(self.stopped, lambda: self.clock.rest)
         if tuning.outcome is not None:
             of, candidate = tuning.outcome.winner
-            self.winner, self.default_won = (candidate, of.measurer.formulation), tuning.outcome.default_won
+            self.winner, self.default_won = (candidate, of.formulation), tuning.outcome.default_won
         self.scheduler.tell(0, 0, tuning.best_seconds)
 
     def _progress(self, task: int) -> Progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.errors import UserError
 from tensorsmith.runtime.built import Code
 from tensorsmith.runtime.device import Device, Driver, Loaded, Peak
 from tensorsmith.runtime.driver import driver_ir, source_key
@@ -32,6 +33,9 @@ def why_not(target: Target) -> str | None:
 def _link(code: Code) -> Loaded:
     from tensorsmith.backends.cpu.link import link  # LLVM, which who only asks `why_not` need not load
 
+    why = why_not(code.target)
+    if why is not None:  # the linker would take it, and the process would end in the middle of its first instructions
+        raise UserError(f"code {why}")
     return link(code)
 
 

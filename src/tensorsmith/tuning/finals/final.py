@@ -22,6 +22,7 @@ from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.records.keys import candidate_key
 from tensorsmith.records.record import FINALISTS, WINNER, Record
+from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.finals.verdict import undecided, winner
@@ -41,6 +42,10 @@ class Entrant(Protocol):
 
     def top(self, k: int) -> list[Record]:
         """The records of the k fastest candidates."""
+
+    @property
+    def formulation(self) -> Formulation:
+        """What its candidates are candidates of."""
 
     @property
     def measurer(self) -> Measurer:

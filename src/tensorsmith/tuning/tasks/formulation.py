@@ -42,6 +42,7 @@ class FormulationTuning:
         measured, journal, plugins = shared.measured, shared.journal, shared.plugins
         workload, target = formulation.workload, measured.target
         self.workload, self.target = workload, target
+        self.formulation = formulation
         self.timing = measured.timing
         self.trials = 0  # of this run
         self.exhausted = False  # the policy has nothing left to try
