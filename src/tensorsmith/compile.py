@@ -246,7 +246,7 @@ def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target,
 
 
 def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:
-    """The best records of each task. What it took in a network (see `tuning/finals/in_network.py`) says more than what it took alone."""
+    """The best records of each task. What it took in a network (`tuning/finals/in_network.py`) says more than alone."""
     timings = [Timing(IN_NETWORK, timing.threads), *_preferred(timing)]
     return {t.workload: _best_records(t.workload, records, target, timings, t.formulations) for t in model.partition.tasks}
 
