@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from tests.learn.machines import target
 
 from tensorsmith.backends import backend_of, space_of
 from tensorsmith.backends.cpu.features.extract import extract_decisions
@@ -20,9 +21,8 @@ from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.population import Population, Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import native
 
-TARGET = native()
+TARGET = target(vector_bytes=32, registers=16)  # with the same space on every machine
 SMALL = Settings(population=64, generations=1, structures=4, new_structures=2)
 
 

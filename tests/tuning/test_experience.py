@@ -18,7 +18,7 @@ from tensorsmith.tuning.options import HowMeasured, Plugins
 NUMBERS = range(1, 33)
 
 
-def experience(journal: Journal, plugins: Plugins = Plugins.of()) -> Experience:  # noqa: B008
+def experience(journal: Journal, plugins: Plugins = Plugins.of(TARGET)) -> Experience:  # noqa: B008
     return Experience(journal, HowMeasured(TARGET, TIMING.cache), plugins)
 
 
@@ -79,7 +79,7 @@ def test_little_is_not_enough(tmp_path: Path, lessons, monkeypatch: pytest.Monke
         assert experience(journal).taught() is None and not lessons
 
 
-@pytest.mark.parametrize("plugins", [Plugins.of("random"), Plugins.of("ansor"), Plugins.of(model="prior")])
+@pytest.mark.parametrize("plugins", [Plugins.of(TARGET, "random"), Plugins.of(TARGET, "ansor"), Plugins.of(TARGET, model="prior")])
 def test_a_search_that_needs_no_lesson_gets_none(plugins, lessons) -> None:
     with Journal(None) as journal:
         for n in range(8):

@@ -38,7 +38,7 @@ def tuning(monkeypatch):
             return measurers[name]
 
         monkeypatch.setattr("tensorsmith.tuning.tasks.formulation.Measurer", measurer)
-        journal, measured, plugins = Journal(None), HowMeasured(native()), Plugins.of("random")
+        journal, measured, plugins = Journal(None), HowMeasured(native()), Plugins.of(native(), "random")
         shared = Shared(None, journal, measured, plugins, Experience(journal, measured, plugins))
         return TaskTuning(formulations(workload), shared), measurers
 

@@ -20,7 +20,7 @@ def test_tasks_take_turns_on_the_same_workers() -> None:
     k = ts.reduce_axis(56, name="k")
     workloads = [matmul(), ts.workload([A, ts.compute((40,), lambda i: ts.sum(A[i, k] * 3.0, axis=k), name="B")])]
     with Workshop(2, LIMITS) as workshop, Journal(None) as journal:
-        measured, plugins = HowMeasured(native()), Plugins.of("random")
+        measured, plugins = HowMeasured(native()), Plugins.of(native(), "random")
         shared = Shared(workshop, journal, measured, plugins, Experience(journal, measured, plugins))
         tasks = [FormulationTuning(as_written(w), shared) for w in workloads]
         processes = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -14,13 +15,16 @@ from tests.property.schedules import random_candidate
 from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.features import batch
 from tensorsmith.backends.cpu.features.batch import extract_groups, extract_rows
-from tensorsmith.backends.cpu.features.extract import extract_decisions
+from tensorsmith.backends.cpu.features.extract import extract, extract_decisions
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.features.symbol import Graph
 from tensorsmith.backends.cpu.features.templates import Templates
 from tensorsmith.backends.cpu.memory import spacing
+from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
+from tensorsmith.lang.define import sum as total
 from tensorsmith.learn.features.rows import Batch, FeatureMatrix
 from tensorsmith.ops import catalogue
+from tensorsmith.program.lower import lower
 from tensorsmith.space.population.sampling import sample
 
 TARGET = target(vector_bytes=32, registers=16)
@@ -46,6 +50,22 @@ def test_a_population_is_its_groups(case: str) -> None:
     groups = population(case, 96)
     for (sketch, decisions), together in zip(groups, extract_groups(groups, TARGET), strict=True):
         assert_equal(extract_decisions(sketch, decisions, TARGET), together)
+
+
+def test_copies_whose_loops_take_one_step_have_features_too() -> None:
+    """In the arrays of a population such a loop may have no stride; a row alone, in plain numbers, never divides by it."""
+    a, b = placeholder((17, 13), name="A"), placeholder((13, 24), name="B")
+    k = reduce_axis(13, name="k")
+    c = compute((17, 24), lambda i, j: total(a[i, k] * b[k, j], axis=k), name="C")
+    space = space_of(workload([a, b, c]), TARGET)
+    for p in sample(space, 64, np.random.default_rng(0)):
+        plan = space.plans[p.plan]
+        for group in plan.groups(p.matrix):
+            (together,) = extract_groups([(group.sketch, group.decisions)], TARGET)
+            assert np.isfinite(together.values).all()
+            for n, row in enumerate(group.rows[:3]):
+                alone = extract(lower(plan.candidate(p.matrix[row])), TARGET)
+                assert_equal(alone, replace(together, values=together.values[n : n + 1]))
 
 
 @pytest.mark.parametrize("case", sorted(catalogue.small()))

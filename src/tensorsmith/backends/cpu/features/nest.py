@@ -186,6 +186,7 @@ def _trips(var: LoopVar, binding: AxisBinding, count: Num) -> Num:
     length, stride = number(binding.length), number(var.stride)
     if isinstance(length, float) and isinstance(stride, float) and isinstance(count, float):
         return float(-(-length // stride) / max(1.0, -(-length // (stride * count))))
+    stride = np.maximum(1.0, stride)  # a loop of one step has none in some rows of a population
     return np.ceil(length / stride) / np.maximum(1.0, np.ceil(length / (stride * count)))
 
 
