@@ -20,7 +20,7 @@ from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.features.symbol import Graph
 from tensorsmith.backends.cpu.features.templates import Templates
 from tensorsmith.backends.cpu.memory import spacing
-from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
+from tensorsmith.lang.define import compute, maximum, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
 from tensorsmith.learn.features.rows import Batch, FeatureMatrix
 from tensorsmith.ops import catalogue
@@ -57,7 +57,8 @@ def test_copies_whose_loops_take_one_step_have_features_too() -> None:
     a, b = placeholder((17, 13), name="A"), placeholder((13, 24), name="B")
     k = reduce_axis(13, name="k")
     c = compute((17, 24), lambda i, j: total(a[i, k] * b[k, j], axis=k), name="C")
-    space = space_of(workload([a, b, c]), TARGET)
+    d = compute((17, 24), lambda i, j: maximum(c[i, j], 0.0), name="D")
+    space = space_of(workload([a, b, d]), TARGET)
     for p in sample(space, 64, np.random.default_rng(0)):
         plan = space.plans[p.plan]
         for group in plan.groups(p.matrix):
