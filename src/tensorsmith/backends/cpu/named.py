@@ -8,6 +8,7 @@ cache of a server is built in many sizes), the comment says whose it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tensorsmith.backends.cpu.target import CpuTarget
 
@@ -28,11 +29,11 @@ _SAPPHIRE = (
 )
 
 
-def _x86(cpu: str, features: str, vector_bytes: int, registers: int, **facts: int) -> CpuTarget:
+def _x86(cpu: str, features: str, vector_bytes: int, registers: int, **facts: Any) -> CpuTarget:
     return CpuTarget(_LINUX_X86, cpu, features, vector_bytes, registers, **facts)
 
 
-def _arm(cpu: str, features: str, triple: str = _LINUX_ARM, **facts: int) -> CpuTarget:
+def _arm(cpu: str, features: str, triple: str = _LINUX_ARM, **facts: Any) -> CpuTarget:
     """With NEON: 32 registers of 16 bytes on every one."""
     return CpuTarget(triple, cpu, f"+neon,+fp-armv8{features}", 16, 32, **facts)
 
