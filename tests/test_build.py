@@ -62,7 +62,7 @@ def test_small_networks_need_no_plain_loops(graph):
             lower(backend_of(target).default_candidate(workload, target))
 
 
-@pytest.mark.parametrize("name", catalogue.small())
+@pytest.mark.parametrize("name", list(catalogue.small()))
 def test_small_cases_need_no_plain_loops(name):
     kernel, _ = build_default(catalogue.small()[name].workload(), native())
     assert kernel.schedule == "default"

@@ -297,3 +297,11 @@ def test_help_names_every_option(command: str) -> None:
 def test_help_names_every_command() -> None:
     out = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
     assert all(command in out for command in (*OPTIONS, "tune", "records", "doctor"))
+
+
+def test_compile_for_another_machine(dense: str, tmp_path: Path) -> None:
+    ran("compile", dense, "-o", tmp_path / "arm.tsm", "--target", "cortex-a72")
+    result = invoke("run", tmp_path / "arm.tsm")
+    assert isinstance(result.exception, UserError) and "was compiled for cortex-a72" in str(result.exception)
+    result = invoke("compile", dense, "-o", tmp_path / "x.tsm", "--target", "cortex-a7")
+    assert isinstance(result.exception, UserError) and "did you mean 'cortex-a72'" in str(result.exception)

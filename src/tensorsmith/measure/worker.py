@@ -47,12 +47,14 @@ def main() -> None:
     os.dup2(2, 1)  # whatever prints must not garble the replies
     folder = Path(sys.argv[1])
     threading.Thread(target=die_with_parent, args=(os.getppid(), folder), daemon=True).start()
-    worker = Worker(replies)
+    service = Service(replies)
     while (message := wire.read(0)) is not None:
-        worker.obey(message)
+        service.obey(message)
 
 
-class Worker:
+class Service:
+    """Obeys the measurer's commands; `crew.Worker` is this process as the measurer sees it."""
+
     def __init__(self, replies: int) -> None:
         self._replies = replies
         self._benches: dict[int, Bench] = {}
