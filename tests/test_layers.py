@@ -42,6 +42,19 @@ ALLOWED = {
         "compile",
     },
     "tune": {"errors", "targets", "lang", "graph", "compile", "search", "records", "runtime", "tuning"},
+    "report": {
+        "errors",
+        "targets",
+        "lang",
+        "rewrites",
+        "graph",
+        "space",
+        "program",
+        "backends",
+        "runtime",
+        "records",
+        "tuning",
+    },
     "cli": {
         "backends",
         "errors",
@@ -57,7 +70,7 @@ ALLOWED = {
         "learn",
         "tuning",
     }
-    | {"tune"},
+    | {"tune", "report"},
 }
 
 

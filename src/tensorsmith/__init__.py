@@ -44,6 +44,7 @@ from tensorsmith.lang.define import (
     tanh,
     workload,
 )
+from tensorsmith.report import report
 from tensorsmith.runtime.file import load as load_executable
 from tensorsmith.runtime.peak import measure_peak
 from tensorsmith.space.registry import sketches
@@ -73,6 +74,7 @@ __all__ = [
     "placeholder",
     "prod",
     "reduce_axis",
+    "report",
     "select",
     "sigmoid",
     "sketches",

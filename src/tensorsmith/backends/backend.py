@@ -26,6 +26,9 @@ class Backend:
     kind: str  # the `kind` of its targets
     rule_sets: Mapping[str, tuple[Rule, ...]]  # by name: "default", "ansor"
     default_candidate: Callable[[Workload, Target], Candidate]  # without any search, from the target's facts
+    explain: Callable[[Candidate, Target], str]  # what a candidate asks of the machine, in words
+    expected_seconds: Callable[[Candidate, Target], float]  # by the analytic prior
+    expected_roof: Callable[[Target], tuple[float, float]]  # operations and bytes per second at most, by the target's facts
 
 
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for
