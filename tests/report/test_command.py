@@ -98,7 +98,6 @@ def test_watching_ends_with_a_page_that_stays(tmp_path: Path, monkeypatch: pytes
 
 
 def test_bench_writes_what_it_measured(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
     model, database, page = tmp_path / "small.onnx", tmp_path / "tune.db", tmp_path / "page.html"
     smallnet.write(model)
     with Store.open(database):
