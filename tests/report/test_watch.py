@@ -22,7 +22,7 @@ def test_made_again_when_records_come(tmp_path: Path) -> None:
             if looked in (2, 4):
                 tuner.add(SMALL, TARGET, TIMING, [default(SMALL, 1e-3)])
 
-        watch(path, lambda: made.append(looked), 5.0, sleep=sleep, going_on=lambda: next(rounds, None) is not None)
+        watch(path, lambda: made.append(looked), 5.0, sleep=sleep, now=lambda: 0.0, going_on=lambda: next(rounds, None) is not None)
     assert made == [0, 2, 4]
 
 
@@ -33,5 +33,16 @@ def test_a_file_that_is_gone_is_no_end(tmp_path: Path) -> None:
     def sleep(seconds: float) -> None:
         path.unlink(missing_ok=True)
 
-    watch(path, lambda: made.append(1), 1.0, sleep=sleep, going_on=lambda: next(rounds, None) is not None)
+    watch(path, lambda: made.append(1), 1.0, sleep=sleep, now=lambda: 0.0, going_on=lambda: next(rounds, None) is not None)
     assert made == [1, 1]
+
+
+def test_what_takes_long_is_made_seldom(tmp_path: Path) -> None:
+    path, slept, rounds, moments = tmp_path / "tune.db", [], iter(range(2)), iter([0.0, 2.0, 2.0, 2.0])
+    path.write_text("something")
+
+    def going_on() -> bool:
+        return next(rounds, None) is not None
+
+    watch(path, lambda: None, 5.0, sleep=slept.append, now=lambda: next(moments), going_on=going_on)
+    assert slept == [40.0, 5.0]

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+_REST = 20.0  # times as long as it took to make, at least: the tuning wants the machine for itself
+
 
 def watch(
     file: Path,
@@ -13,16 +15,18 @@ def watch(
     seconds: float,
     *,
     sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
     going_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Calls `make` now and whenever `file` has changed, looking every so many `seconds`. `KeyboardInterrupt` passes through."""
+    """Calls `make` now and whenever `file` has changed, looking every so many `seconds`, or less often where
+    making takes long. `KeyboardInterrupt` passes through."""
     seen: object = None
     while going_on():
-        state = _state(file)
+        state, began = _state(file), now()
         if state != seen:
             make()
             seen = state
-        sleep(seconds)
+        sleep(max(seconds, _REST * (now() - began)))
 
 
 def _state(file: Path) -> tuple[tuple[int, int], ...]:
