@@ -27,8 +27,7 @@ function build() {
   const shown = TABS.filter(([id, , , has]) => (setting ? has(setting) : WITHOUT_RECORDS.includes(id)));
   const tabs = document.getElementById("tabs");
   const panels = document.getElementById("panels");
-  const wanted = location.hash.slice(1) || recall("tab");
-  const open = shown.some(([id]) => id === wanted) ? wanted : shown[0][0];
+  const open = [location.hash.slice(1), recall("tab"), shown[0][0]].find((id) => shown.some(([other]) => other === id));
   tabs.replaceChildren(...shown.map(([id, title]) => el("button", {
     type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `panel-${id}`, on: { click: () => select(id), keydown: move },
   }, title)));
