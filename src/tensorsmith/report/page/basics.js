@@ -7,7 +7,7 @@ function el(tag, attributes, ...children) {
     if (name === "on") for (const [event, act] of Object.entries(value)) node.addEventListener(event, act);
     else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((c) => c !== null && c !== undefined));
+  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined));
   return node;
 }
 

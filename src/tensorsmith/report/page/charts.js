@@ -1,5 +1,7 @@
 // Charts, by plotly.js: drawn when their panel is first shown, and again when the colours change.
 
+// The buttons are named one by one: none of them may send anything anywhere.
+const CONFIG = { displaylogo: false, responsive: true, displayModeBar: "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] };
 const charts = []; // {node, make, drawn}
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"); // plotly reads markup
@@ -22,11 +24,11 @@ function draw(one) {
     paper_bgcolor: colour("ground"),
     plot_bgcolor: colour("ground"),
     font: { color: colour("ink"), family: "system-ui, sans-serif", size: 13 },
-    margin: { l: 60, r: 15, t: 15, b: 45 },
-    legend: { orientation: "h", y: 1.12 },
+    margin: { l: 60, r: 20, t: 30, b: 45 },
+    legend: { orientation: "h", y: 1, yanchor: "bottom" },
     hoverlabel: { align: "left" },
   };
-  Plotly.react(one.node, data, { ...base, ...layout }, { displaylogo: false, responsive: true });
+  Plotly.react(one.node, data, { ...base, ...layout }, CONFIG);
   one.drawn = true;
 }
 

@@ -88,10 +88,13 @@ function line(name, x, y, more) {
 }
 
 function allCurves(setting, tried) {
-  const network = setting.totals.length
+  const last = setting.totals[setting.totals.length - 1];
+  const end = { ...last, trials: setting.trials, elapsed: Math.max(...tried.map((t) => t.points.elapsed[t.points.elapsed.length - 1])) };
+  const steps = last ? [...setting.totals, end] : [];
+  const network = last
     ? [["trials", "trials", (t) => t.trials], ["seconds", "seconds of tuning", (t) => t.elapsed]].map(([key, title, x]) =>
         chart(`The whole network, over ${key}`, () => ({
-          data: [line("sum of all tasks", setting.totals.map(x), setting.totals.map((t) => t.seconds * MICRO), { line: { shape: "hv", width: 2, color: colour("series") } })],
+          data: [line("sum of all tasks", steps.map(x), steps.map((t) => t.seconds * MICRO), { line: { shape: "hv", width: 2, color: colour("series") } })],
           layout: { xaxis: axis(title), yaxis: axis("\u00b5s", { rangemode: "tozero" }) },
         })))
     : [];
@@ -214,7 +217,7 @@ function programPair(task) {
     if (!listing) return el("section", { "aria-label": title }, el("h3", {}, title), el("p", {}, "There is none."));
     const texts = [["Loops", listing.loops], ["What they ask of the machine", listing.explanation], ["Decisions", listing.decisions]].filter((x) => x[1]);
     return el("section", { "aria-label": title },
-      el("h3", {}, `${title}${listing.formulation ? ` (${listing.formulation})` : ""}: ${time(listing.seconds)}`),
+      el("h3", {}, `${title}${listing.formulation ? ` (${listing.formulation})` : ""}: ${known(listing.seconds) ? time(listing.seconds) : "not timed"}`),
       el("p", { class: "note" }, `candidate ${listing.candidate}`),
       texts.map(([name, text]) => [el("h3", {}, name), el("pre", { tabindex: "0", "aria-label": `${name} of the ${title.toLowerCase()}` }, text)]));
   };
