@@ -97,6 +97,7 @@ def test_watching_ends_with_a_page_that_stays(tmp_path: Path, monkeypatch: pytes
     assert result.output.splitlines()[-1].startswith(f"{page}: 1 tasks, 1 trials")
 
 
+@pytest.mark.filterwarnings("ignore:.*there are no records yet:UserWarning")
 def test_bench_writes_what_it_measured(tmp_path: Path) -> None:
     model, database, page = tmp_path / "small.onnx", tmp_path / "tune.db", tmp_path / "page.html"
     smallnet.write(model)

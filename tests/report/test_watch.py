@@ -45,4 +45,4 @@ def test_what_takes_long_is_made_seldom(tmp_path: Path) -> None:
         return next(rounds, None) is not None
 
     watch(path, lambda: None, 5.0, sleep=slept.append, now=lambda: next(moments), going_on=going_on)
-    assert slept == [40.0, 5.0]
+    assert slept == [10.0, 5.0]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-_REST = 20.0  # times as long as it took to make, at least: the tuning wants the machine for itself
+_REST = 5.0  # times as long as it took to make, at least: the tuning wants the machine for itself
 
 
 def watch(

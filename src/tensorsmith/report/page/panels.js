@@ -62,8 +62,10 @@ function racePart(race) {
   ], race);
 }
 
+// `all`: what the choice of no task is called, if there is one. Tasks of one name are told apart by all their shapes.
 function taskChoice(setting, tasks, id, chosen, all, change) {
-  const options = tasks.map((t) => el("option", { value: String(setting.tasks.indexOf(t)), selected: t === chosen }, t.name));
+  const same = (task) => tasks.some((t) => t !== task && t.name === task.name);
+  const options = tasks.map((t) => el("option", { value: String(setting.tasks.indexOf(t)), selected: t === chosen }, same(t) ? `${t.name} (${t.shapes})` : t.name));
   const select = el("select", { id, on: { change: () => change(select.value === "" ? null : setting.tasks[Number(select.value)]) } },
     all ? el("option", { value: "", selected: !chosen }, all) : null, options);
   return el("div", { class: "choices" }, el("label", { for: id }, "Task"), select);
@@ -104,7 +106,7 @@ function allCurves(setting, tried) {
         const start = t.points.best.find(known);
         return line(t.name, t.points[column], t.points.best.map((b) => (known(b) ? start / b : null)));
       }),
-      layout: { xaxis: axis(title), yaxis: axis("times faster", { type: "log" }), showlegend: tried.length <= 12 },
+      layout: { xaxis: axis(title), yaxis: axis("times faster", { type: "log" }), showlegend: tried.length <= 6 },
     })));
   const rows = tried.flatMap((t) => t.improvements.filter((i) => known(i.gain)).map((i) => ({ t, i })));
   return [
