@@ -110,6 +110,7 @@ def test_the_winner_beside_the_default(report: Report) -> None:
 def test_forecasts_are_of_what_was_timed(report: Report) -> None:
     small = report.settings[0].tasks[1]
     assert [f.measured for f in small.forecasts] == [1.5e-3, 2e-3, 5e-3, 8e-3]
+    assert [f.measured for f in report.settings[0].tasks[0].forecasts] == [3e-3, 9e-3]  # not of what was cut short
     assert all(0 < f.expected < 1 for f in small.forecasts)
 
 
@@ -141,7 +142,7 @@ def test_every_timing_and_target_by_itself(tmp_path: Path) -> None:
     cold, other = Timing("cold", 2), dataclasses.replace(TARGET, cpu="znver9")
     with Store.open(tmp_path / "tune.db") as store:
         store.add(SMALL, TARGET, TIMING, [default(SMALL, 1e-3)])
-        store.add(SMALL, TARGET, cold, [default(SMALL, 2e-3)])
+        store.add(LARGE, TARGET, cold, [default(LARGE, 2e-3)])
         store.add(LARGE, other, STEPS, [default(LARGE, 3e-3)], run="winner")
     found = collected(tmp_path / "tune.db").settings
     assert [(s.target, s.timing, [t.seconds for t in s.tasks]) for s in found] == [
@@ -151,6 +152,7 @@ def test_every_timing_and_target_by_itself(tmp_path: Path) -> None:
     ]
     alone = found[2].tasks[0]
     assert (alone.source, alone.trials, alone.points, alone.before) == (IN_NETWORK, 0, (), 3e-3)
+    assert alone.best is None and alone.default is None
 
 
 def test_formulations_are_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ def test_mistakes_in_one_line(arguments: list[str], message: str, tmp_path: Path
 def test_a_missing_library_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setattr(COMMAND.collect, "of_records", None)
     result = run(tuned(tmp_path / "tune.db"), "-o", tmp_path / "page.html")
     assert "pip install 'tensorsmith[report]'" in str(result.exception)
 

@@ -69,7 +69,7 @@ def test_a_strangers_text_is_no_markup(report: Report) -> None:
 
 
 @pytest.mark.usefixtures("without_library")
-def test_written_whole_or_not_at_all(report: Report, tmp_path: Path) -> None:
+def test_written_whole_or_not_at_all(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.html"
     render.write(report, path)
     before = path.read_text()
@@ -78,6 +78,15 @@ def test_written_whole_or_not_at_all(report: Report, tmp_path: Path) -> None:
         render.write(report, tmp_path / "nowhere" / "report.html")
     with pytest.raises(UserError, match="cannot be written: "):
         render.write(report, tmp_path)
+
+    def half(self: Path, text: str, **options: str) -> int:
+        with open(self, "w") as stream:
+            stream.write(text[: len(text) // 2])
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(UserError, match=r"report\.html cannot be written: the disk is full"):
+        render.write(report, path)
     assert not list(tmp_path.rglob("*.part")) and path.read_text() == before
 
 
