@@ -9,22 +9,25 @@ from pathlib import Path
 from selenium.webdriver.support.ui import Select
 from tests.report.browser import Browser, chromium
 
-SHOWN = {"time": "time", "roofline": "roofline", "programs": "programs", "before": "before"}
-
 
 def main(page: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as driver:
         browser = Browser(driver).go(page.resolve())
-        for tab, name in SHOWN.items():
-            browser.tab(tab)
-            driver.save_screenshot(str(folder / f"report-{name}.png"))
+        picture(browser, "time", folder)
         browser.tab("curves")
         Select(browser.one("#curve-task")).select_by_index(1)
-        driver.save_screenshot(str(folder / "report-curves.png"))
+        picture(browser, "curves", folder)
+        browser.tab("programs")
+        Select(browser.one("#program-task")).select_by_index(1)
+        picture(browser, "programs", folder)
         Select(browser.one("#theme")).select_by_visible_text("dark")
-        browser.tab("forecasts")
-        driver.save_screenshot(str(folder / "report-dark.png"))
+        picture(browser, "roofline", folder)
+
+
+def picture(browser: Browser, tab: str, folder: Path) -> None:
+    browser.tab(tab)
+    browser.driver.save_screenshot(str(folder / f"report-{tab}.png"))
 
 
 if __name__ == "__main__":
