@@ -31,7 +31,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--window-size=1280,1000",
 )
-_PATIENCE = 120.0  # seconds to load a page: a second, where nobody else is busy
+_PATIENCE = 120.0  # seconds for what takes one, where nobody else is busy
 
 
 @contextmanager
@@ -64,9 +64,12 @@ class Browser:
         """Loads a page, and waits until it has run its script: a busy driver may come back before."""
         self.driver.get("about:blank")  # where the page was open already, that is not to be taken for it
         self.driver.get(path.as_uri())
-        built = "return document.readyState === 'complete' && document.querySelectorAll('#controls select').length > 0"
-        WebDriverWait(self.driver, _PATIENCE).until(lambda driver: driver.execute_script(built))
+        self.wait("document.readyState === 'complete' && document.querySelectorAll('#controls select').length > 0")
         return self
+
+    def wait(self, condition: str) -> None:
+        """Until it is true, as it must be in the end."""
+        WebDriverWait(self.driver, _PATIENCE).until(lambda driver: driver.execute_script(f"return {condition}"))
 
     def prefer(self, colours: str) -> None:
         """The system's colours, "light" or "dark"."""

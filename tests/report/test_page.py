@@ -137,6 +137,7 @@ def test_light_and_dark(page: Browser) -> None:
     ground = "return [getComputedStyle(document.body).backgroundColor, charts[0].node.layout.paper_bgcolor]"
     light = page.run(ground)
     page.prefer("dark")
+    page.wait("document.documentElement.dataset.theme === 'dark'")
     dark = page.run(ground)
     assert dark[0] != light[0] and dark[1] != light[1]
     choice = Select(page.one("#theme"))
