@@ -118,7 +118,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     if given.trials == 0 and not given.db:
         parser.error("--trials 0 takes what the record file has: give it with --db, or say --untuned")
     if given.plot and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'tensorsmith[report]'")
+        parser.error("--plot needs matplotlib: pip install 'tensorsmith[bench]'")
     return given
 
 

@@ -178,7 +178,7 @@ def plot(rows: Mapping[str, Row], path: str, peers: Sequence[str]) -> None:
     try:
         import matplotlib
     except ImportError:
-        raise SystemExit("the plot needs matplotlib: pip install 'tensorsmith[report]'") from None
+        raise SystemExit("the plot needs matplotlib: pip install 'tensorsmith[bench]'") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

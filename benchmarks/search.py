@@ -360,7 +360,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            parser.error("--plot needs matplotlib: pip install 'tensorsmith[report]'")
+            parser.error("--plot needs matplotlib: pip install 'tensorsmith[bench]'")
     return found
 
 

@@ -54,6 +54,19 @@ ALLOWED = {
     },
     "testing": {"errors", "backends", "build", "targets", "lang", "ops", "space", "program", "learn", "search", "runtime"},
     "tune": {"errors", "targets", "lang", "rewrites", "graph", "compile", "learn", "search", "runtime", "tuning"},
+    "report": {
+        "errors",
+        "targets",
+        "lang",
+        "rewrites",
+        "graph",
+        "space",
+        "program",
+        "backends",
+        "runtime",
+        "records",
+        "tuning",
+    },
     "cli": {
         "backends",
         "errors",
@@ -70,7 +83,7 @@ ALLOWED = {
         "learn",
         "tuning",
     }
-    | {"tune"},
+    | {"tune", "report"},
 }
 
 

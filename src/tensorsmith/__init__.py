@@ -53,6 +53,7 @@ from tensorsmith.lang.define import (
     tanh,
     workload,
 )
+from tensorsmith.report import report
 from tensorsmith.runtime.device import measure_peak
 from tensorsmith.runtime.load import load as load_executable
 from tensorsmith.targets.target import Target, targets
@@ -86,6 +87,7 @@ __all__ = [
     "placeholder",
     "prod",
     "reduce_axis",
+    "report",
     "round",
     "rsqrt",
     "select",

@@ -572,6 +572,33 @@ _TUNING = (
     ),
 )
 
+_REPORT = (
+    Mutant(
+        "pauses-count-as-tuning",
+        "(gap if gap <= _PAUSE else 0.0)",
+        "gap",
+        ("tests/report/test_curves.py::test_pauses_do_not_count",),
+    ),
+    Mutant(
+        "a-network-without-some-of-its-tasks",
+        "if len(best) == len(timed):",
+        "if best:",
+        ("tests/report/test_curves.py::test_the_network_has_a_time_once_every_task_has",),
+    ),
+    Mutant(
+        "shares-without-weights",
+        "share=t.weight * t.seconds / whole",
+        "share=t.seconds / whole",
+        ("tests/report/test_collect.py::test_a_model_names_and_weighs_its_tasks",),
+    ),
+    Mutant(
+        "a-strangers-text-ends-the-script",
+        'return text.replace("<", "\\\\u003c")',
+        "return text",
+        ("tests/report/test_render.py::test_a_strangers_text_is_no_markup",),
+    ),
+)
+
 MUTANTS = (
     *_GRAPH,
     *_SPACE,
@@ -583,4 +610,5 @@ MUTANTS = (
     *_MEASURING,
     *_RECORDS,
     *_TUNING,
+    *_REPORT,
 )

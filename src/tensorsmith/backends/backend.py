@@ -58,6 +58,7 @@ class Backend(Generic[T]):
     extract_rows: Callable[[Sequence[Batch], T], FeatureRows]  # features of candidates, many structures at once
     estimated_seconds: Callable[[FeatureRows, T], Array]  # that each candidate takes, before anything is measured
     explain: Callable[[Candidate, T], str]  # the same in words
+    expected_roof: Callable[[T], tuple[float, float]]  # operations and bytes per second at most, by the target's facts
     module: str = ""  # whose import makes it known to the processes that measure; "": it is the package's own
 
     def prior_scores(self, rows: FeatureRows, target: T) -> Array:

@@ -16,6 +16,7 @@ from tensorsmith.cli.compile import compile
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
 from tensorsmith.cli.records import app as records
+from tensorsmith.cli.report import report
 from tensorsmith.cli.run import run
 from tensorsmith.cli.sketches import sketches
 from tensorsmith.cli.tasks import tasks
@@ -48,7 +49,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (doctor, demo, tasks, sketches, tune, compile, run, bench):
+for command in (doctor, demo, tasks, sketches, tune, compile, run, bench, report):
     app.command()(command)
 app.add_typer(records, name="records")
 

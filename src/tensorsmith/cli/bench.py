@@ -9,16 +9,22 @@ import numpy as np
 import typer
 
 from tensorsmith.cli import peers, show
-from tensorsmith.cli.arrays import inputs_for
-from tensorsmith.cli.computation import is_model
+from tensorsmith.cli.arrays import check_writable, inputs_for
+from tensorsmith.cli.computation import is_model, load_model
 from tensorsmith.cli.executables import executable_of, kernels
 from tensorsmith.cli.options import Inputs, ModelOrExecutable, Records, Shapes
-from tensorsmith.cli.race import largest_difference, race
+from tensorsmith.cli.race import Times, largest_difference, race
 from tensorsmith.errors import UserError
+from tensorsmith.graph.model import Model
 from tensorsmith.lang.dtypes import Array
+from tensorsmith.records import Store
+from tensorsmith.report import collect
+from tensorsmith.report.data import Runner
+from tensorsmith.report.render import library, write
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import shared
+from tensorsmith.runtime.profile import Profile
 
 
 def bench(
@@ -34,6 +40,9 @@ def bench(
     ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time goes inside.")] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="How long to measure, about.")] = 5.0,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a page with the profile, the comparison and what --db knows.")
+    ] = None,
     input: Inputs = None,
     shape: Shapes = None,
 ) -> None:
@@ -45,15 +54,22 @@ def bench(
     source = file if is_model(file) else model
     if source is not None and not is_model(source):
         raise UserError(f"--model {source}: expected an ONNX file")
+    if report is not None:
+        check_writable(report)
+        library()
     executable = executable_of(file, db, shape or ())
     inputs = inputs_for(executable, input or ())
     show.say(f"{executable.name}: {kernels(executable)}; {shared().threads} threads")
     if source is None and names:
         show.say(f"without others: give --model MODEL.onnx, which {', '.join(names)} can read")
     others = [] if source is None else make_peers(names, source, inputs)
-    fine = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
-    if profile:
-        show.say(executable.profile(*inputs.values()))
+    fine, times = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
+    if profile or report is not None:
+        found = executable.profile(*inputs.values())
+        if profile:
+            show.say(found)
+        if report is not None:
+            write_report(report, db, load_model(file, shape or ()) if is_model(file) else None, found, times)
     if not fine:
         raise typer.Exit(1)
 
@@ -69,8 +85,10 @@ def make_peers(names: Sequence[str], path: str, inputs: Mapping[str, Array]) -> 
     return found
 
 
-def side_by_side(ours: Mapping[str, Executable], others: Sequence[peers.Peer], inputs: Mapping[str, Array], seconds: float) -> bool:
-    """Prints the table, relative to the last of ours; whether all outputs are the same but for rounding."""
+def side_by_side(
+    ours: Mapping[str, Executable], others: Sequence[peers.Peer], inputs: Mapping[str, Array], seconds: float
+) -> tuple[bool, dict[str, Times]]:
+    """Prints the table, relative to the last of ours; whether all outputs are the same but for rounding, and the times."""
     runs = {name: call(executable, inputs) for name, executable in ours.items()} | {peer.name: peer.run for peer in others}
     outputs = {name: list(executable.run(inputs).values()) for name, executable in ours.items()}
     outputs |= {peer.name: peer.outputs for peer in others}
@@ -87,7 +105,21 @@ def side_by_side(ours: Mapping[str, Executable], others: Sequence[peers.Peer], i
     show.table(columns, rows, ("system",))
     if len(rows) > 1:
         show.say(f"the largest number of the outputs is {largest:.3g}")
-    return fine
+    return fine, times
+
+
+def write_report(path: str, db: str | None, model: Model | None, profile: Profile, times: Mapping[str, Times]) -> None:
+    """A report of what was measured here, and of what the record file knows of the model."""
+    race = [Runner(name, t.best, t.median) for name, t in times.items()]
+    found = collect.of_profile(profile, race)
+    if db is not None and model is not None:
+        try:
+            with Store.open(db, read_only=True) as store:
+                found = collect.of_records(store, model=model, profile=profile, race=race)
+        except UserError as problem:
+            show.say(f"the report is without records: {problem}")
+    write(found, path)
+    show.say(f"report: {path}")
 
 
 def call(executable: Executable, inputs: Mapping[str, Array]) -> Callable[[], object]:

@@ -47,7 +47,7 @@ def _demo(path: Path, seconds: float) -> bool:
     tuned = tune(model, seconds=seconds, database=path.with_name("tune.db"))
     assert isinstance(tuned, Executable)
     show.say("\nside by side, in turns:")
-    fine = side_by_side({"untuned": untuned, "tuned": tuned}, make_peers(["onnxruntime"], str(path), inputs), inputs, _MEASURING)
+    fine, _ = side_by_side({"untuned": untuned, "tuned": tuned}, make_peers(["onnxruntime"], str(path), inputs), inputs, _MEASURING)
     _save_and_load(tuned, path.with_name("smallnet.tsm"), inputs)
     return fine
 

@@ -36,4 +36,5 @@ BACKEND = Backend(
     extract_rows=later("tensorsmith.backends.cpu.features.batch", "extract_rows"),
     estimated_seconds=later("tensorsmith.backends.cpu.prior", "estimated_seconds"),
     explain=later("tensorsmith.backends.cpu.explain", "explain"),
+    expected_roof=later("tensorsmith.backends.cpu.outlook", "expected_roof"),
 )

@@ -1,0 +1,71 @@
+// Charts, by plotly.js: drawn when their panel is first shown, and again when the colours change.
+
+// The buttons are named one by one: none of them may send anything anywhere.
+const CONFIG = { displaylogo: false, responsive: true, displayModeBar: "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] };
+const charts = []; // {node, make, drawn}
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"); // plotly reads markup
+const short = (text, most = 44) => (text.length <= most ? text : `${text.slice(0, most - 1)}\u2026`);
+
+// `make` gives {data, layout}. `caption` is what the picture says; `height` in rem.
+function chart(caption, make, height = 24) {
+  const node = el("div", { class: "plot", style: `height:${height}rem`, role: "img", "aria-label": caption });
+  charts.push({ node, make, drawn: false });
+  return el("figure", {}, el("figcaption", {}, caption), node);
+}
+
+function axis(title, more) {
+  return { title: { text: title }, gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line"), automargin: true, ...more };
+}
+
+function draw(one) {
+  const { data, layout } = one.make();
+  const base = {
+    paper_bgcolor: colour("ground"),
+    plot_bgcolor: colour("ground"),
+    font: { color: colour("ink"), family: "system-ui, sans-serif", size: 13 },
+    margin: { l: 60, r: 20, t: 30, b: 45 },
+    legend: { orientation: "h", y: 1, yanchor: "bottom" },
+    hoverlabel: { align: "left" },
+  };
+  Plotly.react(one.node, data, { ...base, ...layout }, CONFIG);
+  one.drawn = true;
+}
+
+function drawVisible() {
+  for (const one of charts) if (!one.drawn && one.node.offsetParent !== null) draw(one);
+}
+
+function redrawAll() {
+  for (const one of charts) if (one.drawn) draw(one);
+}
+
+// Charts whose nodes are gone are let go.
+function forget() {
+  for (const one of charts.filter((c) => !c.node.isConnected)) Plotly.purge(one.node);
+  charts.splice(0, charts.length, ...charts.filter((c) => c.node.isConnected));
+}
+
+function bars(rows, label, series) {
+  const shown = rows.slice(0, 30);
+  return {
+    data: series.map((s) => ({
+      type: "bar",
+      orientation: "h",
+      name: s.name,
+      y: shown.map((row, n) => n),
+      x: shown.map(s.value),
+      text: shown.map((row) => plain(s.text(row))),
+      textposition: "auto",
+      hovertext: shown.map((row) => plain(label(row))),
+      hoverinfo: "text+x",
+      marker: { color: s.colour },
+    })),
+    layout: {
+      barmode: "group",
+      showlegend: series.length > 1,
+      yaxis: axis("", { autorange: "reversed", tickvals: shown.map((row, n) => n), ticktext: shown.map((row) => plain(short(label(row)))) }),
+    },
+  };
+}
+const barHeight = (rows, series = 1) => 6 + Math.min(rows.length, 30) * (series > 1 ? 2.4 : 1.6);
