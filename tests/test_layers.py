@@ -24,7 +24,7 @@ ALLOWED = {
     "search": {"errors", "targets", "lang", "space", "program", "learn", "backends"},
     "records": {"errors", "targets", "lang", "space", "search"},
     "graph": {"errors", "targets", "lang", "ops", "rewrites", "runtime"},
-    "frontends": {"errors", "targets", "lang", "ops", "graph", "compile"},
+    "frontends": {"errors", "targets", "lang", "ops", "graph", "runtime", "compile", "tune"},
     "compile": {"errors", "targets", "lang", "rewrites", "graph", "space", "program", "backends", "runtime", "records"},
     "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "compile", "search"},
     "tuning": {

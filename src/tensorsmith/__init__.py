@@ -19,7 +19,7 @@ More element functions (sin, floor, round, ...) are in `tensorsmith.lang.define`
 
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.load import load
+from tensorsmith.frontends.load import from_torch, load
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import (
     abs,
@@ -61,6 +61,7 @@ __all__ = [
     "erf",
     "exp",
     "expm1",
+    "from_torch",
     "load",
     "load_executable",
     "log",

@@ -229,7 +229,7 @@ def compile_model(
 def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> NetworkExecutable:
     partition = model.partition
     built = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
-    return assemble(partition, [b.kernel for b in built], [b.packers for b in built], name)
+    return model.presented(assemble(partition, [b.kernel for b in built], [b.packers for b in built], name))
 
 
 def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:

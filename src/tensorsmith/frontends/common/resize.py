@@ -108,18 +108,18 @@ def resized(b: Builder, x: Value, dimensions: Sequence[tuple[int, Dimension]], r
         places = sources(d, rule.coordinates)
         beyond = (places < 0) | (places > d.extent - 1) if rule.coordinates == "tf_crop_and_resize" else np.zeros(d.result, bool)
         if rule.mode == "nearest" and not beyond.any():
-            x = _selected(b, x, axis, nearest_places(places, rule.nearest, d.scale, d.extent))
+            x = selected(b, x, axis, nearest_places(places, rule.nearest, d.scale, d.extent))
             continue
         if rule.mode == "nearest":
             table = nearest_places(places, rule.nearest, d.scale, d.extent)[:, None]
             weights = np.ones(table.shape)
         else:
             table, weights = taps(places, d, rule)
-        x = _weighted(b, x, axis, table, np.where(beyond[:, None], 0, weights), np.where(beyond, rule.outside, 0))
+        x = weighted(b, x, axis, table, np.where(beyond[:, None], 0, weights), np.where(beyond, rule.outside, 0))
     return x
 
 
-def _selected(b: Builder, x: Value, axis: int, places: Array) -> Value:
+def selected(b: Builder, x: Value, axis: int, places: Array) -> Value:
     """The elements of x along a dimension at those places."""
     extent, count = x.shape[axis], len(places)
     if np.array_equal(places, np.arange(extent)):
@@ -135,7 +135,7 @@ def _selected(b: Builder, x: Value, axis: int, places: Array) -> Value:
     return b.add("gather", [x, b.constant(places, "places")], axis=axis)
 
 
-def _weighted(b: Builder, x: Value, axis: int, places: Array, weights: Array, outside: Array) -> Value:
+def weighted(b: Builder, x: Value, axis: int, places: Array, weights: Array, outside: Array) -> Value:
     extent = x.shape[axis]
     used = weights.any(axis=0)
     if used.any():  # a tap that never counts (linear at whole places) is not read

@@ -33,7 +33,12 @@ def sliced(b: Builder, x: Value, starts: Sequence[int], sizes: Sequence[int], st
 
 def scalar(b: Builder, number: float, like: Value) -> Value:
     """A constant number of the type of a value."""
-    return b.constant(np.array(number, dtype(like.dtype).numpy))
+    return scalar_of(b, number, like.dtype)
+
+
+def scalar_of(b: Builder, number: float, to: str) -> Value:
+    """A constant number of a type."""
+    return b.constant(np.array(number, dtype(to).numpy))
 
 
 def as_type(b: Builder, x: Value, to: str) -> Value:
