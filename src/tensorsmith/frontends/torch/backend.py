@@ -21,7 +21,6 @@ from tensorsmith.frontends.torch.export import export, signature
 from tensorsmith.frontends.torch.importer import UnsupportedNodes, import_graph
 from tensorsmith.frontends.torch.options import Options
 from tensorsmith.frontends.torch.partition import Network, partitioned, views_of_inputs
-from tensorsmith.frontends.torch.table import operator_name
 
 _MOST_VARIANTS = 64  # sets of parameters, and shapes, that one graph is compiled for
 Run = Callable[[Sequence[Any]], Any]
@@ -188,6 +187,8 @@ def _runner(frozen: _Frozen, options: Options) -> tuple[Run, set[int]]:
     """What runs a graph, and the numbers, among its fixed inputs, of those that it changes."""
     program = export(frozen, frozen.examples)
     given = signature(program)
+    if given.effects:
+        raise UserError("it does more than to compute its results")
     sources: dict[str, int | torch.Tensor] = dict(zip(given.inputs, frozen.free))  # of inputs: an argument, or a tensor held
     state: set[int] = set()
     for name, target in given.state.items():
@@ -238,17 +239,17 @@ def _finished(run: Callable[[Sequence[Any]], Sequence[Any]], targets: Sequence[i
 
     def whole(args: Sequence[Any]) -> Sequence[Any]:
         results = run(args)
+        replaced: dict[int, torch.Tensor] = {}
         with torch.no_grad():
             for target, result in zip(targets, results):
-                (args[target] if isinstance(target, int) else target).copy_(result)
-        return results[len(targets) :]
+                replaced[id(result)] = (args[target] if isinstance(target, int) else target).copy_(result)
+        return [replaced.get(id(r), r) for r in results[len(targets) :]]  # who gives a tensor that it changed gives that tensor
 
     return whole
 
 
 def _what_is_left(problem: UnsupportedNodes, graph: fx.Graph) -> str:
-    counts = Counter(operator_name(node.target) for node in problem.reasons)
-    listed = ", ".join(f"{name} x{n}" for name, n in counts.most_common())
+    listed = ", ".join(f"{name} x{n}" for name, n in Counter(problem.counts).most_common())
     total = sum(node.op == "call_function" for node in graph.nodes)
     reason = next(iter(problem.reasons.values()))
     return f"{len(problem.reasons)} of {total} operators run in PyTorch: {listed} ({reason})"

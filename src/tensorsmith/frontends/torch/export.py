@@ -64,13 +64,15 @@ class Signature:
 
     `constants` are parameters, buffers and other tensors that the graph only reads, `state` the buffers that it also changes, each
     with its name in the module. `inputs` are the flat arguments of a call. `changes` are the names of the inputs and the state that
-    the first outputs of the graph replace; the others are results.
+    the first outputs of the graph replace; the others are results. `effects` says that it does more than to compute them, in an
+    order that tokens keep.
     """
 
     constants: Mapping[str, torch.Tensor]
     state: Mapping[str, str]
     inputs: tuple[str, ...]
     changes: tuple[str, ...]
+    effects: bool
 
 
 def signature(program: ExportedProgram) -> Signature:
@@ -80,10 +82,13 @@ def signature(program: ExportedProgram) -> Signature:
     constants: dict[str, torch.Tensor] = {}
     state: dict[str, str] = {}
     inputs: list[str] = []
+    effects = False
     for spec in given.input_specs:
         name = spec.arg.name
         if spec.kind is InputKind.USER_INPUT:
             inputs.append(name)
+        elif spec.kind is InputKind.TOKEN:
+            effects = True
         elif spec.kind not in _CONSTANTS or spec.target is None:
             raise UserError(f"the module takes {name}, a {spec.kind.name.lower()}, which is not supported")
         elif spec.target in changed:
@@ -93,7 +98,8 @@ def signature(program: ExportedProgram) -> Signature:
             constants[name] = held[spec.target]
     names = {target: name for name, target in state.items()}
     changes = [names.get(str(spec.target), str(spec.target)) for spec in given.output_specs if spec.kind in _CHANGES]
-    others = [spec.kind for spec in given.output_specs if spec.kind not in (*_CHANGES, OutputKind.USER_OUTPUT)]
+    known = (*_CHANGES, OutputKind.USER_OUTPUT, OutputKind.TOKEN)
+    others = [spec.kind for spec in given.output_specs if spec.kind not in known]
     if others:
         raise UserError(f"the module gives a {others[0].name.lower()}, which is not supported")
-    return Signature(constants, state, tuple(inputs), tuple(changes))
+    return Signature(constants, state, tuple(inputs), tuple(changes), effects)

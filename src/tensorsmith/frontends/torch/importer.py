@@ -27,7 +27,7 @@ class UnsupportedNodes(UnsupportedOperators):
 
     def __init__(self, model: str, reasons: Mapping[fx.Node, str]) -> None:
         self.reasons = dict(reasons)
-        super().__init__(model, Counter(operator_name(node.target) for node in reasons))
+        super().__init__(model, Counter(map(called, reasons)))
         known = list(dict.fromkeys(why for node, why in reasons.items() if find_handler(node.target) is not None))
         if known:
             more = f" (and {len(known) - 1} more)" if len(known) > 1 else ""
@@ -96,7 +96,7 @@ class _Importer:
             return
         handler = find_handler(node.target)
         if handler is None:
-            self.refuse(node, f"there is no handler for {operator_name(node.target)}")
+            self.refuse(node, f"there is no handler for {called(node)}")
             return
         self.builder.origin = node.name
         try:
@@ -143,6 +143,12 @@ class _Importer:
             else:
                 results.append((item,))
         return tuple(results)
+
+
+def called(node: fx.Node) -> str:
+    """The operator that a node calls; one with effects is called by another, in an order that tokens keep."""
+    target = node.args[1] if getattr(node.target, "__name__", "") == "with_effects" else node.target
+    return operator_name(target)
 
 
 def needed(graph: fx.Graph) -> set[fx.Node]:
