@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Array
 from tensorsmith.graph.model import Model
-
-if TYPE_CHECKING:
-    from tensorsmith.frontends.torch.model import Examples
 
 
 def load(
@@ -34,7 +31,7 @@ def load(
     return Model(load_onnx(model, shapes, constants))
 
 
-def from_torch(module: Any, example_inputs: Examples) -> Model:
+def from_torch(module: Any, example_inputs: Any) -> Model:
     """The model of a PyTorch module (or a function of tensors), by `torch.export`.
 
     `example_inputs` is a tensor, a tuple of arguments, or a dict of arguments by name; their shapes and types are the model's.

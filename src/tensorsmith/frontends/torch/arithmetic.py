@@ -6,7 +6,7 @@ import math
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.elementwise import power_of
-from tensorsmith.frontends.common.values import as_type, scalar, scalar_of
+from tensorsmith.frontends.common.values import as_type, scalar
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -41,12 +41,6 @@ def subtract(node: AtenNode, b: Builder) -> Value:
     return b.add("subtract", [left, times(b, right, node.number("alpha"))])
 
 
-@aten_operator("rsub.Tensor", "rsub.Scalar")
-def subtract_from(node: AtenNode, b: Builder) -> Value:
-    left, right = pair(node)
-    return b.add("subtract", [right, times(b, left, node.number("alpha"))])
-
-
 @aten_operator("mul.Tensor", "mul.Scalar")
 def multiply(node: AtenNode, b: Builder) -> Value:
     left, right = pair(node)
@@ -71,11 +65,6 @@ def divide_rounded(node: AtenNode, b: Builder) -> Value:
         quotient = b.add("divide", [left, right])
         return b.add("truncate", [quotient]) if is_float(quotient.dtype) else quotient
     return floor_quotient(b, left, right)
-
-
-@aten_operator("floor_divide", "floor_divide.Scalar")
-def floor_divide(node: AtenNode, b: Builder) -> Value:
-    return floor_quotient(b, *pair(node))
 
 
 def floor_quotient(b: Builder, left: Value, right: Value) -> Value:
@@ -166,18 +155,8 @@ def clamp(node: AtenNode, b: Builder) -> Value:
         elif node.given(name):
             limit = node.number(name)
             limit = limit if is_float(dtype) else _whole(node, limit, name)
-            x = b.add("clip", [x], **{"low" if name == "min" else "high": limit})
+            x = b.add("clip", [x], low=limit) if name == "min" else b.add("clip", [x], high=limit)
     return _broadcast_to(b, x, node.result[0])
-
-
-@aten_operator("clamp_min", "clamp_min.Tensor")
-def clamp_min(node: AtenNode, b: Builder) -> Value:
-    return b.add("maximum", list(pair(node, "self", "min")))
-
-
-@aten_operator("clamp_max", "clamp_max.Tensor")
-def clamp_max(node: AtenNode, b: Builder) -> Value:
-    return b.add("minimum", list(pair(node, "self", "max")))
 
 
 def _whole(node: AtenNode, number: float, name: str) -> int:
@@ -194,38 +173,3 @@ def _broadcast_to(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
 def where(node: AtenNode, b: Builder) -> Value:
     condition = as_type(b, node.value("condition"), "bool")
     return b.add("where", [condition, *pair(node)])
-
-
-@aten_operator("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(node: AtenNode, b: Builder) -> Value:
-    x = node.value("self")
-    return b.add("where", [node.value("mask"), node.operand("value", x.dtype), x])
-
-
-@aten_operator("lerp.Tensor", "lerp.Scalar")
-def lerp(node: AtenNode, b: Builder) -> Value:
-    """Between start and end, from the nearer side, as PyTorch rounds it."""
-    dtype = node.result[1]
-    start, end, weight = node.operand("self", dtype), node.operand("end", dtype), node.operand("weight", dtype)
-    way = b.add("subtract", [end, start])
-    low = b.add("add", [start, b.add("multiply", [weight, way])])
-    rest = b.add("subtract", [scalar_of(b, 1, dtype), weight])
-    high = b.add("subtract", [end, b.add("multiply", [way, rest])])
-    near = b.add("less", [b.add("absolute", [weight]), scalar_of(b, 0.5, dtype)])
-    return b.add("where", [near, low, high])
-
-
-@aten_operator("addcmul")
-def addcmul(node: AtenNode, b: Builder) -> Value:
-    return _fused(node, b, "multiply")
-
-
-@aten_operator("addcdiv")
-def addcdiv(node: AtenNode, b: Builder) -> Value:
-    return _fused(node, b, "divide")
-
-
-def _fused(node: AtenNode, b: Builder, operator: str) -> Value:
-    dtype = node.result[1]
-    x, first, second = (node.operand(name, dtype) for name in ("self", "tensor1", "tensor2"))
-    return b.add("add", [x, times(b, b.add(operator, [first, second]), node.number("value"))])

@@ -24,23 +24,11 @@ def full(node: AtenNode, b: Builder) -> Value:
     return filled(b, node.result[0], node.number("fill_value"), node.result[1])
 
 
-def _constant(number: int, *names: str) -> None:
-    @aten_operator(*names)
-    def handler(node: AtenNode, b: Builder) -> Value:
-        node.ignore("size", "self", "dtype")
-        return filled(b, node.result[0], number, node.result[1])
-
-
-_constant(0, "zeros", "zeros_like", "new_zeros")
-_constant(1, "ones", "ones_like", "new_ones")
-#: their content is undefined: zeros are as good as any
-_constant(0, "empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
-
-
-@aten_operator("new_full")
-def new_full(node: AtenNode, b: Builder) -> Value:
+@aten_operator("empty.memory_format", "empty_like")
+def empty(node: AtenNode, b: Builder) -> Value:
+    """Its content is undefined: zeros are as good as any."""
     node.ignore("size", "self", "dtype")
-    return filled(b, node.result[0], node.number("fill_value"), node.result[1])
+    return filled(b, node.result[0], 0, node.result[1])
 
 
 @aten_operator("scalar_tensor")
@@ -66,10 +54,3 @@ def arange(node: AtenNode, b: Builder) -> Value:
     start, step = node.number("start"), node.number("step")
     node.ignore("end")  # the result's shape says it
     return b.constant(np.asarray(start + np.arange(count) * step).astype(facts(dtype).numpy), "arange")
-
-
-@aten_operator("eye", "eye.m")
-def eye(node: AtenNode, b: Builder) -> Value:
-    node.ignore("n", "m", "dtype")
-    (rows, columns), dtype = node.result
-    return b.constant(np.eye(rows, columns, dtype=facts(dtype).numpy), "eye")

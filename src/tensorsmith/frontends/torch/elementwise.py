@@ -69,17 +69,6 @@ _logarithm("log2", 2)
 _logarithm("log10", 10)
 
 
-@aten_operator("exp2")
-def exp2(node: AtenNode, b: Builder) -> Value:
-    x = real(node, b)
-    return b.add("power", [scalar(b, 2, x), x])
-
-
-@aten_operator("square")
-def square(node: AtenNode, b: Builder) -> Value:
-    return b.add("square", [node.value("self")])
-
-
 @aten_operator("round.decimals")
 def round_decimals(node: AtenNode, b: Builder) -> Value:
     x, decimals = node.value("self"), node.integer("decimals")
@@ -90,35 +79,22 @@ def round_decimals(node: AtenNode, b: Builder) -> Value:
     return b.add(back, [b.add("round", [b.add(there, [x, factor])]), factor])
 
 
-@aten_operator("frac")
-def frac(node: AtenNode, b: Builder) -> Value:
-    x = node.value("self")
-    return b.add("subtract", [x, b.add("truncate", [x])])
-
-
 @aten_operator("isnan")
 def isnan(node: AtenNode, b: Builder) -> Value:
-    return _only_floats(node, b, "is_nan", otherwise=False)
+    return _only_floats(node, b, "is_nan")
 
 
 @aten_operator("isinf")
 def isinf(node: AtenNode, b: Builder) -> Value:
-    return _only_floats(node, b, "is_inf", otherwise=False)
+    return _only_floats(node, b, "is_inf")
 
 
-@aten_operator("isfinite")
-def isfinite(node: AtenNode, b: Builder) -> Value:
-    x = node.value("self")
-    if not is_float(x.dtype):
-        return b.add("broadcast", [scalar_of(b, True, "bool")], shape=x.shape)
-    return b.add("less", [b.add("absolute", [x]), scalar(b, math.inf, x)])
-
-
-def _only_floats(node: AtenNode, b: Builder, operator: str, otherwise: bool) -> Value:
+def _only_floats(node: AtenNode, b: Builder, operator: str) -> Value:
+    """What no whole number is."""
     x = node.value("self")
     if is_float(x.dtype):
         return b.add(operator, [x])
-    return b.add("broadcast", [scalar_of(b, otherwise, "bool")], shape=x.shape)
+    return b.add("broadcast", [scalar_of(b, False, "bool")], shape=x.shape)
 
 
 @aten_operator("gelu")
@@ -146,11 +122,6 @@ def hardtanh(node: AtenNode, b: Builder) -> Value:
     return b.add("clip", [node.value("self")], low=node.number("min_val"), high=node.number("max_val"))
 
 
-@aten_operator("relu6")
-def relu6(node: AtenNode, b: Builder) -> Value:
-    return b.add("clip", [node.value("self")], low=0, high=6)
-
-
 @aten_operator("hardsigmoid")
 def hardsigmoid(node: AtenNode, b: Builder) -> Value:
     return b.add("hard_sigmoid", [node.value("self")], alpha=1 / 6, beta=0.5)
@@ -164,14 +135,6 @@ def softplus(node: AtenNode, b: Builder) -> Value:
     soft = b.add("softplus", [scaled])
     soft = soft if beta == 1 else b.add("divide", [soft, scalar(b, beta, x)])
     return b.add("where", [b.add("less", [scalar(b, threshold, x), scaled]), x, soft])
-
-
-@aten_operator("threshold")
-def threshold(node: AtenNode, b: Builder) -> Value:
-    """x where it is above the threshold (or NaN), else a number."""
-    x = node.value("self")
-    below = b.add("less_equal", [x, scalar(b, node.number("threshold"), x)])
-    return b.add("where", [below, scalar(b, node.number("value"), x), x])
 
 
 @aten_operator("clone", "alias", "detach", "lift_fresh_copy")

@@ -88,7 +88,7 @@ class _Importer:
     def call(self, node: fx.Node) -> None:
         if node.target is operator.getitem:
             parent, number = node.args
-            several = self.values[parent]  # type: ignore[index]
+            several = self.values[parent]
             if isinstance(several, list) and isinstance(number, int) and number < len(several):
                 self.values[node] = several[number]
             else:
@@ -131,17 +131,17 @@ class _Importer:
         numbers: dict[fx.Node, int] = {}
         results: list[int | tuple[Any]] = []
         for item in given:
-            value = self.values.get(item) if isinstance(item, fx.Node) else None
-            if isinstance(item, fx.Node) and not isinstance(value, Value):
-                if item not in self.reasons:
-                    self.reasons[item] = value.why if isinstance(value, Refused) else f"{item.name} is no tensor"
-            elif isinstance(item, fx.Node):
-                if item not in numbers:
-                    numbers[item] = len(numbers)
-                    self.builder.output(f"output_{numbers[item]}", value)
-                results.append(numbers[item])
-            else:
+            if not isinstance(item, fx.Node):
                 results.append((item,))
+                continue
+            value = self.values.get(item)
+            if not isinstance(value, Value):
+                self.reasons.setdefault(item, value.why if isinstance(value, Refused) else f"{item.name} is no tensor")
+                continue
+            if item not in numbers:
+                numbers[item] = len(numbers)
+                self.builder.output(f"output_{numbers[item]}", value)
+            results.append(numbers[item])
         return tuple(results)
 
 

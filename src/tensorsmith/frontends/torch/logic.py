@@ -35,7 +35,7 @@ def _logic(name: str, operator: str) -> None:
 
 
 def _bits(name: str, of_bools: str) -> None:
-    @aten_operator(f"{name}.Tensor", f"{name}.Scalar", f"{name}.Scalar_Tensor")
+    @aten_operator(f"{name}.Tensor", f"{name}.Scalar")
     def handler(node: AtenNode, b: Builder) -> Value:
         dtype = node.result[1]
         sides = [node.operand(side, dtype) for side in ("self", "other")]
@@ -62,7 +62,7 @@ def bitwise_not(node: AtenNode, b: Builder) -> Value:
 
 
 def _shift(name: str, left: bool) -> None:
-    @aten_operator(f"{name}.Tensor", f"{name}.Tensor_Scalar", f"{name}.Scalar_Tensor")
+    @aten_operator(f"{name}.Tensor", f"{name}.Tensor_Scalar")
     def handler(node: AtenNode, b: Builder) -> Value:
         dtype = node.result[1]
         if dtype == "bool":

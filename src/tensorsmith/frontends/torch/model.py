@@ -18,7 +18,7 @@ from tensorsmith.graph.graph import Array, Graph
 from tensorsmith.graph.model import Model
 from tensorsmith.runtime.network import NetworkExecutable
 
-Examples = torch.Tensor | Sequence[Any] | Mapping[str, Any]
+Examples = Any  # a tensor, a sequence of arguments, or a mapping of arguments by name
 
 
 def from_torch(module: torch.nn.Module | Callable[..., Any], example_inputs: Examples) -> Model:

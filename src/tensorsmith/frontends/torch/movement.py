@@ -60,14 +60,7 @@ def cat(node: AtenNode, b: Builder) -> Value:
     dtype = node.result[1]
     given = node.values("tensors")
     parts = [as_type(b, p, dtype) for p in given if p.shape != (0,)] or [as_type(b, given[0], dtype)]
-    return parts[0] if len(parts) == 1 else b.add("concat", parts, axis=dimension(node, parts[0]))
-
-
-@aten_operator("stack")
-def stack(node: AtenNode, b: Builder) -> Value:
-    shape, dtype = node.result
-    axis = normal_axis(node.integer("dim"), len(shape), str(node))
-    parts = [as_type(b, reshaped(b, p, (*p.shape[:axis], 1, *p.shape[axis:])), dtype) for p in node.values("tensors")]
+    axis = dimension(node, parts[0])
     return parts[0] if len(parts) == 1 else b.add("concat", parts, axis=axis)
 
 
@@ -232,26 +225,6 @@ def diagonal(node: AtenNode, b: Builder) -> Value:
     flat = reshaped(b, transposed(b, x, order), (*shape[:-1], rows * columns))
     start = offset if offset >= 0 else -offset * columns
     return piece(b, flat, len(shape) - 1, start, shape[-1], columns + 1)
-
-
-@aten_operator("pixel_shuffle")
-def pixel_shuffle(node: AtenNode, b: Builder) -> Value:
-    x, factor = node.value("self"), node.integer("upscale_factor")
-    *batch, channels, height, width = x.shape
-    depth, rank = channels // (factor * factor), len(batch)
-    parts = reshaped(b, x, (*batch, depth, factor, factor, height, width))
-    order = [*range(rank), rank, rank + 3, rank + 1, rank + 4, rank + 2]
-    return reshaped(b, transposed(b, parts, order), node.result[0])
-
-
-@aten_operator("pixel_unshuffle")
-def pixel_unshuffle(node: AtenNode, b: Builder) -> Value:
-    x, factor = node.value("self"), node.integer("downscale_factor")
-    *batch, channels, height, width = x.shape
-    rank = len(batch)
-    parts = reshaped(b, x, (*batch, channels, height // factor, factor, width // factor, factor))
-    order = [*range(rank), rank, rank + 2, rank + 4, rank + 1, rank + 3]
-    return reshaped(b, transposed(b, parts, order), node.result[0])
 
 
 @aten_operator("as_strided")

@@ -59,7 +59,7 @@ class _Ours(OperatorSupportBase):
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         if node.op != "call_function" or node in self._left or node not in self._needed:
             return False
-        return node.target is not operator.getitem or self.is_node_supported(submodules, node.args[0])  # type: ignore[arg-type]
+        return node.target is not operator.getitem or self.is_node_supported(submodules, node.args[0])
 
 
 def partitioned(

@@ -129,9 +129,6 @@ def _adaptive_pools(rank: int) -> None:
     def mean(node: AtenNode, b: Builder) -> Value:
         return _adaptive(node, b, rank, "avg_pool", _mean_along)
 
-    if rank > 1:
-        aten_operator(f"_adaptive_avg_pool{rank}d")(mean)
-
     @aten_operator(f"adaptive_max_pool{rank}d")
     def largest(node: AtenNode, b: Builder) -> Sequence[Value]:
         if node.uses(1):

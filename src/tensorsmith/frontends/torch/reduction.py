@@ -52,19 +52,13 @@ def logsumexp(node: AtenNode, b: Builder) -> Value:
     return _reduced(node, b, "reduce_log_sum_exp", as_type(b, node.value("self"), node.result[1]))
 
 
-def _test(operator: str, *names: str) -> None:
-    """Whether any, or all, elements are not 0."""
-
-    @aten_operator(*names)
-    def handler(node: AtenNode, b: Builder) -> Value:
-        x = as_type(b, node.value("self"), "bool")
-        if 0 in (x.shape[d] for d in axes_of(node, x) if x.shape):
-            raise UserError(f"{node}: {x} has no elements to look at")
-        return as_type(b, _reduced(node, b, operator, x), node.result[1])
-
-
-_test("reduce_max", "any", "any.dim", "any.dims")
-_test("reduce_min", "all", "all.dim", "all.dims")
+@aten_operator("any", "any.dim", "any.dims")
+def any_(node: AtenNode, b: Builder) -> Value:
+    """Whether any element is not 0."""
+    x = as_type(b, node.value("self"), "bool")
+    if 0 in (x.shape[d] for d in axes_of(node, x) if x.shape):
+        raise UserError(f"{node}: {x} has no elements to look at")
+    return as_type(b, _reduced(node, b, "reduce_max", x), node.result[1])
 
 
 def _extreme(name: str, best: str, position: str) -> None:
@@ -98,38 +92,17 @@ _extreme("max", "reduce_max", "argmax")
 _extreme("min", "reduce_min", "argmin")
 
 
-def moments(node: AtenNode, b: Builder, number: int = 0) -> tuple[Value, Value]:
-    """The variance in the shape of a result, and the mean with all dimensions kept."""
+@aten_operator("var.correction")
+def variance(node: AtenNode, b: Builder) -> Value:
+    """The squares' sum over how many elements there are, less a correction, which is 1 where it is left out."""
     x = node.value("self")
-    shaped = x if x.shape else reshaped(b, x, (1,))
-    axes = axes_of(node, shaped)
-    node.ignore("keepdim")
+    x = x if x.shape else reshaped(b, x, (1,))
+    axes = axes_of(node, x)
+    node.ignore("keepdim")  # the result's shape says it
     correction = node.number("correction") if node.given("correction") else 1
     node.ignore("correction")
-    count = max(prod(shaped.shape[d] for d in axes) - correction, 0)
-    mean = b.add("reduce_mean", [shaped], axes=axes, keepdims=True)
-    squares = b.add("square", [b.add("subtract", [shaped, mean])])
+    count = max(prod(x.shape[d] for d in axes) - correction, 0)
+    mean = b.add("reduce_mean", [x], axes=axes, keepdims=True)
+    squares = b.add("square", [b.add("subtract", [x, mean])])
     total = b.add("reduce_sum", [squares], axes=axes, keepdims=True)
-    return reshaped(b, b.add("divide", [total, scalar(b, count, total)]), node.results[number][0]), mean
-
-
-@aten_operator("var.correction")
-def var(node: AtenNode, b: Builder) -> Value:
-    return moments(node, b)[0]
-
-
-@aten_operator("std.correction")
-def std(node: AtenNode, b: Builder) -> Value:
-    return b.add("sqrt", [moments(node, b)[0]])
-
-
-@aten_operator("var_mean.correction")
-def var_mean(node: AtenNode, b: Builder) -> Sequence[Value]:
-    variance, mean = moments(node, b)
-    return [variance, reshaped(b, mean, node.results[1][0])]
-
-
-@aten_operator("std_mean.correction")
-def std_mean(node: AtenNode, b: Builder) -> Sequence[Value]:
-    variance, mean = moments(node, b)
-    return [b.add("sqrt", [variance]), reshaped(b, mean, node.results[1][0])]
+    return reshaped(b, b.add("divide", [total, scalar(b, count, total)]), node.result[0])

@@ -1,7 +1,4 @@
-"""ATen's upsampling, and sampling at computed places.
-
-Every kind has an overload `vec`, which takes sizes or scales, and a plain one, which takes sizes, maybe with the scales too.
-"""
+"""ATen's upsampling, and sampling at computed places."""
 
 from __future__ import annotations
 
@@ -14,24 +11,18 @@ from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
 
-_SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
-
 
 def _image(node: AtenNode) -> tuple[Value, tuple[int, ...], list[float | None]]:
-    """The input, the extents of the result, and for each the scale that was given."""
-    vec = node.overload == "vec"
-    x = node.value("input" if vec else "self")
-    sizes = node.result[0][2:]
+    """The input, the extents of the result, and for each the scale where it was given."""
+    x, sizes = node.value("input"), node.result[0][2:]
     node.ignore("output_size")  # the result says it
     if 0 in (*x.shape, *sizes):
         raise UserError(f"{node}: {x} or the result is empty")
-    if vec:
-        return x, sizes, list(node.plain("scale_factors") or [None] * len(sizes))
-    return x, sizes, [node.plain(name) for name in _SCALES[len(sizes)]]
+    return x, sizes, list(node.plain("scale_factors") or [None] * len(sizes))
 
 
 def _nearest(rank: int, name: str, shift: float) -> None:
-    @aten_operator(f"{name}{rank}d", f"{name}{rank}d.vec")
+    @aten_operator(f"{name}{rank}d.vec")
     def handler(node: AtenNode, b: Builder) -> Value:
         """Places are computed in single precision, as PyTorch does: rounding decides between neighbours."""
         given, sizes, scales = _image(node)
@@ -44,7 +35,7 @@ def _nearest(rank: int, name: str, shift: float) -> None:
 
 
 def _smooth(name: str, mode: str) -> None:
-    @aten_operator(name, f"{name}.vec")
+    @aten_operator(f"{name}.vec")
     def handler(node: AtenNode, b: Builder) -> Value:
         x, sizes, scales = _image(node)
         corners = bool(node.plain("align_corners"))
@@ -71,5 +62,6 @@ def grid_sampler(node: AtenNode, b: Builder) -> Value:
     x, grid = node.value("input"), node.value("grid")
     if 0 in (*x.shape, *grid.shape):
         raise UserError(f"{node}: {x} or the grid {grid} is empty")
-    options = {"mode": mode, "border": border, "align_corners": bool(node.plain("align_corners"))}
-    return channels_first(b, b.add("grid_sample", [channels_last(b, x), grid], **options))
+    corners = bool(node.plain("align_corners"))
+    sampled = b.add("grid_sample", [channels_last(b, x), grid], mode=mode, border=border, align_corners=corners)
+    return channels_first(b, sampled)

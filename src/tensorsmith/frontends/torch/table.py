@@ -54,7 +54,7 @@ class AtenNode:
 
     def __init__(self, node: fx.Node, values: Known, builder: Builder) -> None:
         self._node, self._values, self._builder = node, values, builder
-        schema = node.target._schema.arguments  # type: ignore[union-attr]
+        schema = node.target._schema.arguments
         self._defaults = {a.name: a.default_value for a in schema if a.has_default_value()}
         self._given: dict[str, Any] = {a.name: value for a, value in zip(schema, node.args)} | dict(node.kwargs)
         self._read: set[str] = set()
@@ -62,11 +62,6 @@ class AtenNode:
 
     def __str__(self) -> str:
         return f"{operator_name(self._node.target)} {self._node.name}"
-
-    @property
-    def overload(self) -> str:
-        """The part of the operator's name behind the point."""
-        return str(self._node.target._overloadname)  # type: ignore[union-attr]
 
     def _argument(self, name: str) -> Any:
         self._read.add(name)
