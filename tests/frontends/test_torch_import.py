@@ -140,6 +140,22 @@ def test_a_function_and_a_saved_executable(tmp_path: Path) -> None:
     assert isinstance(loaded, np.ndarray) and _close(torch.from_numpy(loaded), shifted(x))
 
 
+@torch.no_grad()
+def test_elements_are_found_by_known_and_computed_indices_together() -> None:
+    def picked(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first = y.argmax(-1)
+        return (
+            x[torch.arange(1), first],
+            x[:, first, torch.tensor([2])],
+            x[0, :, 1][first],
+            x[torch.tensor([0]), torch.tensor([-1])],
+        )
+
+    x, y = torch.randn(1, 5, 4), torch.randn(1, 5)
+    got = ts.compile(ts.from_torch(picked, (x, y)))(x, y)
+    assert all(_close(g, w) for g, w in zip(got, picked(x, y), strict=True))
+
+
 def test_a_model_is_tuned() -> None:
     module, x = Dense().eval(), torch.randn(3, 6)
     executable = ts.tune(ts.from_torch(module, x), trials=2, on_progress=lambda _: None)

@@ -40,7 +40,7 @@ def _calibrated(module: nn.Module, example: torch.Tensor) -> nn.Module:
 def resnet50() -> Network:
     from benchmarks.zoo.vision import ResNet50
 
-    return _calibrated(ResNet50(10), torch.empty(4, 3, 64, 64)), _image(1, 3, 64, 64)
+    return _calibrated(ResNet50(10), torch.empty(32, 3, 64, 64)), _image(1, 3, 64, 64)
 
 
 def mobilenet_v2() -> Network:
@@ -85,7 +85,7 @@ def efficientnet() -> Network:
     from transformers import EfficientNetConfig, EfficientNetModel
 
     config = EfficientNetConfig(
-        image_size=32, width_coefficient=0.5, depth_coefficient=0.5, hidden_dim=64, kernel_sizes=[3, 5], in_channels=[32, 16],
+        image_size=32, width_coefficient=0.5, depth_coefficient=0.5, hidden_dim=640, kernel_sizes=[3, 5], in_channels=[32, 16],
         out_channels=[16, 24], strides=[1, 2], num_block_repeats=[1, 2], expand_ratios=[1, 6], depthwise_padding=[],
     )  # fmt: skip
     return _calibrated(EfficientNetModel(config), torch.empty(4, 3, 32, 32)), {"pixel_values": _image(1, 3, 32, 32)}

@@ -11,7 +11,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.indexing import gathered, scattered
 from tensorsmith.frontends.common.values import as_type, reshaped, sliced, transposed
 from tensorsmith.frontends.torch.creation import filled
-from tensorsmith.frontends.torch.movement import dimension
+from tensorsmith.frontends.torch.movement import dimension, piece
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -40,14 +40,31 @@ def index(node: AtenNode, b: Builder) -> Value:
     x = node.value("self")
     where = _indices(node, b, "indices")
     dims = [d for d, i in enumerate(where) if i is not None]
-    indices = [i for i in where if i is not None]
+    indices = {d: i for d, i in enumerate(where) if i is not None}
     if len(dims) == 1:
-        return gathered(node, b, x, indices[0], dims[0])
-    together = b.add("gather_nd", [transposed(b, x, _indexed_first(x, dims)), _joined(b, indices)])
-    new = len(broadcast_shape(*(i.shape for i in indices)))
+        return gathered(node, b, x, indices[dims[0]], dims[0])
+    shape = broadcast_shape(*(i.shape for i in indices.values()))
+    places = {d: _one_place(b, i, x.shape[d]) for d, i in indices.items()}
+    searched = [d for d in dims if places[d] is None] or dims[-1:]
+    for d, place in places.items():  # a dimension in which all indices are one is not looked up
+        x = x if place is None or d in searched else piece(b, x, d, place, 1)
+    rest = [d for d in range(len(x.shape)) if d not in dims]
+    order = [*searched, *(d for d in dims if d not in searched), *rest]
+    left = reshaped(b, transposed(b, x, order), [x.shape[d] for d in (*searched, *rest)])
+    together = b.add("gather_nd", [left, _joined(b, [indices[d] for d in searched], shape)])
+    new = len(shape)
     before = dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0  # indices apart from each other come out in front
-    order = [*range(new, new + before), *range(new), *range(new + before, len(together.shape))]
-    return transposed(b, together, order)
+    return transposed(b, together, [*range(new, new + before), *range(new), *range(new + before, len(together.shape))])
+
+
+def _one_place(b: Builder, indices: Value, extent: int) -> int | None:
+    """The one element of a dimension that all indices mean; None if they may differ."""
+    if extent == 1:
+        return 0
+    known = b.known(indices)
+    if known is None or not known.size or known.min() != known.max() or not -extent <= known.min() < extent:
+        return None
+    return int(known.min()) % extent
 
 
 def _indices(node: AtenNode, b: Builder, name: str) -> list[Value | None]:
@@ -70,9 +87,8 @@ def _indexed_first(x: Value, dims: Sequence[int]) -> list[int]:
     return [*dims, *(d for d in range(len(x.shape)) if d not in dims)]
 
 
-def _joined(b: Builder, indices: Sequence[Value]) -> Value:
-    """Indices of several dimensions, broadcast, as the last dimension of one tensor."""
-    shape = broadcast_shape(*(i.shape for i in indices))
+def _joined(b: Builder, indices: Sequence[Value], shape: tuple[int, ...]) -> Value:
+    """Indices of several dimensions, broadcast to a shape, as the last dimension of one tensor."""
     full = [i if i.shape == shape else b.add("broadcast", [i], shape=shape) for i in indices]
     columns = [reshaped(b, i, (*shape, 1)) for i in full]
     return columns[0] if len(columns) == 1 else b.add("concat", columns, axis=len(shape))
@@ -88,7 +104,8 @@ def index_put(node: AtenNode, b: Builder) -> Value:
     where = _indices(node, b, "indices")
     dims = [d for d, i in enumerate(where) if i is not None]
     order = _indexed_first(x, dims)
-    indices = _joined(b, [i for i in where if i is not None])
+    given = [i for i in where if i is not None]
+    indices = _joined(b, given, broadcast_shape(*(i.shape for i in given)))
     rest = tuple(x.shape[d] for d in order[len(dims) :])
     lead = indices.shape[:-1]
     before = dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
@@ -117,7 +134,11 @@ def _masked_put(node: AtenNode, b: Builder, x: Value, updates: Value) -> Value |
 def gather(node: AtenNode, b: Builder) -> Value:
     node.ignore("sparse_grad")
     x, indices = _at_least_1d(b, node.value("self")), _at_least_1d(b, node.value("index"))
-    return reshaped(b, b.add("gather_elements", [x, indices], axis=dimension(node, x)), node.result[0])
+    axis = dimension(node, x)
+    place = _one_place(b, indices, x.shape[axis]) if indices.elements == 1 else None
+    if place is not None:
+        return reshaped(b, sliced(b, x, [place if d == axis else 0 for d in range(len(x.shape))], indices.shape), node.result[0])
+    return reshaped(b, b.add("gather_elements", [x, indices], axis=axis), node.result[0])
 
 
 def _at_least_1d(b: Builder, x: Value) -> Value:
