@@ -18,6 +18,7 @@ import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.torch import UnsupportedNodes
 from tensorsmith.frontends.torch.model import TorchExecutable
+from tensorsmith.frontends.torch.table import table
 
 pytestmark = pytest.mark.peers
 
@@ -173,12 +174,22 @@ def test_all_operators_without_a_handler_are_named_with_how_often_they_occur() -
     assert "lgamma.default x2, i0.default x1" in str(caught.value)
 
 
-def test_arguments_that_are_not_read_are_refused() -> None:
-    def pooled(x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.avg_pool2d(x, 2, ceil_mode=True, divisor_override=3)
+def test_arguments_that_are_not_supported_are_refused_with_the_reason() -> None:
+    def scattered(x: torch.Tensor) -> torch.Tensor:
+        return x.scatter_reduce(0, torch.tensor([0, 1]), torch.ones(2), "sum", include_self=False)
 
-    with pytest.raises(UnsupportedNodes, match="divisor_override and ceil_mode together"):
-        ts.from_torch(pooled, torch.randn(1, 1, 5, 5))
+    with pytest.raises(UnsupportedNodes, match=r"scatter_reduce.two x1; .* known are .*, with include_self"):
+        ts.from_torch(scattered, torch.randn(3))
+
+
+def test_arguments_that_no_handler_reads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(node: Any, b: Any) -> Any:
+        return b.add("gelu", [node.value("self")])
+
+    monkeypatch.setitem(table(), "gelu.default", careless)  # type: ignore[arg-type]
+    assert ts.from_torch(nn.GELU(), torch.randn(3)).outputs
+    with pytest.raises(UnsupportedNodes, match="the argument approximate='tanh' is not supported"):
+        ts.from_torch(nn.GELU("tanh"), torch.randn(3))
 
 
 @pytest.mark.parametrize(

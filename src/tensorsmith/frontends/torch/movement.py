@@ -26,7 +26,7 @@ def view(node: AtenNode, b: Builder) -> Value:
     return reshaped(b, node.value("self"), node.result[0])
 
 
-@aten_operator("unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims")
+@aten_operator("unsqueeze", "squeeze.dims")
 def other_shape(node: AtenNode, b: Builder) -> Value:
     node.ignore("dim")
     return reshaped(b, node.value("self"), node.result[0])

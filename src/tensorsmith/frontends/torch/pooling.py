@@ -70,14 +70,20 @@ def _avg_pool(rank: int) -> None:
     def handler(node: AtenNode, b: Builder) -> Value:
         x, options = _batched(b, node.value("self"), rank), _window(node, rank)
         count_pad, divisor = bool(node.plain("count_include_pad")), node.plain("divisor_override") if rank > 1 else None
-        if divisor is not None:  # the sum of a window, whatever it covers, over that number
-            if options["ceil_mode"]:
-                raise UserError(f"{node}: divisor_override and ceil_mode together are not supported")
-            count_pad = True
-        pooled = b.add("avg_pool", [x], dilation=(1,) * rank, count_pad=count_pad, **options)
         if divisor is not None:
-            pooled = times(b, pooled, prod(options["kernel"]) / divisor)
+            return _unbatched(b, _sum_pool(b, x, options, node.result[0][-rank:], 1 / divisor), node.result[0])
+        pooled = b.add("avg_pool", [x], dilation=(1,) * rank, count_pad=count_pad, **options)
         return _unbatched(b, pooled, node.result[0])
+
+
+def _sum_pool(b: Builder, x: Value, window: dict[str, Any], counts: Sequence[int], factor: float) -> Value:
+    """The sum of each window, times a number; what lies beyond the input is 0."""
+    kernel, stride = window["kernel"], window["stride"]
+    spans = [(c - 1) * s + k for c, s, k in zip(counts, stride, kernel)]
+    pairs = [(p, max(span - n - p, 0)) for span, n, (p, _) in zip(spans, x.shape[1:-1], window["padding"])]
+    x = b.add("pad", [x], pairs=((0, 0), *pairs, (0, 0)), value=0, mode="constant") if any(map(any, pairs)) else x
+    none, ones = ((0, 0),) * len(kernel), (1,) * len(kernel)
+    return times(b, b.add("avg_pool", [x], kernel=kernel, stride=stride, padding=none, dilation=ones), prod(kernel) * factor)
 
 
 for _rank in (1, 2, 3):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import inf, prod
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.values import as_type, reshaped, scalar
@@ -92,9 +92,34 @@ _extreme("max", "reduce_max", "argmax")
 _extreme("min", "reduce_min", "argmin")
 
 
+@aten_operator("linalg_vector_norm")
+def vector_norm(node: AtenNode, b: Builder) -> Value:
+    """The sum of the powers of absolute values, to the root; of the order infinity the largest of them."""
+    node.ignore("dtype")  # the result's type says it
+    x, order = as_type(b, node.value("self"), node.result[1]), node.number("ord")
+    if order in (1, 2):
+        return _reduced(node, b, f"reduce_l{int(order)}", x)
+    size = b.add("absolute", [x])
+    if abs(order) == inf:
+        return _reduced(node, b, "reduce_max" if order > 0 else "reduce_min", size)
+    if order == 0:
+        raise UserError(f"{node}: the norm of the order 0 is not supported")
+    total = _reduced(node, b, "reduce_sum", b.add("power", [size, scalar(b, order, x)]))
+    return b.add("power", [total, scalar(b, 1 / order, x)])
+
+
 @aten_operator("var.correction")
 def variance(node: AtenNode, b: Builder) -> Value:
-    """The squares' sum over how many elements there are, less a correction, which is 1 where it is left out."""
+    return reshaped(b, _moments(node, b)[0], node.result[0])
+
+
+@aten_operator("var_mean.correction")
+def variance_and_mean(node: AtenNode, b: Builder) -> Sequence[Value]:
+    return [reshaped(b, v, shape) for v, (shape, _) in zip(_moments(node, b), node.results)]
+
+
+def _moments(node: AtenNode, b: Builder) -> tuple[Value, Value]:
+    """Variance and mean, all dimensions kept. A correction, 1 where it is left out, is taken off the number of elements."""
     x = node.value("self")
     x = x if x.shape else reshaped(b, x, (1,))
     axes = axes_of(node, x)
@@ -105,4 +130,4 @@ def variance(node: AtenNode, b: Builder) -> Value:
     mean = b.add("reduce_mean", [x], axes=axes, keepdims=True)
     squares = b.add("square", [b.add("subtract", [x, mean])])
     total = b.add("reduce_sum", [squares], axes=axes, keepdims=True)
-    return reshaped(b, b.add("divide", [total, scalar(b, count, total)]), node.result[0])
+    return b.add("divide", [total, scalar(b, count, total)]), mean
