@@ -31,7 +31,7 @@ ALLOWED = {
     "search": {"errors", "plugins", "targets", "lang", "space", "program", "learn", "backends"},
     "records": {"errors", "targets", "lang", "space", "search"},
     "graph": {"errors", "targets", "lang", "ops", "rewrites", "runtime"},
-    "frontends": {"errors", "targets", "lang", "ops", "graph", "compile"},
+    "frontends": {"errors", "targets", "lang", "ops", "graph", "runtime", "compile", "tune"},
     "build": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime"},
     "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build"},
     "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "build", "search"},

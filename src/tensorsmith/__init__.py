@@ -22,7 +22,7 @@ Elements are combined by Python's operators (`+ - * / // % **`, `< <= == !=`, `&
 from tensorsmith.backends import sketches
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.load import load
+from tensorsmith.frontends.load import from_torch, load
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import (
     abs,
@@ -75,6 +75,7 @@ __all__ = [
     "exp",
     "expm1",
     "floor",
+    "from_torch",
     "load",
     "load_executable",
     "log",

@@ -93,7 +93,7 @@ def compile_model(model: Model, records: Records | None, target: Target, timing:
 def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> Executable:
     partition = model.partition
     kernels = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
-    return executable(assemble(partition, kernels, target, name))
+    return model.presented(executable(assemble(partition, kernels, target, name)))
 
 
 def _alone(

@@ -1,4 +1,5 @@
-"""What a command works on: a model in an ONNX file, a workload of the catalogue by name, or one that a Python file defines."""
+"""What a command works on: a model in an ONNX file, a PyTorch module that a function of a Python file makes, a workload of the
+catalogue by name, or one that a Python file defines."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.load import from_torch
 from tensorsmith.frontends.load import load as load_onnx
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import Tensor, workload
@@ -15,6 +17,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 
 MODEL, EXECUTABLE = ".onnx", ".tsm"
+_MODULE = re.compile(r"(.+\.py):([A-Za-z_]\w*)")  # a Python file, and a function in it
 
 
 def load(name: str) -> Workload:
@@ -36,7 +39,7 @@ def load(name: str) -> Workload:
 
 def load_any(name: str, shapes: Sequence[str]) -> Workload | Model:
     """A model if it is a file of that kind, else a workload, whose shapes are fixed."""
-    if is_model(name):
+    if is_model(name) or is_module(name):
         return load_model(name, shapes)
     if is_executable(name):
         raise UserError(f"{name} is compiled already; give the model it was made of")
@@ -46,12 +49,35 @@ def load_any(name: str, shapes: Sequence[str]) -> Workload | Model:
 
 
 def load_model(path: str, shapes: Sequence[str] = ()) -> Model:
-    """The model of an ONNX file, its open dimensions bound by texts such as `x=1x3x224x224` or `batch=1`."""
+    """The model of an ONNX file, its open dimensions bound by texts such as `x=1x3x224x224` or `batch=1`.
+
+    Or that of a PyTorch module which a function of a Python file makes: `file.py:function`.
+    """
+    if is_module(path):
+        if shapes:
+            raise UserError(f"--shape {shapes[0]}: the shapes of a module are those of its example inputs")
+        return _load_module(path)
     if not is_model(path):
-        raise UserError(f"{path} is no model: expected a file that ends in {MODEL}")
+        raise UserError(f"{path} is no model: expected a file that ends in {MODEL}, or FILE.py:FUNCTION")
     if not Path(path).is_file():
         raise UserError(f"there is no file {path}")
     return load_onnx(path, shapes=parse_shapes(shapes))
+
+
+def _load_module(name: str) -> Model:
+    """The model of what `function()` of `file.py` gives: a module and its example inputs."""
+    found = _MODULE.fullmatch(name)
+    assert found is not None
+    path, function = found.groups()
+    if not Path(path).is_file():
+        raise UserError(f"there is no file {path}")
+    names = runpy.run_path(path)
+    if not callable(names.get(function)):
+        raise UserError(f"{path} has no function {function}")
+    made = names[function]()
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise UserError(f"{function} of {path} gives {type(made).__name__}; it must give a module and its example inputs")
+    return from_torch(*made)
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...] | int]:
@@ -69,6 +95,10 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...] | int]:
 
 def is_model(name: str) -> bool:
     return name.lower().endswith(MODEL)
+
+
+def is_module(name: str) -> bool:
+    return _MODULE.fullmatch(name) is not None
 
 
 def is_executable(name: str) -> bool:

@@ -23,7 +23,8 @@ def tune(
     computation: Annotated[
         str,
         typer.Argument(
-            help="A model (MODEL.onnx), a workload of the catalogue (C2D-3-b1), or a Python file with `tensors = [...]` in it."
+            help="A model (MODEL.onnx, or FILE.py:FUNCTION, a function that gives a PyTorch module and its example inputs), "
+            "a workload of the catalogue (C2D-3-b1), or a Python file with `tensors = [...]` in it."
         ),
     ],
     trials: Annotated[

@@ -1,10 +1,10 @@
-"""Whatever file holds a network, as a model."""
+"""Whatever holds a network, a file or a module, as a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Array
@@ -32,3 +32,19 @@ def load(
     from tensorsmith.frontends.onnx.importer import load_onnx
 
     return Model(load_onnx(model, shapes, constants))
+
+
+def from_torch(module: Any, example_inputs: Any) -> Model:
+    """The model of a PyTorch module (or a function of tensors), by `torch.export`.
+
+    `example_inputs` is a tensor, a tuple of arguments, or a dict of arguments by name; their shapes and types are the model's.
+    Weights become constants: later changes to the module are not seen. Executables of the model are called as the module is, with
+    tensors or arrays, and give tensors in the module's own structure.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError as problem:
+        raise UserError("from_torch needs PyTorch: pip install 'tensorsmith[torch]'") from problem
+    from tensorsmith.frontends.torch.model import from_torch as convert
+
+    return convert(module, example_inputs)

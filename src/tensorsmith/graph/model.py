@@ -14,6 +14,7 @@ from tensorsmith.graph.graph import Array, Graph, Value
 
 if TYPE_CHECKING:
     from tensorsmith.graph.tasks import Partition, Task
+    from tensorsmith.runtime.executable import Executable
 
 
 class Model:
@@ -74,6 +75,10 @@ class Model:
     def tasks(self) -> list[Task]:
         """The distinct computations of the network, each with how often it runs."""
         return list(self.partition.tasks)
+
+    def presented(self, executable: Executable) -> Executable:
+        """A compiled network of this model as its callers want it: models of some front ends take and give other tensors."""
+        return executable
 
     def evaluate(self, inputs: Mapping[str, Array] | Sequence[Array]) -> dict[str, Array]:
         """What the network gives, by the reference evaluator on the graph as it was imported: slow, and the measure of all else."""

@@ -86,11 +86,14 @@ class Target(ABC):
             close = difflib.get_close_matches(str(name), known, 1, 0.5)
             hint = f", did you mean {close[0]!r}?" if close else ""
             raise UserError(f"there is no target {name!r}{hint or ';'} known are {', '.join(known)}")
-        found = known[name]
-        wrong = sorted(facts.keys() - {f.name for f in dataclasses.fields(found)})
+        return known[name].with_facts(**facts)
+
+    def with_facts(self, **facts: Any) -> Target:
+        """The same machine but for some facts, as in `native().with_facts(cores=1)`."""
+        wrong = sorted(facts.keys() - {f.name for f in dataclasses.fields(self)})
         if wrong:
-            raise UserError(f"{name} has no fact {wrong[0]!r}; it has {', '.join(f.name for f in dataclasses.fields(found))}")
-        return dataclasses.replace(found, **facts)
+            raise UserError(f"{self.name} has no fact {wrong[0]!r}; it has {', '.join(f.name for f in dataclasses.fields(self))}")
+        return dataclasses.replace(self, **facts)
 
     def to_json(self) -> dict[str, Any]:
         """Its facts by name, its kind, and the version of this form."""

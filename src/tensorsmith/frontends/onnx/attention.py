@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.elementwise import scalar
-from tensorsmith.frontends.onnx.normalisation import as_type
+from tensorsmith.frontends.common.values import as_type, scalar
 from tensorsmith.frontends.onnx.read import type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.movement import reshaped, sliced
+from tensorsmith.frontends.common.values import reshaped, sliced
 from tensorsmith.frontends.onnx.table import OnnxNode, Subgraph, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value

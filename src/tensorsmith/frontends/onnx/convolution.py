@@ -1,4 +1,4 @@
-"""Convolutions. Weights are constants nearly always, so that their transposes are made here and now."""
+"""ONNX's convolutions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.spatial import (
-    Pairs,
-    Window,
-    channels_first,
-    channels_last,
-    numbers,
-    spatial_extents,
-    split_padding,
-    window,
-)
+from tensorsmith.frontends.common.convolution import convolution, transposed_convolution, with_bias
+from tensorsmith.frontends.common.spatial import Pairs, Window, channels_first, channels_last, split_padding
+from tensorsmith.frontends.onnx.spatial import numbers, spatial_extents, window
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -28,7 +21,7 @@ from tensorsmith.lang.dtypes import dtype
 @onnx_operator("Conv")
 def conv(node: OnnxNode, b: Builder) -> Value:
     x, weight = node.required(0), node.required(1)
-    result = convolution(node, b, channels_last(b, x), weight, conv_window(node, x, weight))
+    result = convolution(node, b, channels_last(b, x), weight, conv_window(node, x, weight), node.attribute("group", 1))
     return channels_first(b, with_bias(b, result, node.optional(2)))
 
 
@@ -45,46 +38,13 @@ def conv_window(node: OnnxNode, x: Value, weight: Value) -> Window:
     return window(node, extents, kernel)
 
 
-def convolution(node: OnnxNode, b: Builder, x: Value, weight: Value, w: Window) -> Value:
-    """The convolution of x, which is channels-last already; the weight is as in the file."""
-    groups = node.attribute("group", 1)
-    outputs, each, *kernel = weight.shape
-    if groups < 1 or each * groups != x.shape[-1] or outputs % groups:
-        raise UserError(
-            f"{node}: {x.shape[-1]} channels, a weight {list(weight.shape)} and {groups} groups do not fit: the weight must take "
-            f"{x.shape[-1]} / {groups} channels, and {groups} must divide its {outputs} outputs"
-        )
-    spatial = range(2, len(weight.shape))
-    options: dict[str, Any] = {"stride": w.stride, "padding": w.padding, "dilation": w.dilation}
-    if groups > 1 and each == 1:
-        flat = b.add("reshape", [b.add("transpose", [weight], order=(*spatial, 0, 1))], shape=(*kernel, outputs))
-        if outputs > groups:  # several kernels for a channel: as many copies of it make it one each, which is the better kernel
-            x = b.add("repeat", [x], times=(*[1] * (len(x.shape) - 1), outputs // groups))
-        return b.add("depthwise_conv", [x, flat], **options)
-    return b.add("conv", [x, b.add("transpose", [weight], order=(*spatial, 1, 0))], groups=groups, **options)
-
-
-def with_bias(b: Builder, x: Value, bias: Value | None) -> Value:
-    """x, channels-last, plus a bias per channel."""
-    return x if bias is None else b.add("add", [x, bias])
-
-
 @onnx_operator("ConvTranspose")
 def conv_transpose(node: OnnxNode, b: Builder) -> Value:
     x, weight = node.required(0), node.required(1)
     w = conv_window(node, x, weight)
     padding, extra = _transposed_padding(node, x, w)
-    result = transposed(b, x, weight, replace(w, padding=padding), extra, node.attribute("group", 1))
+    result = transposed_convolution(b, x, weight, replace(w, padding=padding), extra, node.attribute("group", 1))
     return channels_first(b, with_bias(b, result, node.optional(2)))
-
-
-def transposed(b: Builder, x: Value, weight: Value, w: Window, extra: tuple[int, ...], groups: int) -> Value:
-    """The transposed convolution of x (N, C, spatial..) with a weight (CI, CO / groups, K..), channels-last."""
-    kernel = b.add("transpose", [weight], order=(*range(2, len(weight.shape)), 0, 1))
-    if any(d > 1 and k > 1 for k, d in zip(w.kernel, w.dilation)):  # zeros between the taps, once
-        kernel = b.add("spread", [kernel], steps=(*w.dilation, 1, 1))
-    options: dict[str, Any] = {"stride": w.stride, "padding": w.padding, "output_padding": extra, "groups": groups}
-    return b.add("transposed_conv", [channels_last(b, x), kernel], **options)
 
 
 @onnx_operator("DeformConv", since=19)
@@ -134,7 +94,7 @@ def columns_to_image(node: OnnxNode, b: Builder) -> Value:
     weight = b.constant(np.broadcast_to(ones, (channels, places, 1, *block)).reshape(channels * places, 1, *block))
     full = [s * (n - 1) + span - sum(p) for n, s, span, p in zip(counts, w.stride, w.spans, w.padding)]
     blocks = b.add("reshape", [x], shape=(*x.shape[:2], *counts))
-    return channels_first(b, transposed(b, blocks, weight, w, tuple(n - f for n, f in zip(image, full)), channels))
+    return channels_first(b, transposed_convolution(b, blocks, weight, w, tuple(n - f for n, f in zip(image, full)), channels))
 
 
 def _transposed_padding(node: OnnxNode, x: Value, w: Window) -> tuple[Pairs, tuple[int, ...]]:

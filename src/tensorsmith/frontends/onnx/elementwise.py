@@ -9,11 +9,13 @@ import numpy as np
 from onnx import TensorProto
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.common.elementwise import power_of
+from tensorsmith.frontends.common.values import scalar
 from tensorsmith.frontends.onnx.read import TYPES, type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
-from tensorsmith.lang.dtypes import dtype, is_float
+from tensorsmith.lang.dtypes import is_float
 
 Numbers = dict[str, Any]  # attributes
 
@@ -80,11 +82,6 @@ for _kind, _operator in _BINARY.items():
     _binary(_kind, _operator)
 for _kind, _operator in _MANY.items():
     _many(_kind, _operator)
-
-
-def scalar(b: Builder, number: float, like: Value) -> Value:
-    """A constant number of the type of a value."""
-    return b.constant(np.array(number, dtype(like.dtype).numpy))
 
 
 @onnx_operator("Mean")
@@ -170,15 +167,9 @@ def power(node: OnnxNode, b: Builder) -> Value:
     x, exponent = old_broadcast(node, b)
     known = b.known(exponent)
     if known is not None and known.size == 1 and len(exponent.shape) <= len(x.shape):
-        number = float(known.reshape(()))
-        if number == 1:
-            return x
-        if number in (2, 3):
-            square = b.add("square", [x])
-            return square if number == 2 else b.add("multiply", [square, x])
-        if number in (0.5, -1, -0.5) and is_float(x.dtype):
-            root = x if number == -1 else b.add("sqrt", [x])
-            return root if number == 0.5 else b.add("reciprocal", [root])
+        written_out = power_of(b, x, float(known.reshape(())))
+        if written_out is not None:
+            return written_out
     return b.add("power", [x, exponent])
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.common.unsupported import UnsupportedOperators
 from tensorsmith.frontends.onnx import functions, names
 from tensorsmith.frontends.onnx.inputs import Bindings, bind
 from tensorsmith.frontends.onnx.read import UnsupportedType, held, malformed, read_attribute, read_model, read_tensor
@@ -26,15 +27,6 @@ from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Graph, Value
 
 _DEEPEST = 32  # functions that call functions, and branches in branches
-
-
-class UnsupportedOperators(UserError):
-    """The model has operators that there is no handler for; `counts` has each with its version and how often it occurs."""
-
-    def __init__(self, model: str, counts: Mapping[str, int]) -> None:
-        self.counts = dict(counts)
-        listed = ", ".join(f"{kind} x{n}" for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        super().__init__(f"{model} uses operators that are not supported: {listed}")
 
 
 def load_onnx(

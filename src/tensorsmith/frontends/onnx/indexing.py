@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.movement import reshaped, sliced
-from tensorsmith.frontends.onnx.read import LARGEST_MADE
+from tensorsmith.frontends.common.indexing import gathered, scattered
+from tensorsmith.frontends.common.values import reshaped
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
-from tensorsmith.graph.graph import Array, Value
+from tensorsmith.graph.graph import Value
 from tensorsmith.lang.dtypes import is_int
 from tensorsmith.ops.common import normal_axis
 
@@ -25,36 +23,8 @@ def _indices(node: OnnxNode, n: int) -> Value:
 
 @onnx_operator("Gather")
 def gather(node: OnnxNode, b: Builder) -> Value:
-    """Indices known to be evenly spaced are a slice, which the code generator can see through."""
     x, indices = node.required(0), _indices(node, 1)
-    axis = normal_axis(node.attribute("axis", 0), len(x.shape), str(node))
-    known = b.known(indices)
-    if known is not None:
-        _check_range(node, known, x.shape[axis])
-        spaced = _evenly_spaced(known, x.shape[axis])
-        if spaced is not None:
-            start, step, count = spaced
-            starts = [start if d == axis else 0 for d in range(len(x.shape))]
-            steps = [step if d == axis else 1 for d in range(len(x.shape))]
-            piece = sliced(b, x, starts, [count if d == axis else n for d, n in enumerate(x.shape)], steps)
-            return reshaped(b, piece, (*x.shape[:axis], *known.shape, *x.shape[axis + 1 :]))
-    return b.add("gather", [x, indices], axis=axis)
-
-
-def _check_range(node: OnnxNode, indices: Array, extent: int) -> None:
-    if indices.size and (indices.min() < -extent or indices.max() >= extent):
-        raise UserError(f"{node}: the indices {indices.min()}..{indices.max()} are not all in {-extent}..{extent - 1}")
-
-
-def _evenly_spaced(indices: Array, extent: int) -> tuple[int, int, int] | None:
-    """Start, step and number of the indices, if they are 1-D or a number and the step is not 0."""
-    if indices.ndim > 1 or indices.size == 0:
-        return None
-    flat = np.where(indices < 0, indices.astype(np.int64) + extent, indices).reshape(-1)
-    steps = np.diff(flat)
-    if len(steps) == 0:
-        return int(flat[0]), 1, 1
-    return (int(flat[0]), int(steps[0]), len(flat)) if steps[0] != 0 and np.all(steps == steps[0]) else None
+    return gathered(node, b, x, indices, normal_axis(node.attribute("axis", 0), len(x.shape), str(node)))
 
 
 @onnx_operator("GatherElements")
@@ -76,25 +46,8 @@ def scatter_elements(node: OnnxNode, b: Builder) -> Value:
 
 @onnx_operator("ScatterND")
 def scatter_nd(node: OnnxNode, b: Builder) -> Value:
-    """With known indices, which update an element takes is known as well: a constant map replaces the search."""
-    x, indices, updates = node.required(0), _indices(node, 1), node.required(2)
-    reduction = node.attribute("reduction", "none")
-    known = b.known(indices)
-    large = math.prod(x.shape) > LARGEST_MADE
-    if known is None or reduction != "none" or not known.ndim or not known.size or large:
-        return b.add("scatter_nd", [x, indices, updates], reduction=reduction)
-    depth = known.shape[-1]
-    if depth > len(x.shape) or updates.shape != (*known.shape[:-1], *x.shape[depth:]):
-        raise UserError(f"{node}: indices {list(known.shape)} and updates {updates} do not fit {x}")
-    lead = x.shape[:depth]
-    flat = known.reshape(-1, depth).astype(np.int64)
-    flat = np.where(flat < 0, flat + np.array(lead), flat)
-    if np.any(flat < 0) or np.any(flat >= np.array(lead)):
-        raise UserError(f"{node}: some of the indices are not in {list(lead)}")
-    position = np.full(lead, -1, np.int64)
-    position[tuple(flat.T)] = np.arange(len(flat))  # of several for one element the last counts
-    rows = reshaped(b, updates, (len(flat), *x.shape[depth:]))
-    return b.add("overlay", [x, rows, b.constant(position)])
+    inputs = node.required(0), _indices(node, 1), node.required(2)
+    return scattered(node, b, *inputs, reduction=node.attribute("reduction", "none"))
 
 
 @onnx_operator("TensorScatter", since=24)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.elementwise import scalar
+from tensorsmith.frontends.common.matrix import product
+from tensorsmith.frontends.common.values import scalar
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -15,27 +14,6 @@ from tensorsmith.lang.dtypes import is_float
 @onnx_operator("MatMul")
 def matmul(node: OnnxNode, b: Builder) -> Value:
     return product(node, b, node.required(0), node.required(1))
-
-
-def product(node: OnnxNode, b: Builder, left: Value, right: Value) -> Value:
-    """As np.matmul. Times one matrix, the leading dimensions of `left` are taken as rows: one large product is the best kernel."""
-    if not left.shape or not right.shape:
-        raise UserError(f"{node}: the inputs have the shapes {list(left.shape)} and {list(right.shape)}; numbers are no matrices")
-    if left.shape[-1] != right.shape[-2 if len(right.shape) > 1 else 0]:
-        raise UserError(f"{node}: {list(left.shape)} and {list(right.shape)} do not fit: they must agree in the depth")
-    if len(left.shape) == 1:
-        whole = product(node, b, b.add("reshape", [left], shape=(1, *left.shape)), right)
-        without = whole.shape[:-2] + whole.shape[-1:] if len(right.shape) > 1 else whole.shape[:-1]
-        return b.add("reshape", [whole], shape=without)
-    if len(right.shape) == 1:
-        whole = product(node, b, left, b.add("reshape", [right], shape=(*right.shape, 1)))
-        return b.add("reshape", [whole], shape=whole.shape[:-1])
-    if len(left.shape) >= len(right.shape) > 2 and all(n == 1 for n in right.shape[:-2]):
-        right = b.add("reshape", [right], shape=right.shape[-2:])
-    if len(left.shape) > 2 and len(right.shape) == 2:
-        rows = b.add("reshape", [left], shape=(prod(left.shape[:-1]), left.shape[-1]))
-        return b.add("reshape", [b.add("matmul", [rows, right])], shape=(*left.shape[:-1], right.shape[-1]))
-    return b.add("matmul", [left, right])
 
 
 @onnx_operator("Gemm")

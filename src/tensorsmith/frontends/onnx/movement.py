@@ -7,29 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.common.values import reshaped, sliced, transposed
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
 from tensorsmith.ops.common import normal_axis
 from tensorsmith.ops.elementwise import broadcast_shape
-
-
-def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """x itself where it has the shape already."""
-    return x if tuple(shape) == x.shape else b.add("reshape", [x], shape=tuple(shape))
-
-
-def transposed(b: Builder, x: Value, order: Sequence[int]) -> Value:
-    """x itself where the order is its own."""
-    return x if list(order) == list(range(len(x.shape))) else b.add("transpose", [x], order=tuple(order))
-
-
-def sliced(b: Builder, x: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None) -> Value:
-    """x itself where the slice is all of it."""
-    if tuple(sizes) == x.shape and (steps is None or all(s == 1 or n <= 1 for s, n in zip(steps, sizes))):
-        return x
-    given = None if steps is None or all(s == 1 for s in steps) else tuple(steps)
-    return b.add("slice", [x], starts=tuple(starts), sizes=tuple(sizes), steps=given)
 
 
 def numbers(array: np.ndarray) -> list[int]:

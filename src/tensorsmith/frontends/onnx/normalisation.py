@@ -11,8 +11,8 @@ from math import prod
 from typing import Any
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.elementwise import scalar
-from tensorsmith.frontends.onnx.spatial import channels_first, channels_last, per_channel
+from tensorsmith.frontends.common.spatial import channels_first, channels_last, per_channel
+from tensorsmith.frontends.common.values import as_type, scalar
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -23,11 +23,6 @@ def _axis(node: OnnxNode, rank: int, default: int) -> int:
     if not -rank <= axis < max(rank, 1):
         raise UserError(f"{node}: axis is {axis}; the input has {rank} dimensions")
     return int(axis) % rank if rank else 0
-
-
-def as_type(b: Builder, x: Value, dtype: str) -> Value:
-    """x, cast where it is of another type."""
-    return x if x.dtype == dtype else b.add("cast", [x], to=dtype)
 
 
 def _flattened(operator: str) -> None:

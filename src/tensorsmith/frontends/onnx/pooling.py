@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.spatial import channels_first, channels_last, spatial_extents, window
+from tensorsmith.frontends.common.spatial import channels_first, channels_last
+from tensorsmith.frontends.onnx.spatial import spatial_extents, window
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.convolution import conv_window, convolution, with_bias
-from tensorsmith.frontends.onnx.matrix import product
+from tensorsmith.frontends.common.convolution import convolution, with_bias
+from tensorsmith.frontends.common.matrix import product
+from tensorsmith.frontends.common.spatial import channels_first, channels_last
+from tensorsmith.frontends.onnx.convolution import conv_window
 from tensorsmith.frontends.onnx.read import type_of
-from tensorsmith.frontends.onnx.spatial import channels_first, channels_last
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -101,7 +102,9 @@ def _integer_conv(node: OnnxNode, b: Builder, x_at: int, w_at: int, x_zero: Valu
     w = conv_window(node, x, weight)
     if w_zero is not None and w_zero.shape == weight.shape[:1]:
         w_zero = b.add("reshape", [w_zero], shape=(*weight.shape[:1], *[1] * (len(weight.shape) - 1)))
-    return convolution(node, b, _centred(b, channels_last(b, x), x_zero), _centred(b, weight, w_zero), w)
+    return convolution(
+        node, b, _centred(b, channels_last(b, x), x_zero), _centred(b, weight, w_zero), w, node.attribute("group", 1)
+    )
 
 
 @onnx_operator("QLinearConv", since=10)

@@ -15,9 +15,8 @@ from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 from tensorsmith.errors import TensorsmithError, UserError
 from tensorsmith.graph.graph import Array
 
-#: more elements than this in one tensor of a file, or in one that is made when the model is compiled, are taken for a mistake
+#: more elements than this in one tensor of a file are taken for a mistake
 LARGEST_CONSTANT = 1 << 31
-LARGEST_MADE = 1 << 27
 
 
 class UnsupportedType(UserError):

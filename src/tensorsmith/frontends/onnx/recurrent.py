@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.elementwise import scalar
+from tensorsmith.frontends.common.values import scalar
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value

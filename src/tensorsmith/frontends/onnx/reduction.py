@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.movement import axes_of, reshaped
+from tensorsmith.frontends.common.values import reshaped
+from tensorsmith.frontends.onnx.movement import axes_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value

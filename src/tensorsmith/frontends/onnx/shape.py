@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.common.values import LARGEST_MADE
 from tensorsmith.frontends.onnx.movement import numbers
-from tensorsmith.frontends.onnx.read import LARGEST_CONSTANT, LARGEST_MADE, type_of
+from tensorsmith.frontends.onnx.read import LARGEST_CONSTANT, type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.movement import reshaped, transposed
-from tensorsmith.frontends.onnx.read import LARGEST_MADE
+from tensorsmith.frontends.common.values import LARGEST_MADE, reshaped, transposed
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value

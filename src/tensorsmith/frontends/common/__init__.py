@@ -1,0 +1,1 @@
+"""Conversions that front ends share, on plain arguments."""

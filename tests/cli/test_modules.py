@@ -1,0 +1,68 @@
+"""Commands on PyTorch modules: `tensorsmith tune my_model.py:make_model`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import tensorsmith as ts
+from tensorsmith.cli import app
+
+pytestmark = pytest.mark.peers
+
+RUN = CliRunner()
+
+DEFINITION = """
+import torch
+
+def make_model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).eval(), torch.zeros(4, 8)
+
+def broken():
+    return torch.nn.ReLU()
+
+number = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(DEFINITION)
+    return str(tmp_path / "mine.py")
+
+
+def test_a_module_is_tuned_compiled_and_written(file: str, tmp_path: Path) -> None:
+    written, db = tmp_path / "mine.tsm", str(tmp_path / "tune.db")
+    result = RUN.invoke(app, ["tune", f"{file}:make_model", "--trials", "2", "--db", db, "-o", str(written)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    torch.manual_seed(0)
+    module, x = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()), torch.randn(4, 8)
+    got = ts.load_executable(written)(x.numpy())
+    np.testing.assert_allclose(got, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert "matmul" in RUN.invoke(app, ["tasks", f"{file}:make_model"]).output
+    assert RUN.invoke(app, ["compile", f"{file}:make_model", "--db", db, "-o", str(written)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("other", "has no function other"),
+        ("number", "has no function number"),
+        ("broken", "broken of .* gives ReLU; it must give a module and its example inputs"),
+    ],
+)
+def test_what_is_wrong_is_said(file: str, function: str, message: str) -> None:
+    result = RUN.invoke(app, ["tune", f"{file}:{function}"])
+    with pytest.raises(Exception, match=message):
+        raise result.exception  # type: ignore[misc]
+
+
+def test_shapes_are_those_of_the_examples(file: str) -> None:
+    result = RUN.invoke(app, ["tune", f"{file}:make_model", "--shape", "x=1x8"])
+    assert "the shapes of a module are those of its example inputs" in str(result.exception)
+    assert "there is no file nowhere.py" in str(RUN.invoke(app, ["tune", "nowhere.py:make_model"]).exception)

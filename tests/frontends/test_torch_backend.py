@@ -1,0 +1,304 @@
+"""`torch.compile(module, backend="tensorsmith")`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.torch import backend as module_of_backend
+from tensorsmith.frontends.torch.backend import backend
+from tensorsmith.frontends.torch.options import Options
+from tensorsmith.runtime.pool import shared
+
+pytestmark = pytest.mark.peers
+
+OURS = "torch.compile with the backend tensorsmith"
+
+
+class Dense(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 4)
+        self.register_buffer("shift", torch.arange(4.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.layer(x)) + self.shift
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """PyTorch keeps what it compiled by the code of functions, which tests share."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The graphs that were compiled."""
+    found: list[Any] = []
+    build = Options.build
+
+    def noted(self: Options, graph: Any) -> Any:
+        found.append(graph)
+        return build(self, graph)
+
+    monkeypatch.setattr(Options, "build", noted)
+    return found
+
+
+def _compiled(module: Any, **options: Any) -> Callable[..., Any]:
+    return torch.compile(module, backend=backend, options=options or None)
+
+
+def _close(got: torch.Tensor, want: torch.Tensor) -> bool:
+    return got.dtype == want.dtype and torch.allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def _said(run: Callable[[], Any]) -> list[str]:
+    """What our backend warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run()
+    return [str(w.message) for w in caught if str(w.message).startswith(OURS)]
+
+
+@torch.no_grad()
+def test_a_module_runs_in_one_executable_and_parameters_are_constants_of_it(built: list[Any]) -> None:
+    module, x = Dense(), torch.randn(3, 6)
+    compiled = _compiled(module)
+    assert _said(lambda: compiled(x)) == []
+    assert _close(compiled(x), module(x)) and len(built) == 1
+    assert [v.shape for v in built[0].inputs] == [(3, 6)]
+
+
+def test_it_runs_in_inference_mode(built: list[Any]) -> None:
+    with torch.inference_mode():
+        module, x = Dense(), torch.randn(3, 6)  # parameters that do not count their changes
+        compiled = _compiled(module)
+        assert _close(compiled(x), module(x)) and len(built) == 1
+
+
+@torch.no_grad()
+def test_a_changed_parameter_is_noticed_and_one_that_changes_again_becomes_an_input(built: list[Any]) -> None:
+    module, x = Dense(), torch.randn(3, 6)
+    compiled = _compiled(module)
+    for n in range(5):
+        module.layer.weight.mul_(1.5)
+        assert _close(compiled(x), module(x)), n
+        assert _close(compiled(x), module(x)), n
+    assert len(built) == 3  # at first, after the first change, and after the second
+    assert sorted(v.shape for v in built[2].inputs) == [(3, 6), (4, 6)]
+
+
+@torch.no_grad()
+def test_a_replaced_parameter_and_a_loaded_state_are_noticed() -> None:
+    module, other, x = Dense(), Dense(), torch.randn(3, 6)
+    compiled = _compiled(module)
+    compiled(x)
+    module.layer.weight.data = torch.randn(4, 6)
+    assert _close(compiled(x), module(x))
+    module.load_state_dict(other.state_dict())
+    assert _close(compiled(x), other(x))
+    module.layer.weight = nn.Parameter(torch.randn(4, 6))
+    assert _close(compiled(x), module(x))
+
+
+@torch.no_grad()
+def test_modules_that_share_code_have_their_own_parameters() -> None:
+    modules, x = [Dense() for _ in range(3)], torch.randn(3, 6)
+    compiled = [_compiled(m) for m in modules]
+    for _ in range(2):
+        for c, m in zip(compiled, modules):
+            assert _close(c(x), m(x))
+
+
+@torch.no_grad()
+def test_many_sets_of_parameters_are_inputs(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_of_backend, "_MOST_VARIANTS", 2)
+    module, x = Dense(), torch.randn(3, 6)
+    compiled = _compiled(module)
+    for _ in range(5):
+        module.layer.weight = nn.Parameter(torch.randn(4, 6))
+        assert _close(compiled(x), module(x))
+    assert len(built) == 3
+
+
+class Odd(nn.Module):
+    """An operator that we do not have in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.special.i0(F.relu(self.first(x)))).softmax(-1)
+
+
+@torch.no_grad()
+def test_operators_that_we_do_not_have_run_in_pytorch_and_the_rest_in_executables(built: list[Any]) -> None:
+    module, x = Odd(), torch.randn(3, 4)
+    compiled = _compiled(module)
+    said = _said(lambda: (compiled(x), compiled(x)))
+    assert len(said) == 1 and "1 of " in said[0] and "i0.default x1" in said[0]
+    assert _close(compiled(x), module(x))
+    assert len(built) == 2 and all(len(g.constants) >= 2 for g in built)
+
+
+def test_where_gradients_are_recorded_it_runs_in_pytorch() -> None:
+    module, x = Dense(), torch.randn(3, 6)
+    compiled = _compiled(module)
+    (said,) = _said(lambda: compiled(x))
+    assert "gradients are recorded; call it under torch.no_grad()" in said
+    compiled(x).sum().backward()
+    assert module.layer.weight.grad is not None
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+    assert _said(lambda: compiled(x)) == [] and _close(compiled(x), module(x))
+
+
+@torch.no_grad()
+def test_under_autocast_it_runs_in_pytorch() -> None:
+    module, x = Dense(), torch.randn(3, 6)
+    compiled = _compiled(module)
+    with torch.autocast("cpu", torch.bfloat16):
+        (said,) = _said(lambda: compiled(x))
+        assert "autocast is on" in said
+        assert torch.equal(compiled(x), module(x))
+
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return module(x)
+
+    (said,) = _said(lambda: _compiled(inside)(x))
+    assert "uses autocast" in said
+
+
+@torch.no_grad()
+def test_on_another_device_it_runs_in_pytorch() -> None:
+    module, x = Dense().to("meta"), torch.randn(3, 6, device="meta")
+    (said,) = _said(lambda: _compiled(module)(x))
+    assert "a tensor is on the device meta" in said
+
+
+@torch.no_grad()
+def test_control_flow_by_data_makes_several_graphs(built: list[Any]) -> None:
+    def choice(x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(x) * 2
+        return y + 1 if y.sum() > 1 else torch.sigmoid(x)
+
+    compiled = _compiled(choice)
+    for x in (torch.ones(4, 4), -torch.ones(4, 4)):
+        assert _close(compiled(x), choice(x))
+    assert len(built) >= 3
+
+
+@torch.no_grad()
+def test_shapes_that_vary_are_compiled_each(built: list[Any]) -> None:
+    module = Dense()
+    compiled = torch.compile(module, backend=backend, dynamic=True)
+    for rows in (3, 5, 7, 3):
+        x = torch.randn(rows, 6)
+        assert _close(compiled(x), module(x))
+    assert [g.inputs[0].shape for g in built] == [(3, 6), (5, 6), (7, 6)]
+
+
+@torch.no_grad()
+def test_views_of_inputs_stay_views_and_changes_of_inputs_are_made() -> None:
+    def viewed(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y.add_(1)
+        return x.view(-1)[2:], torch.relu(x), x.transpose(0, 1)
+
+    compiled, x, y = _compiled(viewed), torch.randn(3, 4), torch.zeros(2)
+    flat, positive, turned = compiled(x, y)
+    assert torch.equal(y, torch.ones(2)) and _close(positive, torch.relu(x))
+    x.zero_()
+    assert float(flat.abs().sum()) == 0 and float(turned.abs().sum()) == 0 and float(positive.sum()) > 0
+
+
+@torch.no_grad()
+def test_buffers_that_a_module_changes_are_changed(built: list[Any]) -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    module = Counting()
+    compiled = _compiled(module)
+    results = [float(compiled(torch.ones(4))[0]) for _ in range(4)]
+    assert results == [1, 2, 3, 4] and float(module.calls[0]) == 4 and len(built) == 1
+
+
+@torch.no_grad()
+def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = Dense(), torch.randn(3, 6)
+    seen: list[int] = []
+    call = module_of_backend.Network.__call__
+
+    def noted(self: Any, tensors: list[torch.Tensor]) -> Any:
+        seen.append(shared().threads)
+        return call(self, tensors)
+
+    monkeypatch.setattr(module_of_backend.Network, "__call__", noted)
+    assert _close(_compiled(module, threads=1)(x), module(x))
+    assert seen == [1]
+
+
+@torch.no_grad()
+def test_a_graph_is_tuned_with_a_database(tmp_path: Path) -> None:
+    module, x = Dense(), torch.randn(3, 6)
+    database = str(tmp_path / "tune.db")
+    assert _close(_compiled(module, database=database, seconds=2.0, effort="quick")(x), module(x))
+    torch._dynamo.reset()
+    assert Path(database).exists()
+    assert _said(lambda: _compiled(module, database=database)(x)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"speed": 3}, "no option 'speed'; it has database, seconds, effort, threads"),
+        ({"threads": 0}, "threads is 0; give a whole number of at least 1"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        backend(torch.fx.symbolic_trace(Dense()), [torch.randn(3, 6)], options=options)
+
+
+def test_a_mode_is_refused() -> None:
+    with pytest.raises(UserError, match="mode='max-autotune' means nothing"):
+        backend(torch.fx.symbolic_trace(Dense()), [torch.randn(3, 6)], mode="max-autotune")
+
+
+def test_pytorch_finds_the_backend_by_its_name(tmp_path: Path) -> None:
+    """The package as it is installed: with what pyproject.toml says about entry points, and nobody imports it."""
+    root = Path(__file__).parents[2]
+    (section,) = re.findall(r"\[project\.entry-points\.torch_dynamo_backends\]\n((?:.+\n)+)", (root / "pyproject.toml").read_text())
+    info = tmp_path / "tensorsmith-9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorsmith\nVersion: 9\n")
+    (info / "entry_points.txt").write_text("[torch_dynamo_backends]\n" + section.replace('"', ""))
+    code = (
+        "import sys, torch; m = torch.nn.Linear(4, 3); x = torch.randn(2, 4)\n"
+        "with torch.no_grad(): y = torch.compile(m, backend='tensorsmith')(x); assert torch.allclose(y, m(x), atol=1e-5)\n"
+        "assert 'tensorsmith.frontends.torch.backend' in sys.modules"
+    )
+    path = os.pathsep.join([str(tmp_path), str(root / "src")])
+    subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})

@@ -1,0 +1,225 @@
+"""`from_torch`: what a module becomes, how its executable is called, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+import tensorsmith as ts
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.torch import UnsupportedNodes
+from tensorsmith.frontends.torch.model import TorchExecutable
+from tensorsmith.frontends.torch.table import table
+
+pytestmark = pytest.mark.peers
+
+
+class Dense(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor | None = None, twice: bool = False) -> torch.Tensor:
+        y = self.layer(x)
+        y = y if scale is None else y * scale
+        return y * 2 if twice else y
+
+
+def _close(got: torch.Tensor, want: torch.Tensor) -> bool:
+    return got.dtype == want.dtype and torch.allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_tensors_in_and_out_share_their_memory() -> None:
+    module, x = Dense().eval(), torch.randn(3, 6)
+    executable = ts.compile(ts.from_torch(module, x))
+    seen: list[Any] = []
+    plain = TorchExecutable._call_plainly.func  # type: ignore[attr-defined]
+
+    def watched(self: Any) -> Any:
+        call = plain(self)
+
+        def noted(args: Any, out: Any) -> Any:
+            seen.append((args, call(args, out)))
+            return seen[-1][1]
+
+        return noted
+
+    executable.__dict__["_call_plainly"] = watched(executable)
+    executable(x)  # makes the memory that calls need
+    y = executable(x)
+    ((array,), given) = seen[-1]
+    assert isinstance(y, torch.Tensor) and _close(y, module(x))
+    assert array.ctypes.data == x.data_ptr() and given.ctypes.data == y.data_ptr()
+
+
+@torch.no_grad()
+def test_tensors_of_any_layout_and_arrays_are_taken() -> None:
+    module, x = Dense().eval(), torch.randn(6, 3)
+    executable = ts.compile(ts.from_torch(module, x.T))
+    assert _close(executable(x.T), module(x.T))
+    assert _close(executable(x.T.contiguous().numpy()), module(x.T))
+    with torch.enable_grad():
+        assert _close(executable(x.clone().requires_grad_().T), module(x.T))
+    with pytest.raises(UserError, match=r"x must have shape \(3, 6\), \(4, 6\) given"):
+        executable(torch.randn(4, 6))
+
+
+@torch.no_grad()
+def test_arguments_may_be_given_by_name_or_by_position() -> None:
+    module, x, scale = Dense().eval(), torch.randn(3, 6), torch.randn(4)
+    want = module(x, scale, True)
+    for examples in ((x, scale, True), {"x": x, "scale": scale, "twice": True}):
+        executable = ts.compile(ts.from_torch(module, examples))
+        assert _close(executable(x, scale, True), want)
+        assert _close(executable(x, scale=scale, twice=True), want)
+        assert _close(executable(twice=True, scale=scale, x=x), want)
+        assert _close(executable.run({"x": x, "scale": scale})["output_0"], want)
+        with pytest.raises(UserError, match="exported with True as an argument, and is called with False"):
+            executable(x, scale, False)
+        with pytest.raises(UserError, match="scale is a NoneType"):
+            executable(x, None, True)
+        with pytest.raises(UserError, match="unexpected keyword argument 'size'"):
+            executable(x, scale, size=3)
+
+
+@dataclass
+class Pair:
+    first: torch.Tensor
+    second: Any
+
+
+pytree.register_dataclass(Pair)
+
+
+@torch.no_grad()
+def test_results_have_the_structure_of_the_module() -> None:
+    class Several(nn.Module):
+        def forward(self, x: torch.Tensor, more: dict[str, list[torch.Tensor]]) -> Any:
+            total = x + more["a"][0] * more["a"][1]
+            return Pair(total, {"again": total, "input": x, "none": None, "number": 3, "parts": [total.sum(0), (total.max(),)]})
+
+    x, more = torch.randn(2, 3), {"a": [torch.randn(2, 3), torch.randn(3)]}
+    model = ts.from_torch(Several(), (x, more))
+    got, want = ts.compile(model)(x, more), Several()(x, more)
+    leaves, spec = pytree.tree_flatten(got)
+    assert spec == pytree.tree_structure(want) and got.first is got.second["again"]
+    assert all(_close(g, w) if isinstance(w, torch.Tensor) else g == w for g, w in zip(leaves, pytree.tree_leaves(want)))
+    assert [v.name for v in model.inputs] == ["x", "more_a_0", "more_a_1"]
+    assert [v.name for v in model.outputs] == ["first", "second_input", "second_parts_0", "second_parts_1_0"]
+
+
+@torch.no_grad()
+def test_weights_are_copied() -> None:
+    module, x = Dense().eval(), torch.randn(3, 6)
+    want = module(x)
+    model = ts.from_torch(module, x)
+    module.layer.weight.zero_()
+    module.layer.bias.zero_()
+    assert _close(ts.compile(model)(x), want)
+
+
+@torch.no_grad()
+def test_a_function_and_a_saved_executable(tmp_path: Path) -> None:
+    def shifted(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x > 0, x, -2 * x) + torch.arange(4)
+
+    x = torch.randn(3, 4)
+    executable = ts.compile(ts.from_torch(shifted, x))
+    assert executable.name == "shifted" and _close(executable(x), shifted(x))
+    executable.save(tmp_path / "shifted.tsm")
+    loaded = ts.load_executable(tmp_path / "shifted.tsm")(x.numpy())
+    assert isinstance(loaded, np.ndarray) and _close(torch.from_numpy(loaded), shifted(x))
+
+
+@torch.no_grad()
+def test_elements_are_found_by_known_and_computed_indices_together() -> None:
+    def picked(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first = y.argmax(-1)
+        return (
+            x[torch.arange(1), first],
+            x[:, first, torch.tensor([2])],
+            x[0, :, 1][first],
+            x[torch.tensor([0]), torch.tensor([-1])],
+        )
+
+    x, y = torch.randn(1, 5, 4), torch.randn(1, 5)
+    got = ts.compile(ts.from_torch(picked, (x, y)))(x, y)
+    assert all(_close(g, w) for g, w in zip(got, picked(x, y), strict=True))
+
+
+def test_a_model_is_tuned() -> None:
+    module, x = Dense().eval(), torch.randn(3, 6)
+    executable = ts.tune(ts.from_torch(module, x), trials=2, on_progress=lambda _: None)
+    with torch.no_grad():
+        assert _close(executable(x), module(x))
+
+
+def test_all_operators_without_a_handler_are_named_with_how_often_they_occur() -> None:
+    def odd(x: torch.Tensor) -> torch.Tensor:
+        return torch.lgamma(x) @ torch.lgamma(x + 1) + torch.special.i0(x) + torch.relu(x)
+
+    with pytest.raises(UnsupportedNodes) as caught:
+        ts.from_torch(odd, torch.randn(3, 3))
+    assert caught.value.counts == {"lgamma.default": 2, "i0.default": 1}
+    assert "lgamma.default x2, i0.default x1" in str(caught.value)
+
+
+def test_arguments_that_are_not_supported_are_refused_with_the_reason() -> None:
+    def scattered(x: torch.Tensor) -> torch.Tensor:
+        return x.scatter_reduce(0, torch.tensor([0, 1]), torch.ones(2), "sum", include_self=False)
+
+    with pytest.raises(UnsupportedNodes, match=r"scatter_reduce.two x1; .* known are .*, with include_self"):
+        ts.from_torch(scattered, torch.randn(3))
+
+
+def test_arguments_that_no_handler_reads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(node: Any, b: Any) -> Any:
+        return b.add("gelu", [node.value("self")])
+
+    monkeypatch.setitem(table(), "gelu.default", careless)  # type: ignore[arg-type]
+    assert ts.from_torch(nn.GELU(), torch.randn(3)).outputs
+    with pytest.raises(UnsupportedNodes, match="the argument approximate='tanh' is not supported"):
+        ts.from_torch(nn.GELU("tanh"), torch.randn(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "message"),
+    [
+        (lambda x: x * 2, torch.ones(3, dtype=torch.bfloat16), "is bfloat16; supported are float16, float32"),
+        (lambda x: x.nonzero(), torch.ones(3), "nonzero"),
+        (lambda x: x * 2 if x.sum() > 0 else x, torch.ones(3), "torch.export cannot turn .* into a graph"),
+        (lambda x: torch.linalg.inv(x), torch.eye(3), "linalg_inv_ex.default x1"),
+        (lambda x: torch.rand(3) + x, torch.ones(3), "rand.default"),
+    ],
+)
+def test_what_cannot_be_had_is_said(function: Any, example: torch.Tensor, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ts.from_torch(function, example)
+
+
+def test_a_module_in_training_mode_is_told_so() -> None:
+    with pytest.raises(UserError, match=r"changes .*call module.eval\(\) first"):
+        ts.from_torch(nn.BatchNorm1d(4), torch.randn(3, 4))
+    with pytest.raises(UserError, match=r"native_dropout.*call module.eval\(\) first"):
+        ts.from_torch(nn.Dropout(), torch.randn(3, 4))
+
+
+@pytest.mark.parametrize(("module", "example"), [(3, torch.ones(1)), (Dense(), 3), (Dense(), "x")])
+def test_what_is_no_module_or_no_example_is_said(module: Any, example: Any) -> None:
+    with pytest.raises(UserError, match=r"from_torch takes|example_inputs is"):
+        ts.from_torch(module, example)
+
+
+def test_importing_tensorsmith_does_not_import_pytorch() -> None:
+    code = "import sys, tensorsmith; tensorsmith.from_torch; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
