@@ -193,5 +193,5 @@ def test_formulations(fakes: list[FakeMeasurer]) -> None:
     direct, any_ = (ts.compile(layer, formulations=which) for which in ("direct", "all"))
     np.testing.assert_allclose(direct(a, b), any_(a, b), rtol=1e-3)
     assert "winograd" not in direct.program and direct.program != any_.program
-    with pytest.raises(ts.UserError, match="formulations is 'some'; give one of all, direct"):
+    with pytest.raises(ts.UserError, match="there is no formulation 'some'; known are all, direct"):
         ts.compile(layer, formulations="some")
