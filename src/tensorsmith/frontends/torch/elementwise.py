@@ -137,7 +137,7 @@ def softplus(node: AtenNode, b: Builder) -> Value:
     return b.add("where", [b.add("less", [scalar(b, threshold, x), scaled]), x, soft])
 
 
-@aten_operator("clone", "alias", "detach", "lift_fresh_copy")
+@aten_operator("clone", "alias")
 def same_tensor(node: AtenNode, b: Builder) -> Value:
     return node.value("self")
 
