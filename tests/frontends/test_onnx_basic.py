@@ -53,6 +53,7 @@ CASES: list[tuple[str, int, list[Any], dict[str, Any]]] = [
     ("Pad", 13, [X, ints(0, 1, 0, 0, 0, 2), np.array(1.5, "f4")], {}),
     ("Pad", 13, [X, ints(0, 1, 2, 0, 1, 3)], {"mode": "reflect"}),
     ("Pad", 18, [X, ints(1, 2), None, ints(-1)], {"mode": "edge"}),
+    ("Pad", 18, [X, ints(0, 0), None, ints(-1)], {"mode": "edge"}),
     ("Clip", 9, [X], {"min": -0.5, "max": 0.5}),
     ("Clip", 13, [X, np.array(-0.5, "f4")], {}),
     ("Clip", 13, [X, None, np.array(0.5, "f4")], {}),

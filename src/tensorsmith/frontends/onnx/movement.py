@@ -214,9 +214,10 @@ def _pad(node: OnnxNode, b: Builder, pads: Sequence[int], axes: Sequence[int] | 
     pairs = [(0, 0)] * len(x.shape)
     for n, d in enumerate(dims):
         pairs[d] = (pads[n], pads[n + len(dims)])
+    mode = node.attribute("mode", "constant")  # heeded even where nothing is padded
     if not any(map(any, pairs)):
         return x
-    return b.add("pad", [x], pairs=tuple(pairs), value=value, mode=node.attribute("mode", "constant"))
+    return b.add("pad", [x], pairs=tuple(pairs), value=value, mode=mode)
 
 
 #: whether the place in a block, or the channel, is the outer part of the depth
