@@ -28,7 +28,7 @@ class HillClimb:
     """Uses neither hints nor model."""
 
     def __init__(self, space: Space, *, seed: int = 0, hints: Sequence[Candidate] = (), model: CostModel | None = None) -> None:
-        self.space, self.rng, self.seen = space, np.random.default_rng(seed), Seen(space.target)
+        self.space, self.rng, self.seen = space, np.random.default_rng(seed), Seen()
         self.here: tuple[float, int, np.ndarray] | None = None  # where it stands: seconds, sketch, row
         self.failed = 0  # neighbours that were no better
         self.best_seconds: float | None = None

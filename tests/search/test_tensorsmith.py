@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.learn.machines import target
+from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from tests.learn.machines import target
+from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of, space_of
 from tensorsmith.backends.cpu.features.extract import extract_decisions

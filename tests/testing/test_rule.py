@@ -16,7 +16,7 @@ from tensorsmith.ops import catalogue
 from tensorsmith.ops.conv import conv2d
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.space.rules.base import Rule, Verdict, simple_nest
-from tensorsmith.space.rules.place import Place
+from tensorsmith.space.rules.place import LeavePlaceOpen
 from tensorsmith.testing import BrokenPromise, check_rule
 from tensorsmith.testing.promise import matmul
 
@@ -165,7 +165,7 @@ def test_every_promise_is_checked(rule: type, promise: str) -> None:
 
 def test_what_is_no_rule() -> None:
     with pytest.raises(BrokenPromise, match=r"a rule has a name, a condition and an application: it raised UserError.*is a class"):
-        check_rule(Place)
+        check_rule(LeavePlaceOpen)
 
 
 def test_the_simple_one_keeps_all_promises() -> None:

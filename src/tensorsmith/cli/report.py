@@ -19,7 +19,7 @@ from tensorsmith.report import collect, render
 from tensorsmith.report.candidates import Candidates
 from tensorsmith.report.data import Report
 from tensorsmith.report.watch import watch as follow
-from tensorsmith.runtime.peak import measure_peak
+from tensorsmith.runtime.device import measure_peak
 from tensorsmith.targets.target import native
 
 

@@ -67,6 +67,7 @@ class _Names:
             "at": self._point,
             "packed": lambda tensors: [self.tensors[t] for t in tensors],
             "follows": self.tensors.__getitem__,
+            "also": list,  # kinds of holes
         }
         unknown = set(form) - set(translate)
         if unknown:

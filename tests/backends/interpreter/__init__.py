@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,13 +20,18 @@ from tensorsmith.backends.backend import KernelCode
 from tensorsmith.backends.cpu.rules import ANSOR
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
+from tensorsmith.learn.features.rows import Batch, FeatureRows, Section
+from tensorsmith.learn.features.schema import Feature, Schema
 from tensorsmith.program.interpret import interpret
-from tensorsmith.program.ir import Program
+from tensorsmith.program.ir import Block, Node, Program
+from tensorsmith.program.linear import Num
+from tensorsmith.program.lower import lower, lower_decisions
 from tensorsmith.runtime.arguments import DTYPES
 from tensorsmith.runtime.built import Code
 from tensorsmith.runtime.device import Device
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.space.tactics import Tactics
 from tensorsmith.targets.target import Target
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -78,6 +84,46 @@ def generate(program: Program, target: InterpreterTarget) -> KernelCode:
     return KernelCode(Code(target, frozenset({"entry"}), pickle.dumps(program), {"loops": lambda: str(program)}))
 
 
+# -- what is known before anything is measured: the interpreter takes about a tenth of a millisecond for each block that it runs
+
+BLOCKS = Schema("interpreter", 1, (Feature("blocks", "blocks", "Register tiles that are computed, one after the other.", "work"),))
+SECONDS_PER_BLOCK = 1e-4
+
+
+def blocks(node: Node, around: Num = 1) -> Num:
+    """How many are run below a node, in each candidate of a batch."""
+    if isinstance(node, Block):
+        return around + sum(blocks(n, around) for n in node.before)
+    return sum(blocks(n, around * node.var.count) for n in node.body)
+
+
+def extract_rows(batches: Sequence[Batch], target: InterpreterTarget) -> FeatureRows:
+    """One statement per candidate."""
+    counts, sections = [], []
+    for sketch, decisions in batches:
+        size = max(np.size(value) for value in decisions.values()) if decisions else 1
+        total = sum(blocks(node) for node in lower_decisions(sketch, decisions).body)
+        sections.append(Section(("all",), (sum(map(len, counts)),), size))
+        counts.append(np.broadcast_to(total, size))
+    values = np.log2(np.concatenate(counts) + 1.0).astype(np.float32)[:, None]
+    return FeatureRows(values, np.arange(len(values)), len(values), tuple(sections), BLOCKS)
+
+
+def estimated_seconds(rows: FeatureRows, target: InterpreterTarget) -> np.ndarray:
+    return rows.total(SECONDS_PER_BLOCK * np.exp2(rows.values[:, 0]))
+
+
+def explain(candidate: Candidate, target: InterpreterTarget) -> str:
+    return f"{sum(blocks(node) for node in lower(candidate).body)} blocks"
+
+
+class InterpreterTactics(Tactics):
+    """Any rows will do; the machine has nothing to say."""
+
+    def __init__(self, target: InterpreterTarget) -> None:
+        self.target = target
+
+
 class Loaded:
     """A program behind an address."""
 
@@ -115,7 +161,13 @@ BACKEND = Backend(
     device=Device("interpreter", why_not, Loaded),
     rule_sets={"default": ANSOR},
     default_candidate=default_candidate,
+    tactics=InterpreterTactics,
     generate=generate,
+    schema=BLOCKS,
+    extract_rows=extract_rows,
+    estimated_seconds=estimated_seconds,
+    explain=explain,
+    expected_roof=lambda target: (1e6, 1e6),
     module=__name__,
 )
 if "interpreter" not in known():

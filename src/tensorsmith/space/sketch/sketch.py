@@ -154,6 +154,8 @@ class Sketch:
                 for n in data["nests"]
             )
             rewrites = tuple(rewrite_from_json(r) for r in data["rewrites"])
+        except UserError:  # it says what is wrong
+            raise
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise UserError(f"malformed sketch: {type(problem).__name__}: {problem}") from problem
         return Sketch(workload, nests, rewrites).check()
