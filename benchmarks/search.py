@@ -100,7 +100,9 @@ class Variant:
         space = space_of(workload, native(), self.rules)
         if self.settings is None:
             return RandomPolicy(space, seed=seed)
-        return TensorsmithPolicy(space, seed=seed, model=as_model(self.model).fork(seed), settings=self.settings)
+        return TensorsmithPolicy(
+            space, seed=seed, model=as_model(self.model, backend_of(native()).schema).fork(seed), settings=self.settings
+        )
 
 
 VARIANTS = {

@@ -89,7 +89,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--rules", "all"], "there is no rule set 'all'; known are default, ansor"),
         (["--model", "oracle"], "there is no cost model 'oracle'; known are trees, prior, random, and"),
         (["--policy", "nowhere:Policy"], "nowhere cannot be imported"),
-        (["--formulations", "some"], "formulations is 'some'; give one of all, direct"),
+        (["--formulations", "some"], "there is no formulation 'some'; known are all, direct"),
     ],
 )
 def test_mistakes(definition: str, tmp_path: Path, option: list[str], message: str) -> None:

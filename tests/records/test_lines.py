@@ -136,7 +136,10 @@ STRANGE = [
     (lambda: line(timing={"cache": [], "threads": 1}), "timing: timing with a"),
     (lambda: line(candidate=None), "candidate: KeyError"),
     (lambda: line(candidate={"sketch": {}, "decisions": []}), "candidate: AttributeError"),
-    (lambda: changed(["candidate", "decisions", "C.i.1"], 0), "candidate: decisions must be at least 1"),
+    (
+        lambda: changed(["candidate", "decisions", "C.i.1"], 0),
+        "candidate: decisions do not fit the sketch",
+    ),
     (lambda: changed(["candidate", "decisions", "C.i.1"], 1.5), "candidate: decision C.i.1 is 1.5"),
     (lambda: changed(["candidate", "decisions", "C.i.1"], 1 << 80), "candidate: decision C.i.1 is"),
     (lambda: changed(["candidate", "decisions", "X"], 1), "candidate: decisions do not fit"),

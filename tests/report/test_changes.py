@@ -6,7 +6,7 @@ from tests.report.samples import SMALL, candidate
 
 from tensorsmith.report.changes import changes
 from tensorsmith.report.data import Change
-from tensorsmith.space.sketch.rewrite import Rewrite
+from tensorsmith.space.sketch.rewrite import CacheWrite, Rewrite
 from tensorsmith.space.sketch.sketch import Candidate, Nest, Sketch
 
 
@@ -40,7 +40,7 @@ def test_every_part_of_a_nest() -> None:
 
 
 def test_rewrites_bring_nests_and_take_them() -> None:
-    rewrite = Rewrite("cache_write", "C")
+    rewrite = CacheWrite("C")
     name = next(s.name for s in Sketch(SMALL, (), (rewrite,)).rewritten.stages if s.name != "C")
     plain = candidate(SMALL)
     cached = made(
@@ -61,7 +61,7 @@ def test_rewrites_bring_nests_and_take_them() -> None:
 
 
 def test_places_are_told_by_name() -> None:
-    rewrite = Rewrite("cache_write", "C")
+    rewrite = CacheWrite("C")
     name = next(s.name for s in Sketch(SMALL, (), (rewrite,)).rewritten.stages if s.name != "C")
     inner, outer = (Nest(name, "k.0 | k.1 i.0 j.0", vector="j.0", at=at) for at in ("C:2", None))
     last = Nest("C", "i.0 j.0 | i.1 j.1", vector="j.1")

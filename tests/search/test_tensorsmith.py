@@ -244,7 +244,7 @@ def test_it_finds_what_it_is_told_to_look_for() -> None:
 
     small = replace(SMALL, population=128, generations=2)
     drawn = RandomSettings(population=128)
-    where = Space(catalogue.get("GMM-2-b1").workload(), target(vector_bytes=32, registers=16))  # the same on every machine
+    where = space_of(catalogue.get("GMM-2-b1").workload(), target(vector_bytes=32, registers=16))  # the same on every machine
     ours = sorted(best(TensorsmithPolicy(where, seed=seed, settings=small)) for seed in range(3))[1]
     random = sorted(best(RandomPolicy(where, seed=seed, settings=drawn)) for seed in range(3))[1]
     assert ours < random

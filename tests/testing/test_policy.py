@@ -143,7 +143,7 @@ class Forgetful(Base):
     """Does not know what was told, only what it asked for."""
 
     def tell(self, trials: Sequence[Trial]) -> None:
-        seen, self.seen = self.seen, type(self.seen)(self.space.target)
+        seen, self.seen = self.seen, type(self.seen)()
         super().tell(trials)
         self.seen = seen
 

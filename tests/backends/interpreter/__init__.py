@@ -105,7 +105,7 @@ def extract_rows(batches: Sequence[Batch], target: InterpreterTarget) -> Feature
         total = sum(blocks(node) for node in lower_decisions(sketch, decisions).body)
         sections.append(Section(("all",), (sum(map(len, counts)),), size))
         counts.append(np.broadcast_to(total, size))
-    values = np.log2(np.concatenate(counts) + 1.0).astype(np.float32)[:, None]
+    values = np.log2(np.concatenate([np.empty(0), *counts]) + 1.0).astype(np.float32)[:, None]
     return FeatureRows(values, np.arange(len(values)), len(values), tuple(sections), BLOCKS)
 
 
