@@ -282,6 +282,8 @@ UNDEFINED = {"empty.memory_format", "empty_like.default"}
 @pytest.mark.parametrize("name", SAMPLED)
 def test_samples_give_what_pytorch_gives(name: str) -> None:
     outcome = check(samples(name, most=6))
+    if not outcome.right:  # samples come in patterns: just these may have an argument that is refused
+        outcome = check(samples(name, most=12))
     assert not outcome.wrong and outcome.right
     assert set(SAMPLED[name]) <= outcome.covered
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorsmith.errors import InternalError
-from tensorsmith.graph.memory import ALIGNMENT, Use, plan, root
+from tensorsmith.graph.memory import ALIGNMENT, PAGE, Use, plan, root
 
 
 def program(random: Random) -> tuple[list[Use], dict[str, int], dict[str, str], set[str]]:
@@ -82,6 +82,17 @@ def test_a_chain_takes_two_places_and_in_place_one() -> None:
     assert plan(*chain(9, 1024, True), {}, {"x"}).bytes == 1024
 
 
+def test_values_of_whole_pages_begin_at_different_places_of_theirs():
+    """A kernel's operands and its result: at equal places, loads would wait for stores that have nothing to do with them."""
+    names = ["a", "b", "c", "d"]
+    uses = [Use(("x",), (name,)) for name in names[:3]] + [Use(("a", "b", "c"), ("d",))]
+    found = plan(uses, dict.fromkeys(["x", *names], 3 * PAGE), {}, {"x"})
+    places = sorted(found.offsets[name] % PAGE for name in names)
+    gaps = [(b - a) % PAGE for a, b in zip(places, places[1:] + places[:1])]
+    assert min(gaps) >= 512
+    assert found.bytes <= 4 * 4 * PAGE
+
+
 def test_small_values_fit_into_the_tightest_gap() -> None:
     # big and mid live together; when mid is gone, small ones take its place instead of growing the arena
     uses = [
@@ -91,8 +102,8 @@ def test_small_values_fit_into_the_tightest_gap() -> None:
         Use(("a", "big"), ("b",)),
         Use(("b", "big"), ("c",)),
     ]
-    sizes = {"x": 64, "big": 4096, "mid": 1024, "a": 512, "b": 512, "c": 512}
-    assert plan(uses, sizes, {}, {"x"}).bytes == 4096 + 1024 + 512
+    sizes = {"x": 64, "big": 3072, "mid": 1024, "a": 512, "b": 512, "c": 512}
+    assert plan(uses, sizes, {}, {"x"}).bytes == 3072 + 1024 + 512
 
 
 def test_scratch_memory_takes_the_place_of_values_that_are_gone() -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from tensorsmith.errors import InternalError
 
 ALIGNMENT = 64  # a cache line, and the widest vector register
+PAGE = 4096  # bytes after which processors cannot tell addresses apart at once
+_SHIFT = 17 * ALIGNMENT  # how far into its page a slot begins, beyond the one before it: four in a row are all far apart
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def _slots(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, st
                 raise InternalError(f"call {n} writes {name!r}, which has its value already")
             if name in elsewhere:
                 continue
-            size = _aligned(sizes[name])
+            size = _apart(sizes[name])
             slot = _dying(n, use, size, slots, views) or _Slot(size, n, n)
             slot.last = last[name]
             slots[name] = slot
@@ -101,6 +103,16 @@ def _slots(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, st
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _apart(size: int) -> int:
+    """Bytes of a slot such that the next one begins elsewhere in its page.
+
+    Sizes of tensors tend to be multiples of a page. A load waits for an earlier store at the same place of another page, because
+    the two may be the same until their whole addresses are compared: a kernel would wait for its own results.
+    """
+    size = _aligned(size)
+    return size if size < PAGE else size + (_SHIFT - size) % PAGE
 
 
 def _dying(n: int, use: Use, size: int, slots: Mapping[str, _Slot], views: Mapping[str, str]) -> _Slot | None:

@@ -57,7 +57,7 @@ def output_allocator(shape: tuple[int, ...], dtype: Any, what: str, number: int 
 
     A load waits for an earlier store whose address differs by a multiple of a page: until the whole addresses are compared it may
     be the same. Large arrays of NumPy and PyTorch all begin within the first 64 bytes of a page, so a result there would meet its
-    own operands (a depthwise convolution took up to one and a half times as long). Ours begin in the middle of a page.
+    own operands, and small convolutions would take half as long again. Ours begin in the middle of a page.
     """
     if math.prod(shape) * np.dtype(dtype).itemsize < PAGE:
         return aligned_allocator(shape, dtype, what)
