@@ -70,7 +70,7 @@ def again(candidate: Candidate) -> Candidate:
 
 def matmul(n: int = 17, m: int = 24, k: int = 13) -> Workload:
     """relu(a @ b): a reduction with reuse, an elementwise reader, and sizes that nothing divides."""
-    a, b = placeholder((n, k), name="a", constant=True), placeholder((k, m), name="b", constant=True)
+    a, b = placeholder((n, k), name="a"), placeholder((k, m), name="b")
     axis = reduce_axis(k, name="k")
     product = compute((n, m), lambda i, j: sum_of(a[i, axis] * b[axis, j], axis=axis), name="product")
     return workload([a, b, compute((n, m), lambda i, j: maximum(product[i, j], 0.0), name="result")])
