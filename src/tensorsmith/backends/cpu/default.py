@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -48,7 +48,7 @@ _LEAST_BUSY = 0.85  # of the threads' time
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
 
 
-def default_candidate(workload: Workload, target: Target) -> Candidate:
+def default_candidate(workload: Workload, target: CpuTarget) -> Candidate:
     """A legal candidate that uses the machine decently."""
     return _Default(workload, target).candidate()
 
@@ -56,7 +56,7 @@ def default_candidate(workload: Workload, target: Target) -> Candidate:
 @dataclass
 class _Default:
     workload: Workload
-    target: Target
+    target: CpuTarget
     rewrites: list[Rewrite] = field(default_factory=list)
     nests: dict[str, Nest] = field(default_factory=dict)
     decisions: dict[str, int] = field(default_factory=dict)

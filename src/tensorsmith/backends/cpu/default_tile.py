@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.affine import conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Select, variables, walk
@@ -19,7 +19,7 @@ STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread 
 class TilePlan:
     """The register tile of a stage with reuse: which axis runs in lanes, which in rows, and how many of each."""
 
-    def __init__(self, workload: Workload, stage: Stage, target: Target) -> None:
+    def __init__(self, workload: Workload, stage: Stage, target: CpuTarget) -> None:
         self.workload, self.stage, self.target = workload, stage, target
         self.lanes = target.lanes(dtype(stage.dtype).bytes)
         self.across = False
@@ -62,7 +62,7 @@ class TilePlan:
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
-        return register_tiles(rows, vectors, self.target.vector_registers)[0][1]
+        return register_tiles(rows, vectors, self.target)[0][1]
 
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
         """(outer loops, register tile, sizes)"""
@@ -175,16 +175,16 @@ class TilePlan:
         return count
 
 
-def register_tiles(rows: int, vectors: int, registers: int) -> list[tuple[float, tuple[int, int]]]:
+def register_tiles(rows: int, vectors: int, target: CpuTarget) -> list[tuple[float, tuple[int, int]]]:
     """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile)."""
-    found = []
+    found, registers = [], target.vector_registers
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
             if r * v + v + 1 <= registers:
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * _cycles(row, vec)
+                        cycles += times_row * times_vec * _cycles(row, vec, target)
                 found.append((cycles, (r, v)))
     return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
 
@@ -195,10 +195,11 @@ def _leftovers(total: int, size: int) -> list[tuple[int, int]]:
     return found + ([(total % size, 1)] if total % size else [])
 
 
-def _cycles(rows: int, vectors: int) -> float:
+def _cycles(rows: int, vectors: int, target: CpuTarget) -> float:
     """Cycles of one reduction step of a tile: FMAs, loads, or waiting for the previous result; and what every step costs.
 
     The small terms (for loads that miss the first cache, and for the loop) were fitted to measured tiles.
     """
     loads = rows + vectors  # of which as many start in a cycle as FMAs
-    return max(rows * vectors / Target.fmas_per_cycle, loads / Target.fmas_per_cycle, Target.fma_latency) + 0.05 * loads + 0.3
+    rate = target.fmas_per_cycle
+    return max(rows * vectors / rate, loads / rate, target.fma_latency) + 0.05 * loads + 0.3

@@ -10,12 +10,12 @@ from tensorsmith.backends.cpu.features.numbers import Num
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.prior import Estimate, estimate
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.program.lower import lower
 from tensorsmith.space.sketch.sketch import Candidate
 
 
-def explain(candidate: Candidate, target: Target, machine: Machine = DEFAULT) -> str:
+def explain(candidate: Candidate, target: CpuTarget, machine: Machine = DEFAULT) -> str:
     """What every statement of a candidate does to the machine, and what it is expected to cost."""
     program = lower(candidate)
     statements = analyse(program, target, machine=machine)
@@ -28,7 +28,7 @@ def explain(candidate: Candidate, target: Target, machine: Machine = DEFAULT) ->
     return "\n".join(lines)
 
 
-def _statement(s: Statement, guess: Estimate, n: int, total: float, target: Target, machine: Machine) -> list[str]:
+def _statement(s: Statement, guess: Estimate, n: int, total: float, target: CpuTarget, machine: Machine) -> list[str]:
     def v(name: str) -> float:
         return _one(s.values.get(name, 0.0))
 
@@ -99,7 +99,7 @@ def _time(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
-def _fits(size: float, target: Target) -> str:
+def _fits(size: float, target: CpuTarget) -> str:
     for name, room in (("L1", target.l1_bytes), ("L2", target.l2_bytes), ("L3", target.l3_bytes)):
         if size <= room:
             return f"fits {name}"

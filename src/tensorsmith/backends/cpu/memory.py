@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.program.layout import Spacing
 from tensorsmith.program.memory import Room
 
@@ -15,6 +15,6 @@ ROOM = Room(
 )
 
 
-def spacing(target: Target) -> Spacing:
+def spacing(target: CpuTarget) -> Spacing:
     """A cache line that nobody uses keeps neighbours off one set of the first cache."""
     return Spacing(_SET_DISTANCE, target.line_bytes)

@@ -14,7 +14,7 @@ import numpy as np
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.backends.cpu.features.numbers import Array
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
 from tensorsmith.program.ir import Program
 
@@ -36,7 +36,7 @@ class Estimate:
         return max(self.bounds, key=lambda name: float(self.bounds[name][candidate, block]))
 
 
-def estimate(matrix: FeatureMatrix, target: Target, machine: Machine = DEFAULT) -> Estimate:
+def estimate(matrix: FeatureMatrix, target: CpuTarget, machine: Machine = DEFAULT) -> Estimate:
     """Where the time of every statement goes."""
     raw = matrix.raw
     m = machine
@@ -85,19 +85,19 @@ def estimate(matrix: FeatureMatrix, target: Target, machine: Machine = DEFAULT) 
     return Estimate(bounds, overheads, threads, cycles, cycles / threads / m.hertz + start)
 
 
-def _threads(matrix: FeatureMatrix, target: Target) -> Array:
+def _threads(matrix: FeatureMatrix, target: CpuTarget) -> Array:
     """Threads kept busy: with 3 steps on 2 cores, 1.5."""
     steps = np.maximum(1.0, np.rint(matrix.raw("parallel_steps")))
     return steps / np.ceil(steps / target.cores)
 
 
-def estimate_seconds(given: FeatureMatrix | Program, target: Target, machine: Machine = DEFAULT) -> Array:
+def estimate_seconds(given: FeatureMatrix | Program, target: CpuTarget, machine: Machine = DEFAULT) -> Array:
     """Seconds that each candidate is expected to take, float64. A batch's program needs its parallel degrees: see `extract`."""
     matrix = extract(given, target) if isinstance(given, Program) else given
     return estimate(matrix, target, machine).seconds.sum(axis=1)
 
 
-def estimated_seconds(rows: FeatureRows, target: Target, machine: Machine = DEFAULT) -> Array:
+def estimated_seconds(rows: FeatureRows, target: CpuTarget, machine: Machine = DEFAULT) -> Array:
     """The same for all candidates of a population."""
     statements = FeatureMatrix(rows.values[:, None], ("any",), rows.schema)  # they add up, so one at a time will do
     return rows.total(estimate_seconds(statements, target, machine))

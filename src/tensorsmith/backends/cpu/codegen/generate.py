@@ -24,7 +24,7 @@ from tensorsmith.backends.cpu.codegen.remaining import Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 from tensorsmith.backends.cpu.codegen.transpose import turns_over
 from tensorsmith.backends.cpu.memory import ROOM, spacing
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inplace import replaceable_inputs
@@ -49,13 +49,13 @@ class Generated:
     replaceable: frozenset[str]
 
 
-def generate(program: Program, target: Target) -> Generated:
+def generate(program: Program, target: CpuTarget) -> Generated:
     """The module of a program whose extents are numbers."""
     return _Generator(program, target).run()
 
 
 class _Generator:
-    def __init__(self, program: Program, target: Target) -> None:
+    def __init__(self, program: Program, target: CpuTarget) -> None:
         self.program = program
         self.target = target
         self.helpers: dict[str, str] = {}

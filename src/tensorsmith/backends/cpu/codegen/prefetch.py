@@ -19,7 +19,7 @@ from tensorsmith.backends.cpu.codegen.addresses import Storage
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.irtext import Value
 from tensorsmith.backends.cpu.codegen.points import LoopValues
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, LoopVar, ProgramBuffer
 from tensorsmith.program.linear import Linear
@@ -52,7 +52,7 @@ def fetching(
     storage: Mapping[str, Storage],
     loops: Mapping[str, LoopVar],
     around: LoopValues,
-    target: Target,
+    target: CpuTarget,
 ) -> list[Fetching]:
     """What the tile of a block should fetch; `around` are the loops around it, outermost first, all of them in `loops`."""
     if block.vector is not None and block.loop(block.vector).reduce:

@@ -19,7 +19,7 @@ from tensorsmith.backends.cpu.codegen.reduction import Reduction
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape, chunks, pieces
 from tensorsmith.backends.cpu.codegen.transpose import preload, strided_loads
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -43,7 +43,7 @@ class TileEmitter:
         body: BodyEmitter,
         program: Program,
         loops: Mapping[str, LoopVar],
-        target: Target,
+        target: CpuTarget,
         node: Callable[[Node, dict[str, LoopValue], Mapping[str, int] | None], None],
     ) -> None:
         self.f = function

@@ -14,7 +14,7 @@ from tensorsmith.backends.cpu.features.schema import CACHES, CURVE, SLOTS
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.features.tile import annotated, masks, steps_written, tile
 from tensorsmith.backends.cpu.rates import Machine
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import either, flag, opposite, where
 
@@ -23,7 +23,7 @@ class Analysis:
     """Works out the features of statements, step by step: `footprints` of all and their `bodies`; what a statement's own numbers
     tell (`describe`), and what depends on the other statements of its program (`traffic`)."""
 
-    def __init__(self, target: Target, machine: Machine) -> None:
+    def __init__(self, target: CpuTarget, machine: Machine) -> None:
         self.target, self.machine = target, machine
         self.line = float(target.line_bytes)
         self.caches = np.array([[target.l1_bytes], [target.l2_bytes], [target.l3_bytes]], np.float64)

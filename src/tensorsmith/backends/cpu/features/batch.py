@@ -24,7 +24,7 @@ from tensorsmith.backends.cpu.features.symbol import Graph
 from tensorsmith.backends.cpu.features.templates import Filled, Structure, Template, Templates
 from tensorsmith.backends.cpu.memory import spacing
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.learn.features.rows import Batch, FeatureMatrix, FeatureRows, Section
 from tensorsmith.program.layout import Spacing
 
@@ -37,12 +37,12 @@ def templates(given: Spacing) -> Templates:
     return Templates(given)
 
 
-def extract_groups(groups: Sequence[Batch], target: Target, machine: Machine = DEFAULT) -> list[FeatureMatrix]:
+def extract_groups(groups: Sequence[Batch], target: CpuTarget, machine: Machine = DEFAULT) -> list[FeatureMatrix]:
     """The features of every group: candidates of one structure, as `extract_decisions` gives them."""
     return extract_rows(groups, target, machine).matrices()
 
 
-def extract_rows(groups: Sequence[Batch], target: Target, machine: Machine = DEFAULT) -> FeatureRows:
+def extract_rows(groups: Sequence[Batch], target: CpuTarget, machine: Machine = DEFAULT) -> FeatureRows:
     """The features of all candidates of all groups, statement by statement: what a model wants."""
     if not groups:
         return FeatureRows(np.empty((0, len(SCHEMA)), np.float32), np.empty(0, np.int64), 0, (), SCHEMA)

@@ -20,7 +20,7 @@ from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.features.statement import Statement, statements
 from tensorsmith.backends.cpu.memory import spacing
 from tensorsmith.backends.cpu.rates import DEFAULT, Machine
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.program.ir import Program
 from tensorsmith.program.lower import lower_decisions
@@ -32,7 +32,7 @@ _COLUMNS = {f.name: (n, f.scaled) for n, f in enumerate(SCHEMA.features)}
 
 def extract(
     program: Program,
-    target: Target,
+    target: CpuTarget,
     n: int | None = None,
     decisions: Mapping[str, Integer] | None = None,
     machine: Machine = DEFAULT,
@@ -78,7 +78,7 @@ def _fill(column: Array, value: Num, scaled: bool) -> None:
 
 
 def extract_decisions(
-    sketch: Sketch, decisions: Mapping[str, Integer], target: Target, machine: Machine = DEFAULT
+    sketch: Sketch, decisions: Mapping[str, Integer], target: CpuTarget, machine: Machine = DEFAULT
 ) -> FeatureMatrix:
     """Lowers a batch of candidates of one sketch (an array or a number per hole) and extracts its features."""
     sizes = {len(v) for v in decisions.values() if isinstance(v, np.ndarray) and v.ndim} or {1}
@@ -86,7 +86,7 @@ def extract_decisions(
 
 
 def analyse(
-    program: Program, target: Target, decisions: Mapping[str, Integer] | None = None, machine: Machine = DEFAULT
+    program: Program, target: CpuTarget, decisions: Mapping[str, Integer] | None = None, machine: Machine = DEFAULT
 ) -> list[Statement]:
     """The unscaled features of every block, and what they were made from."""
     found = statements(program, spacing(target), decisions)

@@ -12,7 +12,7 @@ from tensorsmith.backends.cpu.features.numbers import Num, as_number, number, pr
 from tensorsmith.backends.cpu.features.schema import SLOTS
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.rates import Machine
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
 from tensorsmith.program.tails import is_partial, variants
@@ -66,7 +66,13 @@ def _annotation(kind: str, loops: list[tuple[Level, Num]]) -> dict[str, Num]:
 
 
 def tile(
-    s: Statement, points: Num, runs: Num, counts: Mapping[str, float], in_a_row: Mapping[str, Num], target: Target, machine: Machine
+    s: Statement,
+    points: Num,
+    runs: Num,
+    counts: Mapping[str, float],
+    in_a_row: Mapping[str, Num],
+    target: CpuTarget,
+    machine: Machine,
 ) -> dict[str, Num]:
     """The register tile of a statement: its values and operands in registers, what a step loads and computes, partial tiles."""
     nested = s.nested

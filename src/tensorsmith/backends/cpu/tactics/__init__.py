@@ -13,7 +13,7 @@ import numpy as np
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.default_tile import COPIES
 from tensorsmith.backends.cpu.tactics import code_size, seeds, tiles
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.holes.kind import Column, Matrix, Move
 from tensorsmith.space.population.population import Plan
@@ -25,7 +25,7 @@ from tensorsmith.space.tactics import Tactics
 class CpuTactics(Tactics):
     """For one target."""
 
-    target: Target
+    target: CpuTarget
     work_to_share = 1 << 13
     copies = COPIES
     vectors = 4  # more do not fit the registers beside some rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, register_tiles
 from tensorsmith.backends.cpu.tactics.tiles import Tile, reusing, tiles, working_set
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.expr import variables
 from tensorsmith.space.holes.kind import Column, Matrix
 from tensorsmith.space.holes.parallel import shared_loops
@@ -36,7 +36,7 @@ def start_size(plan: Plan, column: Column) -> int:
     return 1 if spatial else _REDUCTION_BLOCK
 
 
-def seed_rows(plan: Plan, starts: Matrix, target: Target) -> Matrix:
+def seed_rows(plan: Plan, starts: Matrix, target: CpuTarget) -> Matrix:
     """The seeds of one sketch."""
     mine = tiles(plan)
     made = []
@@ -58,13 +58,13 @@ def seed_rows(plan: Plan, starts: Matrix, target: Target) -> Matrix:
     return rows
 
 
-def _set_tile(plan: Plan, tile: Tile, row: Matrix, rank: int, target: Target) -> None:
+def _set_tile(plan: Plan, tile: Tile, row: Matrix, rank: int, target: CpuTarget) -> None:
     """One of the best tiles, its rows along the last axis that is long enough and along which operands are reused."""
     extents = [plan.columns[c].high for c in tile.rows]
     good = [n for n, (extent, reused) in enumerate(zip(extents, reusing(plan, tile))) if reused and extent >= 4]
     along = good[-1] if good else int(np.argmax(extents)) if extents else None
     vectors = -(-plan.columns[tile.vector].high // tile.lanes) if tile.vector is not None else 1
-    table = register_tiles(extents[along] if along is not None else 1, vectors, target.vector_registers)
+    table = register_tiles(extents[along] if along is not None else 1, vectors, target)
     height, width = table[min(rank, len(table) - 1)][1]
     if tile.vector is not None:
         row[:, tile.vector] = width * tile.lanes
@@ -72,7 +72,7 @@ def _set_tile(plan: Plan, tile: Tile, row: Matrix, rank: int, target: Target) ->
         row[:, tile.rows[along]] = height
 
 
-def _grow_blocks(plan: Plan, row: Matrix, target: Target) -> None:
+def _grow_blocks(plan: Plan, row: Matrix, target: CpuTarget) -> None:
     """Doubles the sizes around the register tiles, the last axis first, while what a block reads fits half of the second cache."""
     for n, c in reversed(_block_sizes(plan)):
         tries = _doubled(row, n, c)
@@ -80,7 +80,7 @@ def _grow_blocks(plan: Plan, row: Matrix, target: Target) -> None:
         row[:, n] = tries[fits[-1], n] if len(fits) else 1
 
 
-def _private_copies(plan: Plan, row: Matrix, target: Target) -> list[Matrix]:
+def _private_copies(plan: Plan, row: Matrix, target: CpuTarget) -> list[Matrix]:
     """For each operand that its reader can copy in its own loops: a panel of it as large as fits half of the second cache, as long
     as there are several for each thread, and then everything that this panel is used for."""
     found = []

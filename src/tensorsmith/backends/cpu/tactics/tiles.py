@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorsmith.backends.cpu.default_tile import register_tiles
-from tensorsmith.backends.cpu.target import CpuTarget as Target
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import variables
@@ -71,7 +71,7 @@ def tiles(plan: Plan) -> list[Tile]:
     return [t for n in plan.sketch.nests if n.follows is None and (t := register_tile(plan, n)) is not None]
 
 
-def moves(plan: Plan, target: Target) -> list[Move]:
+def moves(plan: Plan, target: CpuTarget) -> list[Move]:
     """A register tile drawn anew."""
     found = tiles(plan)
 
@@ -84,7 +84,7 @@ def moves(plan: Plan, target: Target) -> list[Move]:
     return [Move("tile", SETTINGS.weight, apply)] if found else []
 
 
-def draw_sizes(plan: Plan, rows: Matrix, rng: np.random.Generator, target: Target) -> None:
+def draw_sizes(plan: Plan, rows: Matrix, rng: np.random.Generator, target: CpuTarget) -> None:
     """Sizes of all tiles: register tiles first, then the blocks around them, of two drafts those that fit the second cache."""
     for nest in plan.sketch.nests:
         if nest.follows is None:
@@ -98,7 +98,7 @@ def draw_sizes(plan: Plan, rows: Matrix, rng: np.random.Generator, target: Targe
     rows[better] = other[better]
 
 
-def _fill_innermost(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generator, target: Target) -> None:
+def _fill_innermost(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generator, target: CpuTarget) -> None:
     tile = register_tile(plan, nest)
     if tile is not None:
         fill_tile(plan, tile, rows, rng, target)
@@ -124,12 +124,12 @@ def _fill_unrolled(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generato
             rows[:, column] = rng.choice([1, max(1, lanes // 2), lanes, lanes], len(rows))
 
 
-def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator, target: Target) -> None:
+def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator, target: CpuTarget) -> None:
     """A register tile: rows and vectors by the cycles they take, the rows along one axis, sometimes two."""
     columns = plan.columns
     extents = [columns[c].high for c in tile.rows]
     vectors = -(-columns[tile.vector].high // tile.lanes) if tile.vector is not None else 1
-    table = register_tiles(max([1, *extents]), vectors, target.vector_registers)
+    table = register_tiles(max([1, *extents]), vectors, target)
     cycles, shapes = np.array([c for c, _ in table]), np.array([s for _, s in table])
     weights = (cycles[0] / cycles) ** SETTINGS.sharpness if cycles[0] > 0 else np.ones(1)
     chosen = shapes[rng.choice(len(shapes), len(rows), p=weights / weights.sum())]
