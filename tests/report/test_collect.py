@@ -155,8 +155,7 @@ def test_every_timing_and_target_by_itself(tmp_path: Path) -> None:
     assert alone.best is None and alone.default is None
 
 
-def test_formulations_are_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TENSORSMITH_FORMULATIONS", raising=False)
+def test_formulations_are_one_task(tmp_path: Path) -> None:
     workload = catalogue.get("C2D-3-b1").workload()
     chosen = likely(workload)
     assert chosen.name != formulations(workload)[0].name
