@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import tensorsmith as ts
 from tensorsmith.cli import app
 from tensorsmith.errors import UserError
+from tensorsmith.lang.flops import flops
+from tensorsmith.ops import catalogue
 
 RUN = CliRunner()
 
@@ -68,3 +72,25 @@ def test_a_file_without_a_definition(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("x = 1\n")
     result = RUN.invoke(app, ["sketches", str(tmp_path / "empty.py")])
     assert "must define `tensors" in str(result.exception)
+
+
+def test_version() -> None:
+    result = RUN.invoke(app, ["--version"])
+    assert result.exit_code == 0 and result.output.strip() == f"tensorsmith {ts.__version__}"
+
+
+def test_workloads_for_people_and_for_programs() -> None:
+    table = RUN.invoke(app, ["workloads", "GMM-3"])
+    assert table.exit_code == 0 and "GMM-3-b1" in table.output and "GMM-3-b16" in table.output and "C2D" not in table.output
+    found = json.loads(RUN.invoke(app, ["workloads", "--json"]).output)
+    assert [case["name"] for case in found] == list(catalogue.everything())
+    (one,) = (case for case in found if case["name"] == "GMM-3-b1")
+    assert one["operator"] == "GMM" and one["flops"] == flops(catalogue.get("GMM-3-b1").workload())
+    result = RUN.invoke(app, ["workloads", "nothing"])
+    assert isinstance(result.exception, UserError) and "no workload's name begins with nothing" in str(result.exception)
+
+
+def test_targets_for_people_and_for_programs() -> None:
+    assert "neoverse-n1" in RUN.invoke(app, ["targets"]).output
+    found = {t["name"]: t for t in json.loads(RUN.invoke(app, ["targets", "--json"]).output)}
+    assert set(found) == {"native", *ts.targets()} and found["native"]["key"] == ts.Target.native().key

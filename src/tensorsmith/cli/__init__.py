@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -15,6 +16,7 @@ from tensorsmith.cli.bench import bench
 from tensorsmith.cli.compile import compile
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
+from tensorsmith.cli.listing import targets, workloads
 from tensorsmith.cli.records import app as records
 from tensorsmith.cli.report import report
 from tensorsmith.cli.run import run
@@ -49,9 +51,24 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (doctor, demo, tasks, sketches, tune, compile, run, bench, report):
+for command in (doctor, demo, workloads, targets, tasks, sketches, tune, compile, run, bench, report):
     app.command()(command)
 app.add_typer(records, name="records")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        show.say(f"tensorsmith {version('tensorsmith')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    wanted: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

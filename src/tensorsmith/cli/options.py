@@ -42,6 +42,8 @@ Formulations = Annotated[
     ),
 ]
 
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: a list of objects instead of a table.")]
+
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -20,6 +21,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], left: Sequen
     for row in rows:
         made.add_row(*(Text(plain(cell)) for cell in row))
     console().print(made)
+
+
+def as_json(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints a list of objects, one a line, with the columns as their names."""
+    lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
+    print("[" + ",\n ".join(lines) + "]", flush=True)
 
 
 def console() -> Console:
