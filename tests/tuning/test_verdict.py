@@ -44,6 +44,12 @@ def test_a_win_within_the_noise_is_none() -> None:
     assert winner([rounds(0.995, 3.98, 1.99), DEFAULT], holder=1) == 1  # below what any two timings differ by
 
 
+def test_a_win_that_is_worth_little_is_none() -> None:
+    """However quiet the rounds are."""
+    assert winner([rounds(0.98, 3.92, 1.96), DEFAULT], holder=1) == 1
+    assert winner([rounds(0.96, 3.84, 1.92), DEFAULT], holder=1) == 0
+
+
 def test_a_clear_win_in_all_may_be_within_the_noise_of_one_condition() -> None:
     """As calls after a pause are: ahead of the default, and by less than they vary."""
     quiet, noisy = rounds(0.9, 3.6, 1.8, noise=0.01), rounds(0.9, 3.6, 1.8, noise=0.6, seed=5)

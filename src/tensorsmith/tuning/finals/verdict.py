@@ -7,7 +7,8 @@ Programs that are timed in turns share whatever disturbs a round, so rounds are 
 the other's time. The estimate is the median of all pairwise means (Hodges and Lehmann), which a few disturbed rounds do not
 move; the noise is two standard errors of it, by the median deviation of the rounds. Single calls after a pause vary by a fifth
 and more, so that no affordable number of rounds would show a win of a tenth under that condition alone: the noise is that of all
-conditions together, and under each of them it is enough to be ahead.
+conditions together, and under each of them it is enough to be ahead. A win has to be worth something, too: the best of several
+programs that are equal to the default schedule is ahead of it by some per cent in any one contest, and not in the next.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from tensorsmith.measure.job import Rounds
 
 _STANDARD_ERRORS = 2  # with one, wins of a few per cent after a pause turned out losses on another day
 _LEAST_NOISE = 0.01  # what two timings of one program differ by on a quiet machine
+_LEAST_GAIN = (
+    0.03  # of the times, over all conditions: of several equal programs one is ahead by chance, and smaller wins did not last
+)
 _HOPEFUL = 2  # the fewer go on, the more rounds each has
 _DEVIATION = 1.4826  # times the median deviation: the standard deviation, where rounds are normally distributed
 
@@ -76,7 +80,7 @@ def winner(rounds: Sequence[Rounds | None], holder: int) -> int:
     won = [
         (overall(found).ratio, n)
         for n, found in _challengers(rounds, standard, holder)
-        if all(m.ahead for m in found) and overall(found).won
+        if all(m.ahead for m in found) and overall(found).won and overall(found).ratio < 1 - _LEAST_GAIN
     ]
     return min(won, default=(1.0, holder))[1]
 
