@@ -45,13 +45,19 @@ def pretended(candidate: Candidate) -> Trial:
     return Trial(candidate, Status.OK, seconds=1e-3 / width)
 
 
-def test_starts_with_the_default_schedule() -> None:
+def test_starts_with_the_default_schedule_as_it_is_used_without_a_search() -> None:
     where = space()
-    found = where.find(default_candidate(where.workload, native()))
+    default = default_candidate(where.workload, native())
+    found = where.find(default)
     assert found is not None
-    plan, row = found
-    first = TensorsmithPolicy(where, settings=SMALL).ask(1)[0]
-    assert text(first) == text(where.plans[plan].candidate(row))
+    policy = TensorsmithPolicy(where, settings=SMALL)
+    first = policy.ask(1)[0]
+    assert text(first) == text(default)
+    policy.tell([Trial(first, Status.OK, seconds=1e-3)])
+    assert [plan for plan, _ in policy.told] == [found[0]] and policy.best_seconds == 1e-3
+    again = TensorsmithPolicy(where, settings=SMALL)
+    again.tell([Trial(where.plans[found[0]].candidate(found[1]), Status.OK, seconds=1e-3)])  # its row, as older records have it
+    assert text(default) not in {text(c) for c in again.ask(16)}
 
 
 class After:

@@ -93,6 +93,7 @@ class TensorsmithPolicy:
         self.seen = Seen()  # programs asked for or told
         self.told: dict[Key, _Told] = {}
         self.asked: dict[tuple[int, tuple[int, ...]], Pick] = {}  # by sketch and decisions
+        self._default: tuple[Key, Candidate] | None = None  # its row, and it as it is used without a search
         self.waiting: list[Pick] = self._first(hints) if settings.known else []
         self._seeded = not settings.known  # whether the seeds were proposed
         self._stop: Callable[[], bool] = never  # of the search that is under way
@@ -162,10 +163,13 @@ class TensorsmithPolicy:
     def _first(self, hints: Sequence[Candidate]) -> list[Pick]:
         """The default schedule, hints of this very workload, and some of others, carried over."""
         found: list[Pick] = []
-        try:
-            given = [backend_of(self.space.target).default_candidate(self.space.workload, self.space.target), *hints]
-        except Refusal:
-            given = list(hints)
+        given = list(hints)
+        with contextlib.suppress(Refusal):
+            default = backend_of(self.space.target).default_candidate(self.space.workload, self.space.target)
+            at = self.space.find(default)
+            if at is not None:
+                found.append(at)
+                self._default = _key(*at), default
         carried = 0
         for candidate in given:
             if candidate.sketch.workload.key == self.space.workload.key:
@@ -178,7 +182,11 @@ class TensorsmithPolicy:
         return found
 
     def _candidate(self, plan: int, row: Array) -> Candidate:
+        """The candidate of a row. The default schedule is asked for as it is used without a search: that of its row is the same
+        program but for loops of length one, and not quite as fast everywhere."""
         candidate = self.space.plans[plan].candidate(row)
+        if self._default is not None and self._default[0] == _key(plan, row):
+            candidate = self._default[1]
         self.asked[_identity(candidate)] = plan, row
         return candidate
 
