@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -29,16 +28,12 @@ def workloads(
     found = [case for case in catalogue.everything().values() if not names or case.name.startswith(tuple(names))]
     if not found:
         raise UserError(f"no workload's name begins with {' or '.join(names or ())}; `tensorsmith workloads` lists all")
-    rows = [[case.name, case.operator, case.title, flops(case.workload())] for case in found]
-    columns = ("name", "operator", "title", "flops")
+    rows = [((case.name, case.operator, case.title), flops(case.workload())) for case in found]
+    texts = ("name", "operator", "title")
     if json:
-        show.as_json(columns, rows)
+        show.as_json((*texts, "flops"), [(*row, count) for row, count in rows])
     else:
-        show.table(("name", "operator", "title", "MFLOP"), [[*row[:3], _millions(row)] for row in rows], columns[:3])
-
-
-def _millions(row: Sequence[object]) -> str:
-    return f"{float(str(row[3])) / 1e6:,.2f}"
+        show.table((*texts, "MFLOP"), [(*row, f"{count / 1e6:,.2f}") for row, count in rows], texts)
 
 
 def targets(json: AsJson = False) -> None:

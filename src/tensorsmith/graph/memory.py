@@ -14,9 +14,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorsmith.errors import InternalError
+from tensorsmith.runtime.buffers import ALIGNMENT, PAGE, round_up
 
-ALIGNMENT = 64  # a cache line, and the widest vector register
-PAGE = 4096  # bytes after which processors cannot tell addresses apart at once
 _SHIFT = 17 * ALIGNMENT  # how far into its page a slot begins, beyond the one before it: four in a row are all far apart
 
 
@@ -56,7 +55,7 @@ def plan(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, str]
     """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...)."""
     slots = _slots(uses, sizes, views, elsewhere)
     distinct = list({id(b): b for b in slots.values()}.values())
-    scratch = [_Slot(_aligned(use.scratch), n, n) for n, use in enumerate(uses) if use.scratch]
+    scratch = [_Slot(round_up(use.scratch), n, n) for n, use in enumerate(uses) if use.scratch]
     apart = [_Slot(max(b.size for b in scratch), 0, len(uses))] if scratch else []
     plans = (_place(first, sorted(distinct, key=order)) for order in _ORDERS for first in (scratch, apart))
     total, places = min(plans, key=lambda found: found[0])
@@ -101,17 +100,13 @@ def _slots(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, st
     return slots
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def _apart(size: int) -> int:
     """Bytes of a slot such that the next one begins elsewhere in its page.
 
-    Sizes of tensors tend to be multiples of a page. A load waits for an earlier store at the same place of another page, because
-    the two may be the same until their whole addresses are compared: a kernel would wait for its own results.
+    Sizes of tensors tend to be multiples of a page, and at the same place of another page a kernel would wait for its own results
+    (`runtime.buffers.output_allocator`).
     """
-    size = _aligned(size)
+    size = round_up(size)
     return size if size < PAGE else size + (_SHIFT - size) % PAGE
 
 

@@ -163,7 +163,6 @@ class TensorsmithPolicy:
     def _first(self, hints: Sequence[Candidate]) -> list[Pick]:
         """The default schedule, hints of this very workload, and some of others, carried over."""
         found: list[Pick] = []
-        given = list(hints)
         with contextlib.suppress(Refusal):
             default = backend_of(self.space.target).default_candidate(self.space.workload, self.space.target)
             at = self.space.find(default)
@@ -171,7 +170,7 @@ class TensorsmithPolicy:
                 found.append(at)
                 self._default = _key(*at), default
         carried = 0
-        for candidate in given:
+        for candidate in hints:
             if candidate.sketch.workload.key == self.space.workload.key:
                 at = self.space.find(candidate)
                 found += [at] if at is not None else []

@@ -78,9 +78,9 @@ def winner(rounds: Sequence[Rounds | None], holder: int) -> int:
     if standard is None:  # whatever ran is better
         return min((n for n, r in enumerate(rounds) if r is not None), key=lambda n: _typical(rounds[n]), default=holder)
     won = [
-        (overall(found).ratio, n)
+        (whole.ratio, n)
         for n, found in _challengers(rounds, standard, holder)
-        if all(m.ahead for m in found) and overall(found).won and overall(found).ratio < 1 - _LEAST_GAIN
+        if all(m.ahead for m in found) and (whole := overall(found)).won and whole.ratio < 1 - _LEAST_GAIN
     ]
     return min(won, default=(1.0, holder))[1]
 

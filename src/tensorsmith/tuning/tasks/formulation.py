@@ -148,11 +148,7 @@ class FormulationTuning:
         return (Condition.BACK_TO_BACK,) if as_step or self.timing.cache != "warm" else tuple(Condition)
 
     def default(self) -> Candidate | None:
-        """The default schedule as it is used without a search; None if there is none.
-
-        A search knows it as a candidate of its own sketches, of the same program but for loops of length one, which is not quite
-        as fast everywhere.
-        """
+        """The default schedule as it is used without a search; None if there is none."""
         try:
             return backend_of(self.target).default_candidate(self.workload, self.target)
         except Refusal:
