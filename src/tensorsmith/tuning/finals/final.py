@@ -25,7 +25,7 @@ from tensorsmith.records.record import FINALISTS, WINNER, Record
 from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.tuning.finals.verdict import undecided, winner
+from tensorsmith.tuning.finals.verdict import LEAST_GAIN, undecided, winner
 
 _FINALISTS = 4  # candidates in a final, besides the default schedule
 _CLOSE = 1.1  # times the best: what is slower has no chance; the second is there in any case
@@ -33,6 +33,7 @@ _MOST_CHECKS = 3  # in a row, if it is always another one that leads afterwards
 _MOST_FINALS = 2  # likewise
 _CHECK_ROUNDS = 20
 _LEAST_ROUNDS, _MOST_ROUNDS = 6, 30  # of a final
+_WHOLE = 1 << 20  # records: all that there are
 _SECONDS = 2.0  # of a final, besides building
 _OVERHEAD = {Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}  # seconds of a round besides the calls
 
@@ -95,10 +96,11 @@ def hold(
     stop: Callable[[], bool] = never,
     seconds_left: Callable[[], float | None] = lambda: None,
 ) -> Outcome | None:
-    """A final among the best of all entrants and the default schedule; None if there is nothing to decide, or no time.
+    """A final among the best of all entrants and the default schedule; None if there is nothing to decide.
 
     It takes two seconds or so, and not much more than `seconds_left()`. If what led before was luck, so that another one leads that
-    was not in the final, there is a second one, in which the winner of the first is the one to beat.
+    was not in the final, there is a second one, in which the winner of the first is the one to beat. Where there is no time for
+    any, the times of the search decide.
     """
     outcome: Outcome | None = None
     holder = default  # of the title: whom the others have to beat
@@ -123,7 +125,20 @@ def hold(
             break
         holder, least = held
         outcome = Outcome(holder, _name(holder) == _name(default), least)
-    return outcome
+    return outcome or _without_a_final(entrants, default)
+
+
+def _without_a_final(entrants: Sequence[Entrant], default: Contender) -> Outcome | None:
+    """The default schedule, if it was timed, nobody won a final before, and nobody is ahead by as much as a win has to be worth."""
+    leading = [record for entrant in entrants for record in entrant.top(1)]
+    own = next((r for r in default[0].top(_WHOLE) if r.key == candidate_key(default[1])), None)
+    if own is None or own.seconds is None or any(r.run == WINNER for r in leading):
+        return None
+    least = min(r.seconds or 0.0 for r in leading)
+    if least < (1 - LEAST_GAIN) * own.seconds:
+        return None
+    _keep([(default[0], own.trial, WINNER)])
+    return Outcome(default, True, least)
 
 
 def _room(seconds: float, conditions: Sequence[Condition], left: float | None) -> int:
