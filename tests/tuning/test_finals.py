@@ -174,6 +174,12 @@ def test_slow_programs_have_a_small_final() -> None:
     one = Entrant({1: 1e5, 2: 1.01e5, 3: 1.02e5}, {1: 0.9e5, 2: 0.95e5, 3: 1e5}, calls)  # of a tenth of a second
     hold(one, default=3)
     assert calls == [[1, 3]]
+    calls.clear()
+    two = Entrant({1: 3.3e4, 2: 3.4e4, 3: 4e4}, {1: 3.3e4, 2: 3.4e4, 3: 4e4}, calls)  # of 33 ms
+    hold(two, default=3, seconds_left=lambda: 2.5)
+    assert not calls
+    hold(two, default=3, seconds_left=lambda: 3.0)
+    assert calls == [[1, 3]]
 
 
 def test_formulations_meet_in_one_final() -> None:

@@ -142,10 +142,11 @@ def _without_a_final(entrants: Sequence[Entrant], default: Contender) -> Outcome
 
 
 def _room(seconds: float, conditions: Sequence[Condition], left: float | None) -> int:
-    """How many programs of so many seconds can meet the default schedule in the time that there is; one, if that is not limited."""
+    """How many programs of so many seconds can meet the default schedule in the time that there is. A slow one has more."""
     each = _LEAST_ROUNDS * sum(_OVERHEAD[condition] + 2 * seconds for condition in conditions)
-    fit = int(min(_SECONDS, _SECONDS if left is None else left) / each) - 1
-    return max(0 if left is not None else 1, min(_FINALISTS, fit))
+    wanted = max(_SECONDS, 2 * each)
+    fit = int((wanted if left is None else min(wanted, left)) / each) - 1
+    return max(0, min(_FINALISTS, fit))
 
 
 def _final(
