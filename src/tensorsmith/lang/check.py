@@ -56,7 +56,7 @@ def _check_stage(buffers: Mapping[str, Buffer], stage: Stage) -> None:
         if a.extent < 0:
             raise UserError(f"stage {stage.name}: axis {a.name} has the negative extent {a.extent}")
     if stage.reduction and dtype(stage.dtype).kind == "b":
-        raise UserError(f"stage {stage.name}: cannot reduce bool by {stage.reduction}; cast to i32 first")
+        raise UserError(f"stage {stage.name}: cannot reduce bool by {stage.reduction}; use any() or all(), or cast to i32 first")
     if any(a.extent == 0 for a in stage.all_axes):
         return  # nothing is ever read
     for e in walk(stage.body):
