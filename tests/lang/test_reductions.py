@@ -116,6 +116,17 @@ def test_the_position_of_a_computed_value() -> None:
     np.testing.assert_array_equal(ts.compile([p, q, near])(x, c), ((x[:, None] - c) ** 2).sum(-1).argmin(1))
 
 
+def test_the_position_of_a_reduction() -> None:
+    """The reduction is a stage of its own, once, and its results are read."""
+    generator = np.random.default_rng(3)
+    x, c = generator.standard_normal((20, 6)).astype("f4"), generator.standard_normal((9, 6)).astype("f4")
+    p, q = ts.placeholder(x.shape, name="p"), ts.placeholder(c.shape, name="q")
+    k, d = ts.reduce_axis(9, name="k"), ts.reduce_axis(6, name="d")
+    near = ts.compute(20, lambda i: ts.argmin(ts.sum(ts.square(p[i, d] - q[k, d]), axis=d), axis=k), name="near")
+    assert [s.reduction for s in ts.workload([p, q, near]).stages] == ["sum", "min", "min", None]
+    np.testing.assert_array_equal(ts.compile([p, q, near])(x, c), ((x[:, None] - c) ** 2).sum(-1).argmin(1))
+
+
 def test_values_with_their_positions() -> None:
     x = rows("f32", (6, 50))
     a, k = ts.placeholder(x.shape, name="a"), ts.reduce_axis(50)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import axes_of, bits_as, cast, max, min, select, sum
 from tensorsmith.lang.dtypes import dtype, is_float
-from tensorsmith.lang.expr import Axis, Cast, Expr, ExprLike, Load, Var, wrap
+from tensorsmith.lang.expr import Axis, Cast, Expr, ExprLike, Load, Reduce, Var, wrap
 
 Axes = Axis | Sequence[Axis]
 
@@ -93,8 +93,8 @@ def _by_two_reductions(largest: bool, value: Expr, axes: tuple[Axis, ...], place
 
 
 def _is_read(value: Expr) -> bool:
-    """Whether a value comes from memory as it is, but for an exact cast."""
-    return isinstance(value.a if isinstance(value, Cast) else value, Load)
+    """Whether a value comes from memory, as a reduction does that is a stage of its own; a cast costs little."""
+    return isinstance(value.a if isinstance(value, Cast) else value, (Load, Reduce))
 
 
 def _ordered(value: Expr, largest: bool) -> Expr:
