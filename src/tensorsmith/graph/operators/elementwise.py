@@ -10,7 +10,7 @@ from tensorsmith.graph.operators import Kind, operator
 from tensorsmith.lang import define, functions
 from tensorsmith.lang.define import Tensor, equal, select
 from tensorsmith.lang.dtypes import canonical, dtype, is_float
-from tensorsmith.lang.expr import Expr, binary
+from tensorsmith.lang.expr import Expr, binary, unary
 from tensorsmith.ops import elementwise as ops
 from tensorsmith.ops.elementwise import apply
 
@@ -66,7 +66,7 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "mish": _mish,
     "silu": lambda x: x * define.sigmoid(x),
     "hard_swish": _hard_swish,
-    "logical_not": lambda x: ~x,
+    "logical_not": lambda x: unary("not", x),  # of bools only, as the next ones
     "is_nan": lambda x: x != x,
     "tan": functions.tan,
     "sinh": functions.sinh,
@@ -91,8 +91,8 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "equal": equal,
     "less": lambda a, b: a < b,
     "less_equal": lambda a, b: a <= b,
-    "logical_and": lambda a, b: a & b,
-    "logical_or": lambda a, b: a | b,
+    "logical_and": lambda a, b: binary("and", a, b),
+    "logical_or": lambda a, b: binary("or", a, b),
     "logical_xor": lambda a, b: binary("ne", a, b),
     "prelu": lambda x, slope: select(x < 0, x * slope, x),
 }
