@@ -136,6 +136,14 @@ def test_values_with_their_positions() -> None:
     np.testing.assert_array_equal(position, x.argmax(1))
 
 
+def test_a_position_is_an_index() -> None:
+    """What is reduced inside of an index is a stage, too, and its results are data: clamped, never out of bounds."""
+    x, y = rows("i32", (6, 50)), rows("f32", (6, 50), seed=1)
+    a, b, k = ts.placeholder(x.shape, "i32", name="a"), ts.placeholder(y.shape, name="b"), ts.reduce_axis(50)
+    there = ts.compute(6, lambda i: b[i, ts.argmax(a[i, k], axis=k)], name="there")
+    np.testing.assert_array_equal(ts.compile([a, b, there])(x, y), y[np.arange(6), x.argmax(1)])
+
+
 def test_mean_any_and_all() -> None:
     generator = np.random.default_rng(4)
     x, empty = generator.standard_normal((11, 13)).astype("f4"), ts.placeholder((11, 0), name="empty")

@@ -77,7 +77,9 @@ def _check_node(buffers: Mapping[str, Buffer], stage: Stage, e: Expr) -> None:
         raise UserError(f"stage {stage.name}: a reduction must be the whole body; put `{e}` in a stage of its own")
     axes = [a.name for a in stage.all_axes]
     if isinstance(e, Var) and e.name not in axes:
-        raise UserError(f"stage {stage.name}: unknown axis {e.name!r}; this stage has {', '.join(axes) or 'none'}")
+        known = ", ".join(axes) or "none"
+        why = "a reduce axis is known inside of its reduction only"
+        raise UserError(f"stage {stage.name}: unknown axis {e.name!r}; this stage has {known}, and {why}")
     if isinstance(e, Load):
         _check_load(buffers, stage, e)
 
