@@ -6,6 +6,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Protocol
 
@@ -15,12 +16,14 @@ from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
+from tensorsmith.lang.index_check import index_check
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.rewrites.formulations import ALL, Options, allowed
 from tensorsmith.rewrites.formulations import formulations as formulations_of
+from tensorsmith.runtime.checked import CheckedExecutable, IndexLimit
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.targets.target import Target, given_or_native
 
@@ -40,6 +43,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    check_indices: bool = False,
 ) -> Executable:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
@@ -51,6 +55,10 @@ def compile(
     be saved and printed here, and runs there. With `formulations="direct"` everything is computed as it was written, and nothing by
     another definition of the same outputs (Winograd's convolution), whose rounding is larger.
 
+    An index that is computed from data, as in `A[index[i]]`, is clamped to the tensor. With `check_indices=True` a call with one
+    that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
+    is for definitions only, and such an executable cannot be saved.
+
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
     """
@@ -60,6 +68,8 @@ def compile(
         path = database_path(database)
         store = None if path is None else opened.enter_context(Store.open(path, read_only=True))
         if isinstance(computation, Model):
+            if check_indices:
+                raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
             computation = computation.with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
             best = _best_of_tasks(computation, store, target, timing)
@@ -69,7 +79,17 @@ def compile(
         options = allowed(workload, formulations)
         found = _best_records(workload, store, target, _preferred(timing), options)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
-        return _alone(workload, found, target, name, options)
+        made = _alone(workload, found, target, name, options)
+        return _checked(workload, made, target) if check_indices else made
+
+
+def _checked(workload: Workload, made: Executable, target: Target) -> Executable:
+    """An executable that refuses indices out of bounds, where any of its indices come from data."""
+    check = index_check(workload)
+    if check is None:
+        return made
+    furthest, limits = check
+    return CheckedExecutable(made, _alone(furthest, [], target, f"{made.name}_indices"), [IndexLimit(*astuple(c)) for c in limits])
 
 
 def compile_workload(
