@@ -16,6 +16,7 @@ from tensorsmith.cli.bench import bench
 from tensorsmith.cli.compile import compile
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
+from tensorsmith.cli.export import export
 from tensorsmith.cli.listing import targets, workloads
 from tensorsmith.cli.records import app as records
 from tensorsmith.cli.report import report
@@ -51,7 +52,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (doctor, demo, workloads, targets, tasks, sketches, tune, compile, run, bench, report):
+for command in (doctor, demo, workloads, targets, tasks, sketches, tune, compile, export, run, bench, report):
     app.command()(command)
 app.add_typer(records, name="records")
 

@@ -23,6 +23,7 @@ from tensorsmith.runtime.buffers import aligned_copy, output_allocator
 from tensorsmith.runtime.built import Kernel, Network, Step
 from tensorsmith.runtime.call import PlainCall
 from tensorsmith.runtime.device import device_of
+from tensorsmith.runtime.file import given_path
 from tensorsmith.runtime.pool import shared
 from tensorsmith.runtime.profile import Profile, StepTime
 from tensorsmith.runtime.running import Prepared, Running, load
@@ -207,6 +208,19 @@ class Executable:
         """Writes it to a file that `load_executable` reads, on the machine it was compiled for, without the compiler. Its constants
         must be bound. The file holds machine code: load only files that you trust."""
         file.save(self.network, path)
+
+    def export(
+        self, folder: str | Path, *, name: str | None = None, weights: str = "embedded", compiler: str | None = None
+    ) -> list[Path]:
+        """Writes a library for programs in C to a folder: header, C file, objects, a CMake file, an example. Gives the files.
+
+        `name` begins all of its names; unless one is given it is the executable's own. The weights are "embedded", or in a "file"
+        that is mapped into memory. Where there is a C `compiler` for that machine (the system's `cc`, or the one given), the static
+        and the shared library are there, too. It needs the text of the code, so an executable from a file cannot be exported."""
+        write = device_of(self.network.target.kind).export
+        if write is None:
+            raise UserError(f"code for targets of kind {self.network.target.kind!r} cannot be exported as a C library")
+        return write(self.network, given_path(folder, "the folder to write to"), name, weights, compiler)
 
     def source(self, kind: str) -> str:
         """A text of its code: "program" for the loop programs, and what its backend writes: "llvm" and "asm" for CPUs."""
