@@ -28,6 +28,7 @@ from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.interrupt import CtrlC
 from tensorsmith.tuning.options import RunOptions
 from tensorsmith.tuning.progress.reporter import Reporter
+from tensorsmith.tuning.progress.workload import Paced
 from tensorsmith.tuning.tasks.opened import OpenTunings
 from tensorsmith.tuning.tasks.shared import Shared
 from tensorsmith.tuning.tasks.task import TaskTuning
@@ -97,7 +98,7 @@ class Run(abc.ABC):
         """After the search: finals."""
 
     @abc.abstractmethod
-    def _progress(self, task: int) -> object:
+    def _progress(self, task: int) -> Paced:
         """Where the run stands; `task` was worked on last."""
 
     @abc.abstractmethod

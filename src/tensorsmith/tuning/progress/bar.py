@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
-
 _BETWEEN = "  "
 _CELLS = 12  # of the bar between its brackets
 
@@ -46,6 +44,8 @@ def fitted(parts: Sequence[Part], width: int) -> str:
 
 def shortened(text: str, columns: int) -> str:
     """A text in so many columns at most; letters of some scripts take two."""
+    from rich.cells import cell_len, set_cell_size  # by those who have a terminal
+
     if cell_len(text) <= columns:
         return text
     return set_cell_size(text, max(0, columns - 2)).rstrip() + ".." if columns > 2 else "." * max(0, columns)
@@ -56,4 +56,6 @@ def _joined(parts: Sequence[Part]) -> str:
 
 
 def _columns(parts: Sequence[Part]) -> int:
+    from rich.cells import cell_len  # as above
+
     return cell_len(_joined(parts))
