@@ -343,4 +343,6 @@ def _output_allocator(outputs: Sequence[Argument]) -> Callable[[], Any]:
 
 
 def _microseconds(seconds: float) -> str:
+    if seconds < 1e-6:
+        return f"{seconds * 1e6:.3f} us"
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
