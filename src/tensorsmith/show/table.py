@@ -62,7 +62,7 @@ def block(title: str, body: str, note: str = "") -> str:
 
 
 def _head(name: str, at_right: bool, sortable: bool) -> str:
-    style = f"{_CELL} text-align: {'right' if at_right else 'left'};"
+    style = _style(at_right)
     if not sortable:
         return f'<th style="{style}">{html.escape(name)}</th>'
     keys = "if (event.key === 'Enter') this.click()"
@@ -70,8 +70,13 @@ def _head(name: str, at_right: bool, sortable: bool) -> str:
     return f'<th style="{style} cursor: pointer;" {action}>{html.escape(name)}</th>'
 
 
+def _style(at_right: bool) -> str:
+    """Of a cell; a number stays in one piece."""
+    return f"{_CELL} text-align: {'right; white-space: nowrap' if at_right else 'left'};"
+
+
 def _cell(cell: Cell, at_right: bool) -> str:
-    style = f"{_CELL} text-align: {'right' if at_right else 'left'};"
+    style = _style(at_right)
     if isinstance(cell, Number):
         return f'<td style="{style}" data-value="{cell.value!r}">{html.escape(cell.text)}</td>'
     value = "" if isinstance(cell, str) else f' data-value="{cell}"'

@@ -33,7 +33,7 @@ def size(count: float) -> str:
 
 def flops(count: float) -> str:
     """Operations, in millions."""
-    return f"{count / 1e6:,.2f}"
+    return f"{count / 1e6:,.2f}" if count >= 1e5 or not count else f"{count / 1e6:.2g}"
 
 
 def rate(count: float, seconds: float | None) -> str:
