@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent / "src" / "tensorsmith"
 #: each folder or module, and what of tensorsmith it may import besides itself
 ALLOWED = {
     "errors": set(),
+    "show": set(),  # which everyone but errors and plugins may import: see below
     "plugins": {"errors"},
     "targets": {"errors"},
     "lang": {"errors"},
@@ -86,6 +87,8 @@ ALLOWED = {
     }
     | {"tune", "report"},
 }
+for _name in set(ALLOWED) - {"errors", "plugins", "show"}:  # what objects show of themselves, all objects may use
+    ALLOWED[_name].add("show")
 
 
 def imported(path: Path) -> set[str]:

@@ -21,6 +21,8 @@ Elements are combined by Python's operators (`+ - * / // % **`, `< <= == !=`, `&
 `argmin`. These are all there are; docs/language.md explains each. Ready-made operators are in `tensorsmith.ops`.
 """
 
+import logging as _logging
+
 from tensorsmith.backends import sketches
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
@@ -93,6 +95,8 @@ from tensorsmith.targets.target import Target, targets
 from tensorsmith.tune import tune
 
 __version__ = "0.1.0"
+
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # whoever wants to hear it says so: docs/howto.md
 
 __all__ = [
     "Model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ from tensorsmith.rewrites.formulations import formulations as formulations_of
 from tensorsmith.runtime.checked import CheckedExecutable, IndexLimit
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.targets.target import Target, given_or_native
+
+log = logging.getLogger(__name__)
 
 _RECORDS = 3  # how many records of a task are tried before the default schedule
 
@@ -112,6 +115,8 @@ def compile_model(model: Model, records: Records | None, target: Target, timing:
 
 def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> Executable:
     partition = model.partition
+    known = sum(bool(best[t.workload]) for t in partition.tasks)
+    log.info("compiling %s for %s: %d of %d tasks have a record", model.name, target.key, known, len(partition.tasks))
     kernels = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
     return model.presented(executable(assemble(partition, kernels, target, name)))
 

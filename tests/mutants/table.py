@@ -659,4 +659,34 @@ MUTANTS = (
     *_RECORDS,
     *_TUNING,
     *_REPORT,
+    Mutant(
+        "a-name-is-part-of-the-key",
+        "content = json.dumps(self._content(), sort_keys=True",
+        "content = json.dumps(self.to_json(), sort_keys=True",
+        ("tests/test_names.py::test_a_name_is_no_part_of_the_identity",),
+    ),
+    Mutant(
+        "a-name-is-markup-in-a-notebook",
+        "{html.escape(cell.text)}</td>",
+        "{cell.text}</td>",
+        ("tests/show/test_html.py::test_cells_are_escaped_and_ordered_by_their_values",),
+    ),
+    Mutant(
+        "a-short-line-without-the-time-left",
+        "Part(self._left(), 0),",
+        "Part(self._left(), 8),",
+        ("tests/tuning/test_bar.py::test_what_a_network_s_line_says",),
+    ),
+    Mutant(
+        "a-latency-before-every-task-is-measured",
+        "first_look=bool(self.scheduler.cold()),",
+        "first_look=False,",
+        ("tests/test_tune_network.py::test_latencies_count_all_tasks_from_the_start_and_never_rise",),
+    ),
+    Mutant(
+        "deep-copies-share-their-constants",
+        "constants=tuple(map(aligned_copy, self.network.constants))",
+        "constants=self.network.constants",
+        ("tests/runtime/test_pickle.py::test_copies",),
+    ),
 )

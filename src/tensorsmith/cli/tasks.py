@@ -41,7 +41,7 @@ def show_tasks(model: Model, db: str | None = None, profile: bool = False) -> No
     partition = model.partition
     each = [flops(task.workload) for task in partition.tasks]
     total = sum(n * task.weight for n, task in zip(each, partition.tasks))
-    columns = ["task", "operators", "shapes", "calls", "MFLOP", "share of FLOPs"]
+    columns = ["task", "name", "shapes", "calls", "MFLOP", "share of FLOPs"]
     rows: list[list[object]] = [
         [
             number,
@@ -62,7 +62,7 @@ def show_tasks(model: Model, db: str | None = None, profile: bool = False) -> No
         columns += ["time of all calls", "share of time", "GFLOP/s there", "schedule"]
         for row, cells in zip(rows, _profile(model, db, each)):
             row += cells
-    show.table(columns, rows, ("operators", "shapes", "schedule"))
+    show.table(columns, rows, ("name", "shapes", "schedule"))
     tunable = sum(task.tunable for task in partition.tasks)
     show.say(f"{model.name}: {len(rows)} tasks ({tunable} to tune), {len(partition.calls)} calls, {total / 1e6:,.1f} MFLOP")
 

@@ -12,6 +12,7 @@ from tensorsmith.cli.compile import save
 from tensorsmith.cli.computation import load_any
 from tensorsmith.cli.executables import kernels
 from tensorsmith.cli.options import Formulations, Shapes
+from tensorsmith.cli.verbose import logged
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.rewrites.formulations import ALL
@@ -70,7 +71,12 @@ def tune(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Executable of a model to write (model.tsm).")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say at the end where the time went.")] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="Say at the end where the time went, and log what the run does; -vv: every step."
+        ),
+    ] = 0,
 ) -> None:
     """Searches for fast programs and keeps every measurement. Shows the loops of a workload, or a line for each task of a model.
 
@@ -93,9 +99,10 @@ def tune(
         "rules": rules,
         "model": model,
         "formulations": formulations,
-        "verbose": verbose,
+        "verbose": bool(verbose),
     }
-    found = search(loaded, **options)
+    with logged(verbose):
+        found = search(loaded, **options)
     if output is not None:
         save(found, output)
     elif isinstance(loaded, Model):

@@ -35,6 +35,7 @@ from tensorsmith.lang.expr import (
 )
 from tensorsmith.lang.stage import Buffer, Stage, topological
 from tensorsmith.lang.workload import Workload
+from tensorsmith.show.line import line, typed
 
 _MOST_ELEMENTS = 1 << 59  # of a tensor: 8 bytes each, and offsets still fit 64 bits
 
@@ -72,7 +73,10 @@ class Tensor:
     def __str__(self) -> str:
         return str(self.stage) if self.stage else str(Buffer(self.name, self.shape, self.dtype, self.constant))
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        given = "constant" if self.constant else "placeholder"
+        how = f" {self.stage.body.key[:4].hex()}" if self.stage else ""
+        return line(self, f"{self.name}: {typed(self.dtype, self.shape)}, {'computed' if self.stage else given}", how)
 
 
 def _index(tensor: Tensor, given: ExprLike) -> Expr:

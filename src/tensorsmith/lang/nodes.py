@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NoReturn
 
 import numpy as np
@@ -30,6 +30,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import NAMES, canonical, dtype, is_float
 from tensorsmith.lang.interned import Interned
 from tensorsmith.lang.text import INFIX, TIGHTEST, Names, axes_text, call, inside, show
+from tensorsmith.show.line import line
 
 Scalar = int | float | bool
 
@@ -193,6 +194,13 @@ class Expr(metaclass=Interned):
     def __str__(self) -> str:
         return show(self)
 
+    def __repr__(self) -> str:
+        return line(self, f"{self.dtype} {self}", f" {self.key[:4].hex()}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Made again, a node is the one that is there already."""
+        return type(self), tuple(getattr(self, f.name) for f in fields(self) if f.init)  # type: ignore[arg-type]
+
 
 ExprLike = Expr | int | float | bool | np.generic
 
@@ -235,6 +243,9 @@ class Axis(Var):
     @property
     def own(self) -> tuple[object, ...]:
         return (self.name, self.extent)
+
+    def __repr__(self) -> str:
+        return line(self, axes_text([self]))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -140,4 +140,4 @@ def _subjects(summaries: Sequence[Summary]) -> list[Subject]:
 def _kernels(profile: Profile | None) -> tuple[data.Kernel, ...]:
     if profile is None:
         return ()
-    return tuple(data.Kernel(k.name, k.result, k.calls, k.seconds, k.share, k.flops, k.schedule) for k in profile.kernels)
+    return tuple(data.Kernel(k.title, k.result, k.calls, k.seconds, k.share, k.flops, k.schedule) for k in profile.kernels)

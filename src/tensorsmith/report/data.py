@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensorsmith.show.line import cut, line, many
+from tensorsmith.show.units import time
+
 #: where the seconds of a task come from, the best source first
 IN_NETWORK, ALONE, ESTIMATED, UNKNOWN = "in the network", "alone", "estimated", "unknown"
 #: what stands for the time without a search: the default schedule, or, where that was not timed, the first program that ran
@@ -81,6 +84,9 @@ class Listing:
     loops: str
     explanation: str
 
+    def __repr__(self) -> str:
+        return line(self, f"{self.decisions}: {time(self.seconds)}", f", candidate {self.candidate[:8]}")
+
 
 @dataclass(frozen=True)
 class Task:
@@ -111,6 +117,10 @@ class Task:
     winner: Listing | None = None
     plain: Listing | None = None  # the default schedule
     differences: tuple[Change, ...] = ()  # from the default schedule to the winner
+
+    def __repr__(self) -> str:
+        counts = f": {many(self.weight, 'call')}, {many(self.trials, 'trial')}, {time(self.seconds)} {self.source}"
+        return line(self, self.name, f"{counts}, key {self.key[:8]}")
 
     @property
     def before(self) -> float | None:
@@ -159,6 +169,9 @@ class Setting:
     tasks: tuple[Task, ...]
     totals: tuple[Total, ...]
 
+    def __repr__(self) -> str:
+        return line(self, f"{self.target}, {self.timing}: {many(len(self.tasks), 'task')}, {many(self.trials, 'trial')}")
+
     @property
     def trials(self) -> int:
         return sum(t.trials for t in self.tasks)
@@ -176,7 +189,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a profile: all its calls in the running network."""
+    """A kernel of a profile: all its calls in the running network. It has its task's name."""
 
     name: str
     result: str
@@ -209,3 +222,7 @@ class Report:
     kernels: tuple[Kernel, ...] = ()
     race: tuple[Runner, ...] = ()
     skipped: tuple[tuple[str, int], ...] = ()
+
+    def __repr__(self) -> str:
+        tasks, trials = sum(len(s.tasks) for s in self.settings), sum(s.trials for s in self.settings)
+        return line(self, self.title, f" of {cut(self.source, 40)}: {many(tasks, 'task')}, {many(trials, 'trial')}")

@@ -36,8 +36,7 @@ class Subject:
 
     @staticmethod
     def of_model(task: ModelTask, options: Options) -> Subject:
-        result = task.workload.buffers[task.workload.outputs[0]]
-        return Subject(f"{task.name} {list(result.shape)}", task.workload, options, task.weight, task.origins)
+        return Subject(task.name, task.workload, options, task.weight, task.origins)
 
     @property
     def shapes(self) -> str:

@@ -29,7 +29,8 @@ import numpy as np
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime import driver
 from tensorsmith.runtime.arguments import DTYPES, Argument
-from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
+from tensorsmith.runtime.buffers import ALIGNMENT
+from tensorsmith.runtime.buffers import as_bytes as bytes_of
 from tensorsmith.runtime.built import KINDS, Code, Kernel, Network, Place, Step
 from tensorsmith.targets.target import Target
 
@@ -38,6 +39,7 @@ VERSION = 4
 _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
+_PICKLE = Path("the pickled executable")  # stands for a path in what is said of its content
 _counter = itertools.count()
 
 
@@ -62,10 +64,23 @@ def given_path(path: str | Path, wanted: str) -> Path:
 def save(network: Network, path: str | Path) -> None:
     """Writes a network to a file, which is there complete or not at all."""
     path = given_path(path, "the path of the file to write")
+    parts = _parts(network, "saved")
+    with _replacing(path) as temporary, open(temporary, "xb") as stream:
+        for part in parts:
+            stream.write(part)
+
+
+def as_bytes(network: Network) -> bytes:
+    """What `save` would write."""
+    return b"".join(_parts(network, "pickled"))
+
+
+def _parts(network: Network, done: str) -> list[bytes | memoryview]:
+    """The parts of a file, one after the other; `done`: what is to be done with them."""
     packed = [name for name, packer in network.unbound.items() if packer is not None]
     if packed:
         first = packed[0]
-        raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be saved: kernel.bind({first}=...)")
+        raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be {done}: kernel.bind({first}=...)")
     body = _Body()
     code = network.driver or driver.driver_code(network.target)
     header = {
@@ -76,7 +91,7 @@ def save(network: Network, path: str | Path) -> None:
         "driver": None if code is None else _code_form(code, body),
         "driver_source": "" if code is None else code.made_from,
         "kernels": [_kernel_form(k, body) for k in network.kernels],
-        "constants": [body.add(as_bytes(a)) for a in network.constants],
+        "constants": [body.add(bytes_of(a)) for a in network.constants],
         "arena_bytes": network.arena_bytes,
         "arena_threads": network.arena_threads,
         "steps": [
@@ -87,9 +102,7 @@ def save(network: Network, path: str | Path) -> None:
     text = json.dumps(header).encode()
     text += b" " * (-(_PROLOGUE.size + len(text)) % ALIGNMENT)
     prologue = _PROLOGUE.pack(MAGIC, VERSION, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
-    with _replacing(path) as temporary, open(temporary, "xb") as stream:
-        for part in (prologue, text, *body.parts):
-            stream.write(part)
+    return [prologue, text, *body.parts]
 
 
 class _Body:
@@ -148,7 +161,17 @@ def read(path: str | Path) -> Network:
     """The network of a file that `save` wrote, whatever machine it is for. Raises `UserError` if the file is damaged, or of another
     version."""
     path = given_path(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
-    whole, header, start = _open(path)
+    return _network(path, *_open(path))
+
+
+def from_bytes(data: bytes) -> Network:
+    """The network of what `as_bytes` gave, checked like a file."""
+    whole = mmap.mmap(-1, max(1, len(data)))  # memory that begins at a page, as a file's does
+    whole[: len(data)] = data
+    return _network(_PICKLE, *_checked(_PICKLE, whole, len(data)))
+
+
+def _network(path: Path, whole: mmap.mmap, header: dict[str, Any], start: int) -> Network:
     try:
         target = Target.from_json(header.get("target"))
     except UserError as problem:
@@ -171,14 +194,24 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
-            beginning = stream.read(_PROLOGUE.size)
-            if beginning[:8] != MAGIC[: len(beginning)] or not beginning:
-                raise UserError(f"{path} is no executable of Tensorsmith; `exe.save(path)` and `tensorsmith compile` write them")
-            if len(beginning) < _PROLOGUE.size:
-                raise UserError(f"{path} is cut short: it has {size} bytes")
+            _check_beginning(path, stream.read(_PROLOGUE.size), size)
             whole = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as problem:
         raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    return _checked(path, whole, size)
+
+
+def _check_beginning(path: Path, beginning: bytes, size: int) -> None:
+    if beginning[:8] != MAGIC[: len(beginning)] or not beginning:
+        raise UserError(f"{path} is no executable of Tensorsmith; `exe.save(path)` and `tensorsmith compile` write them")
+    if len(beginning) < _PROLOGUE.size:
+        raise UserError(f"{path} is cut short: it has {size} bytes")
+
+
+def _checked(path: Path, whole: mmap.mmap, size: int) -> tuple[mmap.mmap, dict[str, Any], int]:
+    """The memory, once more, with its header, and where its body starts."""
+    beginning = whole[: _PROLOGUE.size][:size]
+    _check_beginning(path, beginning, size)
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
     if version != VERSION:
         raise UserError(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tensorsmith.errors import UserError
 from tensorsmith.plugins import Registry
 from tensorsmith.search.trial import Trial
+from tensorsmith.show.line import line
 from tensorsmith.space.sketch.sketch import Candidate
 
 if TYPE_CHECKING:  # a program that only names a policy loads neither space nor models
@@ -76,6 +77,9 @@ class Preset:
     rules: str | Sequence[Rule] = "default"
     model: GivenModel = "trees"
     transfer: bool = True  # whether a model that is not ready learns from records of other workloads before the search begins
+
+    def __repr__(self) -> str:
+        return line(self, self.name)
 
 
 _PLACE = "tensorsmith.search.policies"

@@ -11,23 +11,30 @@ scheduler. Tasks that were tuned are a start for similar ones that come later.
 from __future__ import annotations
 
 import abc
+import logging
 from collections.abc import Sequence
+from typing import NoReturn
 
 from tensorsmith.errors import UserError
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.records.faults import StoreError
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
+from tensorsmith.show.line import line, many
+from tensorsmith.show.units import time
 from tensorsmith.tuning.budget import Clock
 from tensorsmith.tuning.history.experience import Experience
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.interrupt import CtrlC
 from tensorsmith.tuning.options import RunOptions
 from tensorsmith.tuning.progress.reporter import Reporter
+from tensorsmith.tuning.progress.workload import Paced
 from tensorsmith.tuning.tasks.opened import OpenTunings
 from tensorsmith.tuning.tasks.shared import Shared
 from tensorsmith.tuning.tasks.task import TaskTuning
 from tensorsmith.tuning.tasks.tuned import TunedTask
+
+log = logging.getLogger(__name__)
 
 _AHEAD = 8  # candidates at most that the workers build while the next ones are searched for
 _FINISH = 0.25  # share of the run kept for the neighbours of the best
@@ -60,6 +67,14 @@ class Run(abc.ABC):
         self._since = 0  # trials of the run up to then
         self._stored = True  # until the record file refuses trials
 
+    def __repr__(self) -> str:
+        return line(self, f"of {many(len(self.tasks), 'task')}, {many(sum(self.trials), 'trial')} done")
+
+    def __reduce__(self) -> NoReturn:
+        raise UserError(
+            "a running tuning cannot be pickled or copied; its records are in its database; use save() on what it gives"
+        )
+
     # -- what differs ------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
@@ -83,7 +98,7 @@ class Run(abc.ABC):
         """After the search: finals."""
 
     @abc.abstractmethod
-    def _progress(self, task: int) -> object:
+    def _progress(self, task: int) -> Paced:
         """Where the run stands; `task` was worked on last."""
 
     @abc.abstractmethod
@@ -95,6 +110,7 @@ class Run(abc.ABC):
     def go(self) -> None:
         """Search, then settle among the best of each task, then say what there is to say."""
         with self.ctrl_c, Workshop(self.measured.target.cores, warn=self.reporter.warn) as workshop:
+            log.info("a search begins: %s on %s, %s", many(len(self.tasks), "task"), self.measured.target.key, self.budget)
             self._prepare()
             workshop.start()  # the workers load while the rest is made
             options = self.options
@@ -102,6 +118,7 @@ class Run(abc.ABC):
             self.opened = OpenTunings(self._make, self.scheduler.gradients)
             try:
                 self._search()
+                log.info("the search is over: %s, %s", many(sum(self.trials), "trial"), self._why_over())
                 if not self.stopped():
                     self._settle()
             finally:
@@ -119,6 +136,16 @@ class Run(abc.ABC):
                 self.opened.get(task).collect(down_to=min(_AHEAD, proposed // 2), stop=self._searched)
         self._collect_rest()
 
+    def _why_over(self) -> str:
+        """Of a search that is."""
+        reasons = {
+            "Ctrl-C": self.ctrl_c.came,
+            "its time is up": self.clock.searched,
+            "no improvement any more": self.hopeless(),
+            "nothing left to gain": self.satisfied,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "all its trials are done")
+
     def _next(self) -> tuple[int, int] | None:
         """The task to go on with and how many candidates to propose; None: the search is over."""
         left = self.budget.left(sum(self.trials) + self._pending())
@@ -132,6 +159,7 @@ class Run(abc.ABC):
             self.satisfied = True
             return None
         task, count = chosen
+        log.debug("next: %s, up to %d trials", self.tasks[task].name, count)
         return task, count if left is None else min(count, left)
 
     def _propose(self, task: int, count: int) -> int:
@@ -194,6 +222,7 @@ class Run(abc.ABC):
     def _kept(self, task: int, trials: int, best: float | None) -> None:
         """Some trials of a task are done; none: records of another day were checked, and are what they turned out to be."""
         self.trials[task] += trials
+        log.debug("%s: %d trials more, best %s", self.tasks[task].name, trials, time(best))
         self.scheduler.tell(task, trials, best)
         self._look_at(task)
         self._compare(corrected=not trials)

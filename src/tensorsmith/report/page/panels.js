@@ -8,13 +8,12 @@ function timePanel(setting, report) {
     parts.push(el("h2", {}, "Measured in the running network"));
     parts.push(
       chart("Share of the network's time, by kernel", () => {
-        const found = bars(report.kernels, (k) => `${k.name} ${k.result}`, [{ name: "share", value: (k) => 100 * k.share, text: (k) => percent(k.share), colour: colour("series") }]);
+        const found = bars(report.kernels, (k) => k.name, [{ name: "share", value: (k) => 100 * k.share, text: (k) => percent(k.share), colour: colour("series") }]);
         found.layout.xaxis = axis("% of the time");
         return found;
       }, barHeight(report.kernels)),
       table("Kernels of the profile, the costliest first", [
         { name: "kernel", value: (k) => k.name, left: true },
-        { name: "result", value: (k) => k.result, left: true },
         { name: "calls", value: (k) => k.calls },
         { name: "time", value: (k) => k.seconds, show: (k) => time(k.seconds) },
         { name: "share", value: (k) => k.share, show: (k) => percent(k.share) },

@@ -11,6 +11,7 @@ cannot be had. That is a check of their times, back to back, and decides nothing
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,8 +25,11 @@ from tensorsmith.records.keys import candidate_key
 from tensorsmith.records.record import FINALISTS, WINNER, Record
 from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.trial import Trial
+from tensorsmith.show.units import time
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.finals.verdict import LEAST_GAIN, undecided, winner
+
+log = logging.getLogger(__name__)
 
 _FINALISTS = 4  # candidates in a final, besides the default schedule
 _CLOSE = 1.1  # times the best: what is slower has no chance; the second is there in any case
@@ -125,6 +129,14 @@ def hold(
             break
         holder, least = held
         outcome = Outcome(holder, _name(holder) == _name(default), least)
+        what = "the default schedule" if outcome.default_won else f"candidate {candidate_key(holder[1])}"
+        log.info(
+            "a final of %d programs of %s: %s wins, the fastest takes %s",
+            len(contenders),
+            default[1].sketch.workload.title,
+            what,
+            time(least),
+        )
     return outcome or _without_a_final(entrants, default)
 
 
