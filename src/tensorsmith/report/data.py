@@ -103,6 +103,7 @@ class Task:
     seconds: float | None  # of one call, from the best source there is
     source: str
     share: float | None  # of the network's time
+    candidate: str = ""  # the key of the best record's
     points: tuple[Point, ...] = ()
     improvements: tuple[Improvement, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -185,6 +186,17 @@ class Kernel:
     share: float
     flops: int
     schedule: str
+    bytes: float = 0.0  # of what all calls read and write, each once
+
+    @property
+    def rate(self) -> float | None:
+        """Operations per second."""
+        return self.flops / self.seconds if self.seconds and self.flops else None
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations per byte that has to be moved."""
+        return self.flops / self.bytes if self.bytes else None
 
 
 @dataclass(frozen=True)
@@ -198,7 +210,8 @@ class Runner:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report. `skipped`: stored records that could not be used, with how many."""
+    """A whole report. `skipped`: stored records that could not be used, with how many. `roof` and `facts` are of the machine that
+    a profile was made on."""
 
     title: str
     source: str
@@ -209,3 +222,5 @@ class Report:
     kernels: tuple[Kernel, ...] = ()
     race: tuple[Runner, ...] = ()
     skipped: tuple[tuple[str, int], ...] = ()
+    roof: Roof | None = None
+    facts: tuple[tuple[str, str], ...] = ()

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import COMPILE, InternalError, UserError
 from tensorsmith.runtime import driver
 from tensorsmith.runtime.arguments import DTYPES, Argument
 from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
@@ -147,7 +147,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 def read(path: str | Path) -> Network:
     """The network of a file that `save` wrote, whatever machine it is for. Raises `UserError` if the file is damaged, or of another
     version."""
-    path = given_path(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
+    path = given_path(path, "the path of a file that `exe.save(path)` wrote")
     whole, header, start = _open(path)
     try:
         target = Target.from_json(header.get("target"))
@@ -163,7 +163,7 @@ def damage_named(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (_Damaged, InternalError) as problem:
-        raise UserError(f"{path} is damaged: {problem}; make it again with `tensorsmith compile`") from problem
+        raise UserError(f"{path} is damaged: {problem}; make it again with ", COMPILE) from problem
 
 
 def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
@@ -173,7 +173,7 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
             size = os.fstat(stream.fileno()).st_size
             beginning = stream.read(_PROLOGUE.size)
             if beginning[:8] != MAGIC[: len(beginning)] or not beginning:
-                raise UserError(f"{path} is no executable of Tensorsmith; `exe.save(path)` and `tensorsmith compile` write them")
+                raise UserError(f"{path} is no executable of Tensorsmith; ", COMPILE, " writes one")
             if len(beginning) < _PROLOGUE.size:
                 raise UserError(f"{path} is cut short: it has {size} bytes")
             whole = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
@@ -181,16 +181,14 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
         raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
     if version != VERSION:
-        raise UserError(
-            f"{path} has format {version}, this version reads format {VERSION}; make it again with `tensorsmith compile`"
-        )
+        raise UserError(f"{path} has format {version}, this version reads format {VERSION}; make it again with ", COMPILE)
     start = _PROLOGUE.size + header_bytes
     if zero or start + body_bytes != size or start % ALIGNMENT:
         raise UserError(f"{path} is damaged or cut short: it has {size} bytes, {start + body_bytes} expected")
     text = whole[_PROLOGUE.size : start]
     with memoryview(whole) as view, view[start:] as body:
         if hashlib.sha256(text).digest() != header_hash or hashlib.sha256(body).digest() != body_hash:
-            raise UserError(f"{path} is damaged: its checksum is wrong; copy it again, or make it again with `tensorsmith compile`")
+            raise UserError(f"{path} is damaged: its checksum is wrong; copy it again, or make it again with ", COMPILE)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as problem:

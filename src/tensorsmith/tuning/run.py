@@ -18,6 +18,7 @@ from tensorsmith.measure.workshop import Workshop
 from tensorsmith.records.faults import StoreError
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
+from tensorsmith.targets import neighbours
 from tensorsmith.tuning.budget import Clock
 from tensorsmith.tuning.history.experience import Experience
 from tensorsmith.tuning.history.journal import Journal
@@ -59,6 +60,7 @@ class Run(abc.ABC):
         self._yardstick: float | None = None  # the objective at the last improvement that counts
         self._since = 0  # trials of the run up to then
         self._stored = True  # until the record file refuses trials
+        self._neighbours = neighbours.Watch(reporter.say, options.measured.target.cores)
 
     # -- what differs ------------------------------------------------------------------------------------------------------
 
@@ -94,7 +96,8 @@ class Run(abc.ABC):
 
     def go(self) -> None:
         """Search, then settle among the best of each task, then say what there is to say."""
-        with self.ctrl_c, Workshop(self.measured.target.cores, warn=self.reporter.warn) as workshop:
+        cores = self.measured.target.cores
+        with self.ctrl_c, neighbours.announced("tuning"), Workshop(cores, warn=self.reporter.warn) as workshop:
             self._prepare()
             workshop.start()  # the workers load while the rest is made
             options = self.options
@@ -106,6 +109,7 @@ class Run(abc.ABC):
                     self._settle()
             finally:
                 self.opened.close()
+            self._neighbours.conclude()
             self._conclude()
 
     def _search(self) -> None:
@@ -198,6 +202,7 @@ class Run(abc.ABC):
         self._look_at(task)
         self._compare(corrected=not trials)
         self.reporter.update(self._progress(task))
+        self._neighbours.look()
         if self.journal.problem is not None and self._stored:
             self.reporter.warn(f"trials are kept in memory for now: {self.journal.problem}")
         self._stored = self.journal.problem is None
