@@ -82,8 +82,8 @@ def test_our_own_work_is_no_complaint() -> None:
 
 
 def test_others_on_the_cores() -> None:
-    assert complaints(START, after(busy=20.0, ours=8.0), 2) == ["other programs use 1.2 of the 2 cores"]
-    assert complaints(START, after(busy=12.0, ours=8.0), 2) == ["other programs use 0.4 of the 2 cores"]
+    assert complaints(START, after(busy=20.0, ours=8.0), 2) == ["other programs: 1.2 of the 2 cores"]
+    assert complaints(START, after(busy=12.0, ours=8.0), 2) == ["other programs: 0.4 of the 2 cores"]
     assert complaints(START, after(busy=12.0, ours=8.0), 1) == []  # there is a core for each
     assert complaints(START, after(0.1, busy=0.2, ours=0.0), 2) == []  # too short to tell
     many = Reading(110.0, 64, busy=50.0 + 20.0, ours=20.0)
@@ -92,9 +92,9 @@ def test_others_on_the_cores() -> None:
 
 def test_a_host_and_a_limit() -> None:
     assert complaints(START, after(stolen=0.9), 2) == []
-    assert complaints(START, after(stolen=4.0), 2) == ["the host of this virtual machine takes 20% of its cores' time"]
+    assert complaints(START, after(stolen=4.0), 2) == ["the host of this virtual machine: 20% of its cores' time"]
     assert complaints(START, after(throttled=0.3), 2) == []
-    assert complaints(START, after(throttled=5.0), 2) == ["the CPU limit of this container stops it for 25% of the time"]
+    assert complaints(START, after(throttled=5.0), 2) == ["the CPU limit of this container: stopped for 25% of the time"]
 
 
 def watch(monkeypatch: pytest.MonkeyPatch, readings: list[Reading], moments: list[float] | None = None) -> tuple[Watch, list[str]]:
@@ -111,12 +111,12 @@ def test_it_is_said_once_at_the_start_and_at_the_end(monkeypatch: pytest.MonkeyP
     found.look()
     assert said == []  # too early
     found.look()
-    assert said == ["the machine is busy: other programs use 2.0 of the 2 cores. Times that are measured now are less sure"]
+    assert said == ["the machine is busy (other programs: 2.0 of the 2 cores). Times that are measured now are less sure"]
     found.look()
     found.look()
     assert len(said) == 1
     found.conclude()
-    assert len(said) == 2 and said[1].startswith("the machine was busy meanwhile: other programs use 2.0 of the 2 cores.")
+    assert len(said) == 2 and said[1].startswith("the machine was busy meanwhile (other programs: 2.0 of the 2 cores).")
 
 
 def test_a_quiet_machine_is_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:

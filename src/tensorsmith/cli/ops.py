@@ -55,7 +55,7 @@ def _of(systems: Sequence[str], must: bool) -> list[Operator]:
     return found
 
 
-def table_of(system: str, found: Sequence[Operator]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def table_of(system: str, found: Sequence[Operator]) -> tuple[tuple[str, ...], Sequence[tuple[str, ...]]]:
     """Columns and rows."""
     mine = [o for o in found if o.system == system]
     if system == "onnx":

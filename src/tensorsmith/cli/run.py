@@ -31,8 +31,8 @@ class Output:
     def of(name: str, array: Array) -> Output:
         numbers = array.astype(np.float64)
         finite = numbers[np.isfinite(numbers)]
-        figures = [float(f(finite)) if finite.size else None for f in (np.min, np.mean, np.max)]
-        return Output(name, str(array.dtype), array.shape, *figures, array.size - finite.size)
+        least, mean, largest = (float(f(finite)) if finite.size else None for f in (np.min, np.mean, np.max))
+        return Output(name, str(array.dtype), array.shape, least, mean, largest, array.size - finite.size)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tensorsmith.errors import UserError
-
-if TYPE_CHECKING:
-    from onnx.defs import OpSchema
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ def _of_onnx() -> list[Operator]:
     from tensorsmith.frontends.onnx.chance import RANDOM
     from tensorsmith.frontends.onnx.table import table
 
-    schemas: dict[str, list[OpSchema]] = {}
+    schemas: dict[str, list[Any]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         schemas.setdefault(".".join(filter(None, (schema.domain, schema.name))), []).append(schema)
     handled = {".".join(filter(None, key)): min(versions) for key, versions in table().items()}
@@ -67,7 +64,7 @@ _SHORT = {
 }  # fmt: skip
 
 
-def _tensor_types(schema: OpSchema) -> tuple[str, ...]:
+def _tensor_types(schema: Any) -> tuple[str, ...]:
     """The types that the first tensor of an operator may have; its result's, where it takes none."""
     from onnx import TensorProto
 

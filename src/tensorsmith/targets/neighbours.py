@@ -66,13 +66,13 @@ def complaints(first: Reading, last: Reading, threads: int) -> list[str]:
     if busy is not None and ours is not None:
         others = (busy - ours) / seconds
         if others > max(0, cpus - threads) + max(_LEAST_CORES, _LEAST_SHARE * cpus):
-            found.append(f"other programs use {others:.1f} of the {cpus} cores")
+            found.append(f"other programs: {others:.1f} of the {cpus} cores")
     stolen = _passed(first.stolen, last.stolen)
     if stolen is not None and stolen > _LEAST_STOLEN * cpus * seconds:
-        found.append(f"the host of this virtual machine takes {stolen / cpus / seconds:.0%} of its cores' time")
+        found.append(f"the host of this virtual machine: {stolen / cpus / seconds:.0%} of its cores' time")
     throttled = _passed(first.throttled, last.throttled)
     if throttled is not None and throttled > _LEAST_THROTTLED * threads * seconds:
-        found.append(f"the CPU limit of this container stops it for {throttled / threads / seconds:.0%} of the time")
+        found.append(f"the CPU limit of this container: stopped for {throttled / threads / seconds:.0%} of the time")
     return found
 
 
@@ -97,12 +97,14 @@ class Watch:
         """Says what disturbs it, and counts anew."""
         self._looked, now = True, read()
         if found := complaints(self._first, now, self._threads):
-            self._say(f"the machine is busy: {'; '.join(found)}. Times that are measured now are less sure")
+            self._say(f"the machine is busy ({'; '.join(found)}). Times that are measured now are less sure")
         self._first = now
 
     def conclude(self) -> None:
         if found := complaints(self._first, read(), self._threads):
-            self._say(f"the machine was busy meanwhile: {'; '.join(found)}. The times are less sure; measure again in a quiet hour")
+            self._say(
+                f"the machine was busy meanwhile ({'; '.join(found)}). The times are less sure; measure again in a quiet hour"
+            )
 
 
 # -- the counts of the system ------------------------------------------------------------------------------------------------
