@@ -275,6 +275,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("tensorsmith: these dimensions are open") and done.stderr.count("\n") == 1
+    assert done.stderr.endswith("Bind them: --shape rows=N\n")
 
 
 # -- help --------------------------------------------------------------------------------------------------------------

@@ -78,6 +78,15 @@ def test_the_options_of_a_run(argument: dict, option: list[str], python: str, co
     assert told(failed("tune", "GMM-small", *option)).startswith(command)
 
 
+@pytest.mark.parametrize(("option", "python"), [("--policy", "policy"), ("--model", "model")])
+def test_a_plug_in_that_is_none(option: str, python: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("thing = 3\n")
+    place = f"{tmp_path / 'mine.py'}:thing"
+    workload = ts.ops.catalogue.get("GMM-small").workload()
+    assert str(caught(lambda: ts.tune(workload, **{python: place}))).startswith(f"{python} is {place!r}, ")
+    assert told(failed("tune", "GMM-small", option, place)).startswith(f"{option} is {place!r}, ")
+
+
 def test_seconds() -> None:
     problem = caught(lambda: ts.tune(ts.ops.catalogue.get("GMM-small").workload(), seconds=-1))
     assert str(problem).startswith("seconds is -1; give") and told(problem).startswith("--time is -1; give")
