@@ -63,6 +63,9 @@ class UserError(TensorsmithError, ValueError):
     def __str__(self) -> str:
         return self.told(str)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def told(self, words: Callable[[Setting | Action], str]) -> str:
         """The message with its settings and actions in other words."""
         return "".join(words(part) if isinstance(part, (Setting, Action)) else str(part) for part in self.parts)

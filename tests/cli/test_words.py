@@ -40,6 +40,13 @@ def test_words(said: Setting | Action, python: str, command: str) -> None:
     assert (str(said), words(said)) == (python, command)
 
 
+def test_a_message_is_text_wherever_it_goes() -> None:
+    problem = UserError(Setting("trials"), " is -1; or ", TUNE)
+    assert repr(problem) == "UserError('trials is -1; or `ts.tune(..., database=...)`')"
+    assert str(pickle.loads(pickle.dumps(problem))) == str(problem) and told(problem) == "--trials is -1; or `tensorsmith tune`"
+    assert str(UserError("plain")) == told(UserError("plain")) == "plain" and told(ValueError("other")) == "other"
+
+
 def caught(act: Callable[[], object]) -> UserError:
     with pytest.raises(UserError) as problem:
         act()

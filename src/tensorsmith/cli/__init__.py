@@ -32,7 +32,7 @@ _INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
 #: what programs can tell from how a command ended
 _EXITS = (
     "Exit codes: 0, done; 1, done, but a result is wrong (doctor, demo, bench), or nobody reads the output, or a bug of ours (with "
-    "a traceback); 2, something that was given is wrong, said in one line on the error stream; 130, ended by Ctrl-C."
+    "a traceback); 2, something that was given is wrong, said on the error stream; 130, ended by Ctrl-C."
 )
 
 
