@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Setting:
+class Parameter:
     """What a message tells its reader to give: an argument to callers in Python, an option to users of the command line.
 
     `name` is the argument's, `value` what to give for it; of an argument that is a mapping, `entries` are those to give. As text
@@ -44,7 +44,7 @@ class Action:
 
 
 #: what a message is made of: text as it stands, and what each reader is told in their own words
-Part = str | Setting | Action
+Part = str | Parameter | Action
 
 TUNE = Action("tune", "ts.tune(..., database=...)")
 COMPILE = Action("compile", "ts.compile(model).save(path)")
@@ -66,9 +66,9 @@ class UserError(TensorsmithError, ValueError):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
-    def told(self, words: Callable[[Setting | Action], str]) -> str:
-        """The message with its settings and actions in other words."""
-        return "".join(words(part) if isinstance(part, (Setting, Action)) else str(part) for part in self.parts)
+    def told(self, words: Callable[[Parameter | Action], str]) -> str:
+        """The message with its parameters and actions in other words."""
+        return "".join(words(part) if isinstance(part, (Parameter, Action)) else str(part) for part in self.parts)
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -90,9 +90,7 @@ def test_one_file_for_each_or_a_folder(tmp_path: Path, monkeypatch: pytest.Monke
     for files in (["x.tsm", "y.tsm"], ["other"], ["other/"]):
         given = [part for f in files for part in ("-o", f)]
         assert isinstance(tune(first, second, *given).exception, Asked)
-    assert "-o is given 1 times for 2 models; give one for each, in their order, or a folder" in mistake(
-        first, second, "-o", "x.tsm"
-    )
+    assert "-o: 1 given for 2 models; give one for each, in their order, or a folder" in mistake(first, second, "-o", "x.tsm")
     assert "two models would be written to x.tsm" in mistake(first, second, "-o", "x.tsm", "-o", "x.tsm")
     same = write_dense(Path("other/a.onnx"))
     assert "two models would be written to other/a.tsm" in mistake(first, same, "-o", "other")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import tensorsmith as ts
 from tensorsmith.cli import app
 from tensorsmith.cli.words import told, words
-from tensorsmith.errors import COMPILE, TUNE, Action, Setting, UserError
+from tensorsmith.errors import COMPILE, TUNE, Action, Parameter, UserError
 from tensorsmith.frontends.onnx.table import NeedsConstant
 from tensorsmith.records import Store
 from tensorsmith.records.faults import StoreError
@@ -25,23 +25,23 @@ from tensorsmith.runtime import file as executable_file
 @pytest.mark.parametrize(
     ("said", "python", "command"),
     [
-        (Setting("trials"), "trials", "--trials"),
-        (Setting("seconds", "600"), "seconds=600", "--time 600"),
-        (Setting("database", "'tune.db'"), "database='tune.db'", "--db 'tune.db'"),
-        (Setting("shapes", entries=(("n", "N"), ("x", "(N, 4)"))), 'shapes={"n": N, "x": (N, 4)}', "--shape n=N --shape x=N,4"),
-        (Setting("shapes", entries=(("x", "(3,)"),)), 'shapes={"x": (3,)}', "--shape x=3,"),
-        (Setting("constants", entries=(("n", "array"),)), 'constants={"n": array}', 'constants={"n": array} in Python'),
+        (Parameter("trials"), "trials", "--trials"),
+        (Parameter("seconds", "600"), "seconds=600", "--time 600"),
+        (Parameter("database", "'tune.db'"), "database='tune.db'", "--db 'tune.db'"),
+        (Parameter("shapes", entries=(("n", "N"), ("x", "(N, 4)"))), 'shapes={"n": N, "x": (N, 4)}', "--shape n=N --shape x=N,4"),
+        (Parameter("shapes", entries=(("x", "(3,)"),)), 'shapes={"x": (3,)}', "--shape x=3,"),
+        (Parameter("constants", entries=(("n", "array"),)), 'constants={"n": array}', 'constants={"n": array} in Python'),
         (TUNE, "`ts.tune(..., database=...)`", "`tensorsmith tune`"),
         (COMPILE, "`ts.compile(model).save(path)`", "`tensorsmith compile`"),
         (Action("records {} recover NEW", "recover({})", ("a b",)), "`recover('a b')`", "`tensorsmith records 'a b' recover NEW`"),
     ],
 )
-def test_words(said: Setting | Action, python: str, command: str) -> None:
+def test_words(said: Parameter | Action, python: str, command: str) -> None:
     assert (str(said), words(said)) == (python, command)
 
 
 def test_a_message_is_text_wherever_it_goes() -> None:
-    problem = UserError(Setting("trials"), " is -1; or ", TUNE)
+    problem = UserError(Parameter("trials"), " is -1; or ", TUNE)
     assert repr(problem) == "UserError('trials is -1; or `ts.tune(..., database=...)`')"
     assert str(pickle.loads(pickle.dumps(problem))) == str(problem) and told(problem) == "--trials is -1; or `tensorsmith tune`"
     assert str(UserError("plain")) == told(UserError("plain")) == "plain" and told(ValueError("other")) == "other"

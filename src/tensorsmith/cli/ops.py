@@ -68,7 +68,7 @@ def _show(found: Sequence[Operator]) -> None:
     for system, title in _TITLES.items():
         columns, rows = table_of(system, found)
         if rows:
-            show.say(f"{title}: {len(rows)} operators")
+            show.say(f"{title}: {len(rows)} operator{'s' * (len(rows) != 1)}")
             show.table(columns, rows, columns)
 
 

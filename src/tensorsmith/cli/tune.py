@@ -183,7 +183,7 @@ def _files(names: Sequence[str], loaded: Sequence[Workload | Model], outputs: Se
     else:
         files = list(outputs)
     if len(files) != len(names):
-        raise UserError(f"-o is given {len(outputs)} times for {len(names)} models; give one for each, in their order, or a folder")
+        raise UserError(f"-o: {len(outputs)} given for {len(names)} models; give one for each, in their order, or a folder")
     if len(set(files)) < len(files):
         twice = next(f for f in files if files.count(f) > 1)
         raise UserError(f"-o: two models would be written to {twice}; give one file for each, in the order of the models")

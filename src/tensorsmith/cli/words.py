@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
-from tensorsmith.errors import Action, Setting, UserError
+from tensorsmith.errors import Action, Parameter, UserError
 
-#: options that are called otherwise than the argument; a setting that has no option is given in Python alone
+#: options that are called otherwise than the argument; a parameter without an option is given in Python alone
 _OPTIONS = {"shapes": "--shape", "seconds": "--time", "database": "--db"}
 _PYTHON_ALONE = ("constants",)
 
@@ -17,8 +17,8 @@ def told(problem: BaseException) -> str:
     return problem.told(words) if isinstance(problem, UserError) else str(problem)
 
 
-def words(said: Setting | Action) -> str:
-    """`--shape batch=N` of a setting, `tensorsmith tune` of an action."""
+def words(said: Parameter | Action) -> str:
+    """`--shape batch=N` of a parameter, `tensorsmith tune` of an action."""
     if isinstance(said, Action):
         return f"`tensorsmith {said.name.format(*map(shlex.quote, said.arguments))}`"
     if said.name in _PYTHON_ALONE:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from onnx import GraphProto, ValueInfoProto
 
-from tensorsmith.errors import Part, Setting, UserError
+from tensorsmith.errors import Parameter, Part, UserError
 from tensorsmith.frontends.onnx.read import UnsupportedType, type_of
 
 #: an input's shape by its name, or a symbolic dimension's size by its name
@@ -39,7 +39,7 @@ def bind(
         else:
             known = [f"input {n}" for n in declared] + [f"dimension {n}" for n in sorted(names)]
             kind = "a dimension" if isinstance(value, int) else "an input"
-            wrong = Setting("shapes", entries=((name, _value(value)),))
+            wrong = Parameter("shapes", entries=((name, _value(value)),))
             raise UserError(wrong, f": {name!r} is not {kind} of the model; it has {', '.join(known) or 'no inputs'}")
     for name, shape in whole.items():
         _fit(name, declared[name], shape, sizes)
@@ -123,4 +123,4 @@ def _open_message(
             wanted[name] = _tuple([d if isinstance(d, int) else "N" for d in dims])
         else:
             wanted |= dict.fromkeys(unbound, "N")
-    return [f"these dimensions are open: {'; '.join(lines)}. Bind them: ", Setting("shapes", entries=tuple(wanted.items()))]
+    return [f"these dimensions are open: {'; '.join(lines)}. Bind them: ", Parameter("shapes", entries=tuple(wanted.items()))]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorsmith.errors import InternalError, Part, Setting, UserError
+from tensorsmith.errors import InternalError, Parameter, Part, UserError
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
 
@@ -42,7 +42,7 @@ class NeedsConstant(UserError):
         self.value, self.node, self.what, self.sources = value, node, what, tuple(sources)
         hint: list[Part] = []
         if sources:
-            constants = Setting("constants", entries=tuple((name, "array") for name in sources))
+            constants = Parameter("constants", entries=tuple((name, "array") for name in sources))
             hint = [f"; it is computed from {', '.join(sources)}: give that as a constant, ", constants]
         super().__init__(f"{node}: {what} ({value}) must be known when the model is compiled", *hint)
 
