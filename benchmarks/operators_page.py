@@ -83,12 +83,12 @@ def section(system: str) -> str:
         text = show.markdown(*table_of(system, operators(system)))
     except UserError:
         text = _NOT_HERE
-    return f"{_begin(system)}\n{text}\n{_END}"
+    return f"{_begin(system)}\n\n{text}\n\n{_END}"
 
 
 def in_page(text: str, system: str) -> str:
     """The table that a page has."""
-    return text.split(f"{_begin(system)}\n")[1].split(f"\n{_END}")[0]
+    return text.split(f"{_begin(system)}\n\n")[1].split(f"\n\n{_END}")[0]
 
 
 def refreshed(text: str) -> str:
