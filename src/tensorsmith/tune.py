@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
-from tensorsmith.errors import OutOfMemory, UserError
+from tensorsmith.errors import OutOfMemory, Parameter, UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
@@ -131,7 +131,7 @@ def tune(
     if cache is not None:
         check_cache(cache)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UserError(f"seed is {seed!r}; give a whole number, 0 or more")
+        raise UserError(Parameter("seed"), f" is {seed!r}; give a whole number, 0 or more")
     if on_progress is not None and not callable(on_progress):
         raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
     target = given_or_native(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,22 @@ import typer
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
-from tensorsmith.cli.executables import compile_model, kernels
-from tensorsmith.cli.options import Formulations, ModelFile, Records, Shapes, TargetName
+from tensorsmith.cli.executables import Kernels, compile_model
+from tensorsmith.cli.options import AsJson, Formulations, ModelFile, Records, Shapes, TargetName
 from tensorsmith.rewrites.formulations import ALL
-from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.executable import Executable, Memory
+
+
+@dataclass(frozen=True)
+class Saved:
+    """An executable in a file. `memory` is what it holds in bytes when it is loaded."""
+
+    file: str
+    file_bytes: int
+    model: str
+    target: str
+    kernels: Kernels
+    memory: Memory
 
 
 def compile(
@@ -26,18 +39,26 @@ def compile(
     formulations: Formulations = ALL,
     shape: Shapes = None,
     target: TargetName = None,
+    json: AsJson = False,
 ) -> None:
     """Compiles a model without any search: the best record of each task, else the default schedule.
 
     The file that it writes holds machine code for one kind of machine; run only files that you trust.
     """
-    file = output or Path(model).stem + EXECUTABLE
-    check_writable(file)
-    save(compile_model(load_model(model, shape or ()).with_formulations(formulations), db, target), file)
+    with show.apart(json):
+        file = output or Path(model).stem + EXECUTABLE
+        check_writable(file)
+        saved = save(compile_model(load_model(model, shape or ()).with_formulations(formulations), db, target), file)
+    show.answer(saved, json, show_saved)
 
 
-def save(executable: Executable, file: str) -> None:
-    """Writes an executable, and says what is in it."""
+def save(executable: Executable, file: str) -> Saved:
+    """Writes an executable."""
     executable.save(file)
-    show.say(f"{file}: {executable.name}, {kernels(executable)}")
-    show.say(f"memory: {executable.memory}; file: {Path(file).stat().st_size / 2**20:.1f} MiB")
+    size = Path(file).stat().st_size
+    return Saved(file, size, executable.name, executable.network.target.key, Kernels.of(executable), executable.memory)
+
+
+def show_saved(saved: Saved) -> None:
+    show.say(f"{saved.file}: {saved.model}, {saved.kernels}")
+    show.say(f"memory: {saved.memory}; file: {saved.file_bytes / 2**20:.1f} MiB")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tensorsmith.cli.computation import EXECUTABLE, MODEL, is_executable, is_model, load_model
@@ -41,9 +42,20 @@ def check_database(database: str) -> None:
         raise UserError(f"there is no record file {database}; `tensorsmith tune` makes one")
 
 
-def kernels(executable: Executable) -> str:
-    """How many kernels there are, and where their schedules came from."""
-    network = executable.network
-    counts = Counter(kernel.schedule for kernel in network.kernels)
-    parts = [f"{counts[kind]} {text}" for kind, text in _KINDS.items() if counts[kind]]
-    return f"{len(network.kernels)} kernels in {len(network.steps)} steps{': ' if parts else ''}{', '.join(parts)}"
+@dataclass(frozen=True)
+class Kernels:
+    """How many kernels and steps an executable has; `schedules`: how many have theirs from a record, by default, as plain loops."""
+
+    kernels: int
+    steps: int
+    schedules: Mapping[str, int]
+
+    @staticmethod
+    def of(executable: Executable) -> Kernels:
+        network = executable.network
+        counts = Counter(kernel.schedule for kernel in network.kernels)
+        return Kernels(len(network.kernels), len(network.steps), {kind: counts[kind] for kind in _KINDS})
+
+    def __str__(self) -> str:
+        parts = [f"{count} {_KINDS[kind]}" for kind, count in self.schedules.items() if count]
+        return f"{self.kernels} kernels in {self.steps} steps{': ' if parts else ''}{', '.join(parts)}"

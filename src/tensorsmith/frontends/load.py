@@ -25,10 +25,7 @@ def load(
     `shapes` gives what the file leaves open: the shapes of inputs and the sizes of symbolic dimensions, by name, as in
     `shapes={"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in `constants` become constants of that value.
     """
-    try:
-        import onnx  # noqa: F401  # not needed by those who load nothing, and not installed with everyone
-    except ImportError as problem:
-        raise UserError("reading ONNX files needs the onnx package: pip install 'tensorsmith[onnx]'") from problem
+    _need_onnx()
     from tensorsmith.frontends.onnx.importer import load_onnx
 
     return Model(load_onnx(model, shapes, constants))
@@ -48,3 +45,19 @@ def from_torch(module: Any, example_inputs: Any) -> Model:
     from tensorsmith.frontends.torch.model import from_torch as convert
 
     return convert(module, example_inputs)
+
+
+def open_names(path: str | Path) -> set[str]:
+    """The names that `load` takes shapes for: an ONNX file's inputs and its symbolic dimensions."""
+    _need_onnx()
+    from tensorsmith.frontends.onnx.inputs import names_of
+    from tensorsmith.frontends.onnx.read import read_model
+
+    return names_of(read_model(path)[0].graph)
+
+
+def _need_onnx() -> None:
+    try:
+        import onnx  # noqa: F401  # not needed by those who load nothing, and not installed with everyone
+    except ImportError as problem:
+        raise UserError("reading ONNX files needs the onnx package: pip install 'tensorsmith[onnx]'") from problem

@@ -109,6 +109,7 @@ class Task:
     seconds: float | None  # of one call, from the best source there is
     source: str
     share: float | None  # of the network's time
+    candidate: str = ""  # the key of the best record's
     points: tuple[Point, ...] = ()
     improvements: tuple[Improvement, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -198,6 +199,17 @@ class Kernel:
     share: float
     flops: int
     schedule: str
+    bytes: float = 0.0  # of what all calls read and write, each once
+
+    @property
+    def rate(self) -> float | None:
+        """Operations per second."""
+        return self.flops / self.seconds if self.seconds and self.flops else None
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations per byte that has to be moved."""
+        return self.flops / self.bytes if self.bytes else None
 
 
 @dataclass(frozen=True)
@@ -211,7 +223,8 @@ class Runner:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report. `skipped`: stored records that could not be used, with how many."""
+    """A whole report. `skipped`: stored records that could not be used, with how many. `roof` and `facts` are of the machine that
+    a profile was made on."""
 
     title: str
     source: str
@@ -222,6 +235,8 @@ class Report:
     kernels: tuple[Kernel, ...] = ()
     race: tuple[Runner, ...] = ()
     skipped: tuple[tuple[str, int], ...] = ()
+    roof: Roof | None = None
+    facts: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         tasks, trials = sum(len(s.tasks) for s in self.settings), sum(s.trials for s in self.settings)

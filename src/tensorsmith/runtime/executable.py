@@ -218,7 +218,8 @@ class Executable:
         if step.kernel is None:
             return StepTime(None, "copy", "", seconds)
         kernel = self.network.kernels[step.kernel]
-        return StepTime(step.kernel, kernel.name, kernel.result, seconds, kernel.flops, kernel.schedule)
+        moved = sum(kernel.argument_bytes)
+        return StepTime(step.kernel, kernel.name, kernel.result, seconds, kernel.flops, kernel.schedule, moved)
 
     # -- what it is made of ------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import COMPILE, InternalError, UserError
 from tensorsmith.runtime import driver
 from tensorsmith.runtime.arguments import DTYPES, Argument
 from tensorsmith.runtime.buffers import ALIGNMENT
@@ -160,7 +160,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 def read(path: str | Path) -> Network:
     """The network of a file that `save` wrote, whatever machine it is for. Raises `UserError` if the file is damaged, or of another
     version."""
-    path = given_path(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
+    path = given_path(path, "the path of a file that `exe.save(path)` wrote")
     return _network(path, *_open(path))
 
 
@@ -186,7 +186,7 @@ def damage_named(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (_Damaged, InternalError) as problem:
-        raise UserError(f"{path} is damaged: {problem}; make it again with `tensorsmith compile`") from problem
+        raise UserError(f"{path} is damaged: {problem}; make it again with ", COMPILE) from problem
 
 
 def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
@@ -203,7 +203,7 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
 
 def _check_beginning(path: Path, beginning: bytes, size: int) -> None:
     if beginning[:8] != MAGIC[: len(beginning)] or not beginning:
-        raise UserError(f"{path} is no executable of Tensorsmith; `exe.save(path)` and `tensorsmith compile` write them")
+        raise UserError(f"{path} is no executable of Tensorsmith; ", COMPILE, " writes one")
     if len(beginning) < _PROLOGUE.size:
         raise UserError(f"{path} is cut short: it has {size} bytes")
 
@@ -214,16 +214,14 @@ def _checked(path: Path, whole: mmap.mmap, size: int) -> tuple[mmap.mmap, dict[s
     _check_beginning(path, beginning, size)
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
     if version != VERSION:
-        raise UserError(
-            f"{path} has format {version}, this version reads format {VERSION}; make it again with `tensorsmith compile`"
-        )
+        raise UserError(f"{path} has format {version}, this version reads format {VERSION}; make it again with ", COMPILE)
     start = _PROLOGUE.size + header_bytes
     if zero or start + body_bytes != size or start % ALIGNMENT:
         raise UserError(f"{path} is damaged or cut short: it has {size} bytes, {start + body_bytes} expected")
     text = whole[_PROLOGUE.size : start]
     with memoryview(whole) as view, view[start:] as body:
         if hashlib.sha256(text).digest() != header_hash or hashlib.sha256(body).digest() != body_hash:
-            raise UserError(f"{path} is damaged: its checksum is wrong; copy it again, or make it again with `tensorsmith compile`")
+            raise UserError(f"{path} is damaged: its checksum is wrong; copy it again, or make it again with ", COMPILE)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as problem:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from tensorsmith.show.line import line, many
 from tensorsmith.show.table import Cell, Number, table
 from tensorsmith.show.units import rate, time
+
+_REPORT = "tensorsmith.report"  # imported by those who want a page: it needs more than what runs
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,7 @@ class StepTime:
     seconds: float
     flops: int = 0
     schedule: str = ""
+    bytes: int = 0  # of what it reads and writes, each once
 
     def __repr__(self) -> str:
         return line(self, titled(self.name, self.result), f": {time(self.seconds)}")
@@ -35,6 +40,7 @@ class KernelTime:
     share: float
     flops: int
     schedule: str
+    bytes: int = 0
 
     @property
     def title(self) -> str:
@@ -72,8 +78,16 @@ class Profile:
         rows = []
         for steps in groups.values():
             seconds, flops, one = sum(s.seconds for s in steps), sum(s.flops for s in steps), steps[0]
-            rows.append(KernelTime(one.name, one.result, len(steps), seconds, seconds / total, flops, one.schedule))
+            moved = sum(s.bytes for s in steps)
+            rows.append(KernelTime(one.name, one.result, len(steps), seconds, seconds / total, flops, one.schedule, moved))
         return sorted(rows, key=lambda row: -row.seconds)
+
+    def report(self, path: str | Path) -> None:
+        """Writes a page to look at: where the time goes, and how near each kernel is to what this machine can do.
+
+        With the records of a tuning besides, `tensorsmith.report("tune.db", path, profile=...)`. Needs `tensorsmith[report]`.
+        """
+        importlib.import_module(_REPORT).report(self, path)
 
     def __repr__(self) -> str:
         counts = f"{many(len(self.kernels), 'kernel')} in {many(len(self.steps), 'step')}"

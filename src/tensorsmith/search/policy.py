@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, UserError
 from tensorsmith.plugins import Registry
 from tensorsmith.search.trial import Trial
 from tensorsmith.show.line import line
@@ -102,7 +102,8 @@ def as_preset(given: str | Preset | MakePolicy) -> Preset:
     if not callable(found) or (hasattr(found, "ask") and not isinstance(found, type)):
         what = "a policy that is made already" if hasattr(found, "ask") else "no policy"
         raise UserError(
-            f"policy is {given!r}, {what}; give one of {', '.join(POLICIES.names())}, or a class or function that makes one of "
-            f"(space, seed, hints, model)"
+            Parameter("policy"),
+            f" is {given!r}, {what}; give one of {', '.join(POLICIES.names())}, or a class or function that makes one of "
+            "(space, seed, hints, model)",
         )
     return Preset(getattr(found, "__name__", type(found).__name__), found)

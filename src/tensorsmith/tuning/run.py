@@ -22,6 +22,7 @@ from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
 from tensorsmith.show.line import line, many
 from tensorsmith.show.units import time
+from tensorsmith.targets import neighbours
 from tensorsmith.tuning.budget import Clock
 from tensorsmith.tuning.history.experience import Experience
 from tensorsmith.tuning.history.journal import Journal
@@ -66,6 +67,7 @@ class Run(abc.ABC):
         self._yardstick: float | None = None  # the objective at the last improvement that counts
         self._since = 0  # trials of the run up to then
         self._stored = True  # until the record file refuses trials
+        self._neighbours = neighbours.Watch(reporter.say, options.measured.target.cores)
 
     def __repr__(self) -> str:
         return line(self, f"of {many(len(self.tasks), 'task')}, {many(sum(self.trials), 'trial')} done")
@@ -109,7 +111,8 @@ class Run(abc.ABC):
 
     def go(self) -> None:
         """Search, then settle among the best of each task, then say what there is to say."""
-        with self.ctrl_c, Workshop(self.measured.target.cores, warn=self.reporter.warn) as workshop:
+        cores = self.measured.target.cores
+        with self.ctrl_c, neighbours.announced("tuning"), Workshop(cores, warn=self.reporter.warn) as workshop:
             log.info("a search begins: %s on %s, %s", many(len(self.tasks), "task"), self.measured.target.key, self.budget)
             self._prepare()
             workshop.start()  # the workers load while the rest is made
@@ -123,6 +126,7 @@ class Run(abc.ABC):
                     self._settle()
             finally:
                 self.opened.close()
+            self._neighbours.conclude()
             self._conclude()
 
     def _search(self) -> None:
@@ -227,6 +231,7 @@ class Run(abc.ABC):
         self._look_at(task)
         self._compare(corrected=not trials)
         self.reporter.update(self._progress(task))
+        self._neighbours.look()
         if self.journal.problem is not None and self._stored:
             self.reporter.warn(f"trials are kept in memory for now: {self.journal.problem}")
         self._stored = self.journal.problem is None
