@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.model import CostModel
-from tensorsmith.search.transfer import Taught, learn
+from tensorsmith.search.transfer import Taught, Teaching, learn
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.options import HowMeasured, Plugins
 
-_WORKLOADS = 12  # that are learned from, those tried last
-_MOST = 144  # trials of them: some tenths of a second
-_LEAST = 32  # trials from which on something general can be learned
+#: 12 workloads and 144 trials take some tenths of a second; from 32 on something general can be learned
+_TEACHING = Teaching(learn, workloads=12, most=144, least=32)
 
 
 class Experience:
@@ -33,12 +32,14 @@ class Experience:
 
     def taught(self) -> Taught | None:
         """What is known by now; None if that is too little, or if there is no need of it: the model is ready as it is."""
-        if not self._plugins.policy.transfer or self._plugins.model.ready():
+        how = self._plugins.policy.transfer
+        if not how or self._plugins.model.ready():
             return None
+        teaching = how if isinstance(how, Teaching) else _TEACHING
         journal, measured = self._journal, self._measured
         if journal.added >= self._next:
-            self._next = max(_LEAST, 2 * journal.added)
-            trials = [r.trial for r in journal.sample(measured.target, measured.timing, _WORKLOADS, _MOST)]
-            if len(trials) >= _LEAST:
-                self._taught = learn(trials, measured.target, self._plugins.model)
+            self._next = max(teaching.least, 2 * journal.added)
+            trials = [r.trial for r in journal.sample(measured.target, measured.timing, teaching.workloads, teaching.most)]
+            if len(trials) >= teaching.least:
+                self._taught = teaching.learn(trials, measured.target, self._plugins.model)
         return self._taught
