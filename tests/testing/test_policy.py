@@ -12,6 +12,7 @@ import pytest
 from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of
+from tensorsmith.learn.models.template import TemplateModel
 from tensorsmith.search.annealing import Annealing
 from tensorsmith.search.policies import ansor, autotvm, beam, flextensor, halide, metaschedule, random, tensorsmith
 from tensorsmith.search.policies.random import RandomPolicy, Settings
@@ -27,7 +28,7 @@ from tensorsmith.testing.promise import matmul
 
 SMALL = {"population": 64, "generations": 1, "structures": 4, "new_structures": 2}
 EVOLUTION = {"population": 64, "generations": 1, "round": 16}
-SCHEDULES = {"beam": 3, "passes": 2, "batch": 4}
+SCHEDULES = {"beam": 2, "passes": 2, "batch": 3}
 
 
 def small(preset: Preset, settings: Any) -> Preset:
@@ -44,8 +45,10 @@ def annealed(preset: Preset) -> Preset:
     """Plans of four points, by short walks: the model is learned and asked in the few rounds of the suite."""
     assert isinstance(preset.make, partial)
     settings = preset.make.keywords["settings"]
-    walks = replace(settings.by_model, plan=4, annealing=Annealing(chains=8, steps=8))
-    return small(preset, replace(settings, by_model=walks))
+    walks = replace(settings.by_model, plan=4, annealing=Annealing(chains=4, steps=4))
+    assert isinstance(preset.model, TemplateModel)
+    model = replace(preset.model.settings, trees=replace(preset.model.settings.trees, trees=6))
+    return replace(small(preset, replace(settings, by_model=walks)), model=TemplateModel(model))
 
 
 POLICIES_OF_OURS = {
@@ -53,7 +56,7 @@ POLICIES_OF_OURS = {
     "ansor": small(ansor.PRESET, evolving(ansor.SETTINGS)),
     "ansor-nofinetune": small(ansor.NO_FINETUNE, evolving(ansor.SETTINGS)),
     "ansor-limited": small(ansor.LIMITED_SPACE, evolving(ansor.LIMITED)),
-    "beam": small(beam.PRESET, replace(beam.SETTINGS, width=4, children=3)),
+    "beam": small(beam.PRESET, replace(beam.SETTINGS, width=3, children=2)),
     "autotvm": annealed(autotvm.PRESET),
     "autotvm-paper": annealed(autotvm.PAPER),
     "autotvm-rank": annealed(autotvm.RANK),

@@ -17,13 +17,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Layers:
-    """Weights and biases of dense layers."""
+    """Weights and biases of dense layers; `gain`: the variance that weights begin with, times the inputs of their layer."""
 
-    def __init__(self, sizes: Sequence[int], rng: np.random.Generator) -> None:
+    def __init__(self, sizes: Sequence[int], rng: np.random.Generator, gain: float = 2.0) -> None:
         self.sizes = tuple(sizes)
         self.parameters: list[Array] = []
         for of, to in itertools.pairwise(sizes):
-            self.parameters += [rng.normal(0, np.sqrt(2 / max(1, of)), (of, to)).astype(np.float32), np.zeros(to, np.float32)]
+            self.parameters += [rng.normal(0, np.sqrt(gain / max(1, of)), (of, to)).astype(np.float32), np.zeros(to, np.float32)]
         self._inputs: list[Array] = []
 
     def forward(self, x: Array, keep: bool = False) -> Array:

@@ -57,6 +57,15 @@ class Policy(Protocol):
         """The least time told so far, None before the first that ran."""
 
 
+def programs_of(policy: Policy) -> int | None:
+    """How many programs a policy can choose from; None for one that does not say, because it searches all of the space.
+
+    A policy that has a space of its own has this number as `programs`: people are told.
+    """
+    count = getattr(policy, "programs", None)
+    return None if count is None else int(count)
+
+
 class MakePolicy(Protocol):
     """The class of a policy, or a function that makes one."""
 

@@ -36,7 +36,7 @@ from tensorsmith.search.trial import Trial
 from tensorsmith.search.tuners import Unvisited
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.population.population import Space
-from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, simple_nest, tiled
+from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, names, simple_nest, tiled
 from tensorsmith.space.rules.root import AtTheRoot
 from tensorsmith.space.sketch.nest import Choice, Nest
 from tensorsmith.space.sketch.rewrite import CacheWrite
@@ -274,13 +274,13 @@ class Learner:
         self.knob, self.template, self.settings = knob, template, settings
         inputs = sum(len(k.values[0]) for k in template.knobs)
         outputs = len(directions(template.knobs[knob]))
-        self.net = Layers((inputs, *[settings.width] * (settings.layers - 1), outputs), rng)
+        self.net = Layers((inputs, *[settings.width] * (settings.layers - 1), outputs), rng, gain=1 / 3)  # PyTorch's
         self.optimiser = Adadelta(self.net.parameters, settings.rate)
         self.memory: list[tuple[Array, int, float, Array]] = []
 
     def state(self, point: Point) -> Array:
-        """The values of all knobs in a row."""
-        return np.array([x for knob, n in zip(self.template.knobs, point) for x in knob.values[n]], np.float32)
+        """The values of all knobs in a row, as powers of two: raw sizes, which the source has, let the networks run away."""
+        return np.log2(np.array([1 + x for knob, n in zip(self.template.knobs, point) for x in knob.values[n]], np.float32))
 
     def direction(self, point: Point, possible: Sequence[int], explore: float, rng: np.random.Generator) -> int:
         """One of the possible directions: the best, or now and then any."""
@@ -322,7 +322,7 @@ def general_template(space: Space) -> Template:
     workload = space.workload
     heavy = [s for s in workload.stages if s.reduction and needs_tiling(s) and not reduces_constant(workload, s)]
     stage = max(heavy, key=lambda s: math.prod(a.extent for a in s.all_axes)) if heavy else None
-    rules = (_InlineOrNot(), *([_General(stage.name)] if stage is not None else []), AtTheRoot())
+    rules: list[Rule] = [_InlineOrNot(), *([_General(stage.name)] if stage is not None else []), AtTheRoot()]
     own = Space(workload, space.target, rules, space.tactics)
     sketch = own.plans[0].sketch
     split = [a for a in stage.all_axes if tiled(a)] if stage is not None else []
@@ -352,9 +352,9 @@ def _holes(stage: Stage | None, bits: tuple[str, ...], values: Mapping[str, Valu
             found[f"{copy}.{a}.{part}"] = size
             around = part == 1 and inside is not None and n <= inside
             found[f"{cache}.{a}.{part}"] = 1 if around else size
-    for a in stage.reduce_axes:
-        if tiled(a):
-            found.update({f"{cache}.{a.name}.{part}": values[f"split_{a.name}"][part] for part in range(1, PARTS)})
+    for axis in stage.reduce_axes:
+        if tiled(axis):
+            found.update({f"{cache}.{axis.name}.{part}": values[f"split_{axis.name}"][part] for part in range(1, PARTS)})
     return found
 
 

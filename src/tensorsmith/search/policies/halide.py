@@ -39,7 +39,7 @@ from tensorsmith.search.policy import Preset, never
 from tensorsmith.search.tilings import tilings
 from tensorsmith.search.transfer import described
 from tensorsmith.search.trial import Trial
-from tensorsmith.space.analysis import is_strictly_inlinable, lane_axis
+from tensorsmith.space.analysis import is_strictly_inlinable, lane_axis, needs_tiling
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import levels, names, simple_nest, tiled
 from tensorsmith.space.rules.root import AtTheRoot
@@ -272,6 +272,8 @@ class Schedules:
         self.space = space
         self._sketches: dict[object, Sketch | None] = {}
         self._inlined: dict[tuple[str, ...], Workload] = {}
+        self._lanes: dict[int, tuple[Stage, int, list[Axis]]] = {}  # by the identity of a stage, which is held
+        self._cheap: dict[tuple[int, str], tuple[Workload, bool]] = {}  # by the identity of a workload, likewise
 
     def now(self, state: State) -> Workload:
         """The workload with all that is inlined by then."""
@@ -333,11 +335,13 @@ class Schedules:
 
     def can_inline(self, now: Workload, stage: Stage, settings: Settings) -> bool:
         """Whether a stage can be computed in its readers, without computing it too often."""
-        if stage.reduction or not now.consumers[stage.name] or not fits(now, stage.name):
-            return False
-        own = math.prod(stage.shape)
-        used = sum(math.prod(a.extent for a in now.stage(r).all_axes) for r in now.consumers[stage.name])
-        return used <= settings.recomputed * own
+        key = id(now), stage.name
+        if key not in self._cheap:
+            own = math.prod(stage.shape)
+            used = sum(math.prod(a.extent for a in now.stage(r).all_axes) for r in now.consumers[stage.name])
+            can = not stage.reduction and bool(now.consumers[stage.name]) and fits(now, stage.name)
+            self._cheap[key] = now, can and used <= settings.recomputed * own
+        return self._cheap[key][1]
 
     def reader(self, now: Workload, stage: Stage) -> str | None:
         readers = now.consumers[stage.name]
@@ -345,11 +349,11 @@ class Schedules:
 
     def lanes(self, stage: Stage) -> tuple[int, list[Axis]]:
         """Elements of a vector and the axes that are tiled, that in lanes last; 0 where lanes run along a reduction."""
-        axes = [a for a in stage.axes if tiled(a)]
-        if not axes or lane_axis(stage) not in {a.name for a in axes}:
-            if not (axes and stage.reduction):
-                return 0, list(axes)
-        return self.space.tactics.lanes(dtype(stage.dtype).bytes), list(axes)
+        if id(stage) not in self._lanes:
+            axes = [a for a in stage.axes if tiled(a)]
+            along = lane_axis(stage) in {a.name for a in axes} or (bool(axes) and needs_tiling(stage))
+            self._lanes[id(stage)] = stage, self.space.tactics.lanes(dtype(stage.dtype).bytes) if along else 0, axes
+        return self._lanes[id(stage)][1:]
 
     # -- programs ----------------------------------------------------------------------------------------------------
 
