@@ -28,7 +28,7 @@ from tensorsmith.testing.promise import matmul
 
 SMALL = {"population": 64, "generations": 1, "structures": 4, "new_structures": 2}
 EVOLUTION = {"population": 64, "generations": 1, "round": 16}
-SCHEDULES = {"beam": 2, "passes": 2, "batch": 3}
+SCHEDULES = {"beam": 2, "passes": 2, "batch": 3, "patience": 2}
 
 
 def small(preset: Preset, settings: Any) -> Preset:

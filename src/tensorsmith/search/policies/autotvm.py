@@ -54,6 +54,7 @@ class Settings:
 
 
 SETTINGS = Settings()
+_REMEMBERED = 100_000  # points whose features are kept, as in the source
 
 
 class AutoTvmPolicy:
@@ -76,6 +77,7 @@ class AutoTvmPolicy:
         streams = np.random.default_rng(seed).spawn(len(self.templates))
         self.tuners = [self._tuner(t, rng, n) for n, (t, rng) in enumerate(zip(self.templates, streams))]
         self.where: dict[int, tuple[int, Point]] = {}  # by program: the template and the point
+        self._features: dict[str, dict[Point, Array]] = {}  # by template
         self._turn = 0
 
     def _tuner(self, template: Template, rng: np.random.Generator, number: int) -> Tuner:
@@ -153,17 +155,27 @@ class AutoTvmPolicy:
 
     def _describe(self, template: Template, points: Sequence[Point]) -> tuple[list[Array], Array]:
         if isinstance(self.model, TemplateModel):
-            return [row[None] for row in features(template, points, self.model.features)], np.zeros(len(points))
+            return [row[None] for row in self._own_features(template, points, self.model.features)], np.zeros(len(points))
         rows, prior, places = describe(template.space, [Population(0, repair(template.plan, template.rows(points)))])
         order = np.argsort([row for _, row in places])
         values = [one for matrix in rows.matrices() for one in matrix.values]
         return [values[n] for n in order.tolist()], prior[order]
 
+    def _own_features(self, template: Template, points: Sequence[Point], kind: str) -> list[Array]:
+        """Each worked out once: chains of a walk come by the same points again and again."""
+        known = self._features.setdefault(template.name, {})
+        if len(known) > _REMEMBERED:
+            known.clear()
+        new = [p for p in dict.fromkeys(points) if p not in known]
+        if new:
+            known.update(zip(new, features(template, new, kind)))
+        return [known[p] for p in points]
+
     def _predict(self, model: CostModel, template: Template, points: Sequence[Point]) -> Array:
         """Throughputs, relative to the best: 0 for what cannot be built."""
         unique = list(dict.fromkeys(points))
         if isinstance(model, TemplateModel):
-            scores = model.predict(features(template, unique, model.features)[:, None, :])
+            scores = model.predict(np.stack(self._own_features(template, unique, model.features))[:, None, :])
         else:
             rows, prior, places = describe(template.space, [Population(0, repair(template.plan, template.rows(unique)))])
             scores = np.empty(len(unique))
