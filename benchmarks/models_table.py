@@ -11,7 +11,7 @@ Three figures, the mean over the workloads that are tested, of 1 at best: the sh
 share of the best 30 programs that are among the 30 with the highest scores, and the R2 of a straight line through scores and
 throughputs.
 
-Nothing is measured here: tune something first (`tensorsmith tune ... --database tune.db`), for this machine or with `--target`.
+Nothing is measured here: tune something first (`tensorsmith tune ... --db tune.db`), for this machine or with `--target`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", help="write the figures to this file")
     given = parser.parse_args(arguments)
     if not Path(given.database).is_file():
-        parser.error(f"there is no file {given.database}; tune something first, with --database {given.database}")
+        parser.error(f"there is no file {given.database}; tune something first, with --db {given.database}")
     target = given_or_native(given.target)
     with Store.open(given.database) as store:
         programs = read(store, target)

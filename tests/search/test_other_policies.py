@@ -88,6 +88,20 @@ def test_all_neighbours_of_a_point_are_asked_for() -> None:
     assert {p for p, _ in policy.queue} >= around and len(policy.queue) <= len(around) + 1
 
 
+def test_a_best_point_whose_neighbours_bring_nothing_is_retired_for_a_while() -> None:
+    policy = FlexTensorPolicy(product(), seed=0, settings=flextensor.Settings(method="p", warm_up=1, parallel=1, trials=60))
+    (start,) = policy.ask(1)
+    policy.tell([Trial(start, Status.OK, 1e-3)])
+    point = policy.where[policy.ledger.program(start)]
+    policy.tell([Trial(c, Status.OK, 2e-3) for c in policy.ask(60)])  # all that is around it is slower
+    places = []
+    for _ in range(4):
+        policy.queue.clear()
+        policy._step()
+        places.append("heap" if point in policy.heap else "retired" if point in policy.retired else "lost")
+    assert set(places) == {"heap", "retired"}  # it comes back after a twentieth of the trials, every third one
+
+
 def test_a_network_learns_which_direction_pays() -> None:
     """One direction always gains a millisecond, the others nothing."""
     template = general_template(product())

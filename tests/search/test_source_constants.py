@@ -72,6 +72,9 @@ def test_mutations_keep_their_shares() -> None:
     rows = annotate(plan, 1500, rng, ansor.SETTINGS.chances)
     new, changed = mutate(plan, rows, rng, ansor.SETTINGS.chances)
     assert changed.mean() > 0.5 and (new[~changed] == rows[~changed]).all()
+    narrow = dataclasses.replace(ansor.SETTINGS.chances, innermost=16)
+    few = annotate(plan, 300, rng, narrow)
+    assert mutate(plan, few, rng, narrow)[0][:, [n for n in range(plan.numbers) if _is_last(plan, n)]].max() <= 16
     kinds = Counter(plan.columns[n].kind for a, b in zip(rows[changed], new[changed]) for n in np.flatnonzero(a != b)[:1])
     assert kinds["size"] / changed.sum() > 0.85 and kinds["unroll"] > 0
 

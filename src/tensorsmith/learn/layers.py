@@ -16,6 +16,17 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+_ALONE = 1 << 18  # multiplications up to which the library of products starts no threads
+
+
+def product(a: Array, b: Array) -> Array:
+    """`a @ b`, on one core: threads of a library would wait for each other, and for all that else runs here."""
+    rows = max(1, _ALONE // max(1, b.shape[0] * b.shape[1]))
+    if len(a) <= rows:
+        return np.asarray(a @ b)
+    return np.concatenate([a[n : n + rows] @ b for n in range(0, len(a), rows)])
+
+
 class Layers:
     """Weights and biases of dense layers; `gain`: the variance that weights begin with, times the inputs of their layer."""
 
@@ -32,7 +43,7 @@ class Layers:
         count = len(self.parameters) // 2
         for n in range(count):
             inputs.append(x)
-            x = x @ self.parameters[2 * n] + self.parameters[2 * n + 1]
+            x = product(x, self.parameters[2 * n]) + self.parameters[2 * n + 1]
             if n < count - 1:
                 x = np.maximum(x, 0)
         if keep:
@@ -43,8 +54,8 @@ class Layers:
         """The gradients of all parameters, and of the input, of the last `forward` that was kept."""
         found: list[Array] = [np.empty(0)] * len(self.parameters)
         for n in reversed(range(len(self._inputs))):
-            found[2 * n], found[2 * n + 1] = self._inputs[n].T @ slope, slope.sum(axis=0)
-            slope = slope @ self.parameters[2 * n].T
+            found[2 * n], found[2 * n + 1] = product(self._inputs[n].T, slope), slope.sum(axis=0)
+            slope = product(slope, self.parameters[2 * n].T)
             if n:
                 slope = slope * (self._inputs[n] > 0)
         return found, slope

@@ -138,8 +138,8 @@ def mutate(plan: Plan, matrix: Matrix, rng: np.random.Generator, chances: Chance
     moves = _moves(plan, chances)
     if not moves or not len(rows):
         return rows, np.zeros(len(rows), bool)
-    weights = np.array([weight for weight, _ in moves])
-    chosen = rng.choice(len(moves), len(rows), p=weights / weights.sum())
+    likely = np.array([weight for weight, _ in moves])
+    chosen = rng.choice(len(moves), len(rows), p=likely / likely.sum())
     for number, (_, move) in enumerate(moves):
         here = np.flatnonzero(chosen == number)
         if len(here):

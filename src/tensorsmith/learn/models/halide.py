@@ -26,7 +26,7 @@ import numpy as np
 from tensorsmith.errors import UserError
 from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.features.schema import Schema
-from tensorsmith.learn.layers import Adam, Array
+from tensorsmith.learn.layers import Adam, Array, product
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.model import Samples
 
@@ -271,10 +271,10 @@ class _Pass:
         self.weights, self.stages = weights, stages
         w1, b1, w2, b2, w3, b3 = weights
         self.squashed = 1.0 / (1.0 + np.exp(-w1))
-        self.first = stages.pipeline @ self.squashed.T + b1
-        self.second = stages.schedule @ w2.T + b2
+        self.first = product(stages.pipeline, self.squashed.T) + b1
+        self.second = product(stages.schedule, w2.T) + b2
         self.joined = np.concatenate([self.first, np.maximum(self.second, 0.0)], axis=1)
-        self.before = self.joined @ w3.T + b3
+        self.before = product(self.joined, w3.T) + b3
         self.coefficients = np.maximum(self.before, 0.0)
         self.seconds = 1e-9 * (self.coefficients[:, :TERMS] * stages.terms).sum(axis=1)
 
@@ -285,15 +285,15 @@ class _Pass:
         back[:, :TERMS] = slope[:, None] * 1e-9 * self.stages.terms
         back *= self.before > 0
         back -= negative * (self.before < 0)
-        joined = back @ w3
+        joined = product(back, w3)
         first, second = joined[:, :HEAD_1], joined[:, HEAD_1:] * (self.second > 0)
-        of_w1 = (first.T @ self.stages.pipeline) * self.squashed * (1.0 - self.squashed)
+        of_w1 = product(first.T, self.stages.pipeline) * self.squashed * (1.0 - self.squashed)
         return [
             of_w1,
             first.sum(axis=0),
-            second.T @ self.stages.schedule,
+            product(second.T, self.stages.schedule),
             second.sum(axis=0),
-            back.T @ self.joined,
+            product(back.T, self.joined),
             back.sum(axis=0),
         ]
 
