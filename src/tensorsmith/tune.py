@@ -120,8 +120,8 @@ def tune(
     class or function that makes a policy (`tensorsmith.search.policy`); `rules` the name of a set, "default" or "ansor", to which
     registered rules are added, or a list of rules; `model` a name ("trees", "mlp", "prior"), the file of a saved model, or a cost
     model (`tensorsmith.learn.models.model`). All three may be places, as in "my_module:MyPolicy". Without rules or a model, the
-    policy's own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other definitions
-    (Winograd's) where those are faster.
+    policy's own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other
+    definitions (Winograd's) where those are faster.
 
     A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
