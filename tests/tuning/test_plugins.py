@@ -27,6 +27,7 @@ from tensorsmith.search.policy import Preset
 from tensorsmith.space.rules.base import Verdict, simple_nest
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
+from tensorsmith.testing import promise
 from tensorsmith.tuning.tasks import formulation
 
 WORKLOAD = matmul()
@@ -105,7 +106,7 @@ def test_a_policy_with_a_space_of_its_own_says_how_large_it_is_and_when_it_is_ex
     fakes: list[FakeMeasurer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """17 x 24 results of 13 products each: 3 * 30 * 2 * 1 points of one template, 2 * 8 * 2 of the other."""
-    ts.tune(WORKLOAD, trials=400, policy="autotvm-grid")
+    ts.tune(promise.matmul(), trials=400, policy="autotvm-grid")
     said = capsys.readouterr().out
     assert "result: autotvm-grid has 212 programs to choose from" in said
     assert "nothing is left to try: the policy has no other candidates, of 212 programs" in said

@@ -12,8 +12,9 @@ from tensorsmith.search.transfer import Taught, Teaching, learn
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.options import HowMeasured, Plugins
 
-#: 12 workloads and 144 trials take some tenths of a second; from 32 on something general can be learned
-_TEACHING = Teaching(learn, workloads=12, most=144, least=32)
+_WORKLOADS = 12  # that are learned from, those tried last
+_MOST = 144  # trials of them: some tenths of a second
+_LEAST = 32  # trials from which on something general can be learned
 
 
 class Experience:
@@ -35,7 +36,7 @@ class Experience:
         how = self._plugins.policy.transfer
         if not how or self._plugins.model.ready():
             return None
-        teaching = how if isinstance(how, Teaching) else _TEACHING
+        teaching = how if isinstance(how, Teaching) else Teaching(learn, _WORKLOADS, _MOST, _LEAST)
         journal, measured = self._journal, self._measured
         if journal.added >= self._next:
             self._next = max(teaching.least, 2 * journal.added)
