@@ -116,12 +116,12 @@ def tune(
     "streamed" for networks whose constants do not fit the last-level cache. A progress line is printed, in a notebook a bar is
     shown, with `verbose` also where the time went; with `on_progress` that is called instead, and nothing is printed.
 
-    Who searches, where and by which model can be chosen: `policy` is "tensorsmith", "ansor" or "random", a registered name, or a
+    Who searches, where and by which model can be chosen: `policy` is "tensorsmith" or another name of docs/policies.md, or a
     class or function that makes a policy (`tensorsmith.search.policy`); `rules` the name of a set, "default" or "ansor", to which
-    registered rules are added, or a list of rules; `model` "trees", "prior" or "random", the file of a saved model, or a cost model
-    (`tensorsmith.learn.models.model`). All three may be places, as in "my_module:MyPolicy". Without rules or a model, the policy's
-    own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other definitions
-    (Winograd's) where those are faster.
+    registered rules are added, or a list of rules; `model` a name ("trees", "mlp", "prior"), the file of a saved model, or a cost
+    model (`tensorsmith.learn.models.model`). All three may be places, as in "my_module:MyPolicy". Without rules or a model, the
+    policy's own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other
+    definitions (Winograd's) where those are faster.
 
     A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in

@@ -44,7 +44,7 @@ def test_every_kind_learns_predicts_and_comes_back(kind: str, tmp_path: Path) ->
     model.update(samples_of(values, throughput, base=base))
     scores = model.predict(as_rows(values), base)
     assert scores.shape == (120,) and np.isfinite(scores).all()
-    if kind != "random":
+    if kind not in ("random", "halide"):  # Halide's terms are of certain features, which say nothing here
         assert pairwise_accuracy(scores, throughput) > 0.75
     model.save(tmp_path / "model", SCHEMA)
     again = load_model(tmp_path / "model", SCHEMA)
@@ -154,7 +154,7 @@ def test_losses_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no cost model 'oracle'; known are trees, prior, random"):
+    with pytest.raises(UserError, match="there is no cost model 'oracle'; known are trees, mlp, halide, prior, random"):
         as_model("oracle", SCHEMA)
     path = _saved(tmp_path)
     _with_head(path, kind="oracle")
@@ -221,4 +221,4 @@ def test_registered_models_have_names(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UserError, match="there is a cost model called 'trees' already"):
         register_model("trees", TreeModel)
     register_model("mine", Mine)
-    assert isinstance(as_model("mine", SCHEMA), Mine) and MODELS.names() == ("trees", "prior", "random", "mine")
+    assert isinstance(as_model("mine", SCHEMA), Mine) and MODELS.names() == ("trees", "mlp", "halide", "prior", "random", "mine")

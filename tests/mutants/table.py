@@ -322,8 +322,8 @@ _LEARNING = (
     ),
     Mutant(
         "loaded-trees-are-forgotten",
-        "init_model=self.kept)",
-        "init_model=None)",
+        "init_model=self.kept,",
+        "init_model=None,",
         ("tests/learn/test_model_kinds.py::test_what_was_loaded_survives_updates",),
     ),
     Mutant(
@@ -589,7 +589,7 @@ _TUNING = (
     ),
     Mutant(
         "general-lessons-of-a-few-trials",
-        "if len(trials) >= _LEAST:",
+        "if len(trials) >= teaching.least:",
         "if trials:",
         ("tests/tuning/test_experience.py::test_little_is_not_enough",),
     ),

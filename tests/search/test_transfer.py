@@ -102,5 +102,5 @@ def test_a_candidate_that_cannot_be_lowered_is_passed_over(monkeypatch) -> None:
         return backend.extract_rows(batches, target)
 
     monkeypatch.setattr(transfer, "backend_of", lambda _: replace(backend, extract_rows=failing))
-    described = transfer._described([t.candidate for t in given], TARGET)
+    described = transfer.described([t.candidate for t in given], TARGET)
     assert sorted(n for n, _, _ in described) == [n for n, t in enumerate(given) if t.candidate.sketch is not bad]

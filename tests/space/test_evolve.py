@@ -5,7 +5,7 @@ import pytest
 
 from tensorsmith.backends import space_of
 from tensorsmith.ops import catalogue
-from tensorsmith.space.holes.size import _exchange
+from tensorsmith.space.holes.size import exchange
 from tensorsmith.space.population.evolve import Mutation, crossover, mutate, nodes, offspring
 from tensorsmith.space.population.repair import repair
 from tensorsmith.space.population.sampling import Sampling, sample
@@ -49,7 +49,7 @@ def test_a_factor_goes_from_one_part_of_an_axis_to_another():
     plan, rows = space.plans[p.plan], p.matrix.copy()
     inner = [plan.names[f"matmul.i.{part}"] for part in (1, 2, 3) if f"matmul.i.{part}" in plan.names]
     assert len(inner) >= 2
-    _exchange(plan, rows, np.arange(len(rows)), np.full(len(rows), inner[0]), np.random.default_rng(1))
+    exchange(plan, rows, np.arange(len(rows)), np.full(len(rows), inner[0]), np.random.default_rng(1))
     ratio = rows[:, inner] / p.matrix[:, inner]
     product = ratio.prod(axis=1)
     moved = (ratio != 1).sum(axis=1) == 2

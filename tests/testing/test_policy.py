@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of
-from tensorsmith.search.policies import ansor, random, tensorsmith
+from tensorsmith.learn.models.template import TemplateModel
+from tensorsmith.search.annealing import Annealing
+from tensorsmith.search.policies import ansor, autotvm, beam, flextensor, halide, metaschedule, random, tensorsmith
 from tensorsmith.search.policies.random import RandomPolicy, Settings
-from tensorsmith.search.policy import Preset, never
+from tensorsmith.search.policy import POLICIES, Preset, never
 from tensorsmith.search.trial import Trial
+from tensorsmith.search.tuners import Genetic
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
@@ -21,25 +27,63 @@ from tensorsmith.testing import promise as module
 from tensorsmith.testing.promise import matmul
 
 SMALL = {"population": 64, "generations": 1, "structures": 4, "new_structures": 2}
+EVOLUTION = {"population": 64, "generations": 1, "round": 16}
+SCHEDULES = {"beam": 2, "passes": 2, "batch": 3, "patience": 2}
 
 
-def small(preset: Preset, settings: tensorsmith.Settings) -> Preset:
+def small(preset: Preset, settings: Any) -> Preset:
     """The same with small populations."""
-    return replace(preset, make=lambda space, **given: preset.make(space, settings=settings, **given))
+    make = preset.make.func if isinstance(preset.make, partial) else preset.make
+    return replace(preset, make=partial(make, settings=settings))
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        small(tensorsmith.PRESET, replace(tensorsmith.SETTINGS, **SMALL)),
-        small(ansor.PRESET, replace(ansor.SETTINGS, **SMALL)),
-        random.PRESET,
-        "random",
-    ],
-    ids=["tensorsmith", "ansor", "random", "by name"],
-)
-def test_ours(policy: str | Preset) -> None:
-    check_policy(policy)
+def evolving(settings: ansor.Settings) -> ansor.Settings:
+    return replace(settings, **EVOLUTION, chances=replace(settings.chances, structures=4))
+
+
+def annealed(preset: Preset) -> Preset:
+    """Plans of four points, by short walks: the model is learned and asked in the few rounds of the suite."""
+    assert isinstance(preset.make, partial)
+    settings = preset.make.keywords["settings"]
+    walks = replace(settings.by_model, plan=4, annealing=Annealing(chains=4, steps=4))
+    assert isinstance(preset.model, TemplateModel)
+    model = replace(preset.model.settings, trees=replace(preset.model.settings.trees, trees=6))
+    return replace(small(preset, replace(settings, by_model=walks)), model=TemplateModel(model))
+
+
+POLICIES_OF_OURS = {
+    "tensorsmith": small(tensorsmith.PRESET, replace(tensorsmith.SETTINGS, **SMALL)),
+    "ansor": small(ansor.PRESET, evolving(ansor.SETTINGS)),
+    "ansor-nofinetune": small(ansor.NO_FINETUNE, evolving(ansor.SETTINGS)),
+    "ansor-limited": small(ansor.LIMITED_SPACE, evolving(ansor.LIMITED)),
+    "beam": small(beam.PRESET, replace(beam.SETTINGS, width=3, children=2)),
+    "autotvm": annealed(autotvm.PRESET),
+    "autotvm-paper": annealed(autotvm.PAPER),
+    "autotvm-rank": annealed(autotvm.RANK),
+    "autotvm-curve": annealed(autotvm.CURVE),
+    "autotvm-diverse": annealed(autotvm.DIVERSE),
+    "autotvm-transfer": annealed(autotvm.TRANSFER),
+    "autotvm-random": autotvm.RANDOM,
+    "autotvm-grid": autotvm.GRID,
+    "autotvm-ga": small(autotvm.GA, autotvm.Settings(tuner="ga", genetic=Genetic(population=6))),
+    "flextensor": small(flextensor.PRESET, flextensor.Settings(warm_up=6, parallel=2, trials=5)),
+    "flextensor-p": small(flextensor.P_METHOD, flextensor.Settings(method="p", warm_up=6, parallel=2, trials=5)),
+    "halide": small(halide.PRESET, replace(halide.SETTINGS, **SCHEDULES)),
+    "halide-beam": small(halide.BEAM, replace(halide.SETTINGS, **SCHEDULES, learns=False)),
+    "metaschedule": small(metaschedule.PRESET, replace(metaschedule.SETTINGS, evolution=evolving(metaschedule.SETTINGS.evolution))),
+    "metaschedule-replay": metaschedule.REPLAY,
+    "random": random.PRESET,
+}
+
+
+@pytest.mark.parametrize("name", POLICIES.names())
+def test_ours(name: str) -> None:
+    assert POLICIES_OF_OURS[name].name == name
+    check_policy(POLICIES_OF_OURS[name], target=target())
+
+
+def test_a_policy_can_be_given_by_its_name() -> None:
+    check_policy("random", target=target())
 
 
 class Base(RandomPolicy):

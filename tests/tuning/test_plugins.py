@@ -27,6 +27,7 @@ from tensorsmith.search.policy import Preset
 from tensorsmith.space.rules.base import Verdict, simple_nest
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
+from tensorsmith.testing import promise
 from tensorsmith.tuning.tasks import formulation
 
 WORKLOAD = matmul()
@@ -99,6 +100,23 @@ def test_a_policy_that_runs_out_ends_the_run_with_a_word(fakes: list[FakeMeasure
     ts.tune(WORKLOAD, trials=16, policy=Few)
     assert len(fakes[0].measured) == 3
     assert "nothing is left to try: the policy has no other candidates" in capsys.readouterr().out
+
+
+def test_a_policy_with_a_space_of_its_own_says_how_large_it_is_and_when_it_is_exhausted(
+    fakes: list[FakeMeasurer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """17 x 24 results of 13 products each: 3 * 30 * 2 * 1 points of one template, 2 * 8 * 2 of the other."""
+    ts.tune(promise.matmul(), trials=400, policy="autotvm-grid")
+    said = capsys.readouterr().out
+    assert "result: autotvm-grid has 212 programs to choose from" in said
+    assert "nothing is left to try: the policy has no other candidates, of 212 programs" in said
+    assert 50 < len(fakes[0].measured) < 212  # some are the same program, some too large
+
+
+@pytest.mark.parametrize("policy", ["autotvm-random", "flextensor", "metaschedule-replay", "halide-beam"])
+def test_policies_of_other_systems_tune(fakes: list[FakeMeasurer], policy: str) -> None:
+    tune(policy=policy, trials=8)
+    assert len(fakes[0].measured) == 8
 
 
 def test_the_policy_brings_its_rules_and_its_model(fakes: list[FakeMeasurer]) -> None:

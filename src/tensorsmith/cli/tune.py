@@ -76,7 +76,9 @@ def tune(
     policy: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Who searches: tensorsmith, ansor, random, or one of your own (module:Name, file.py:Name)."
+            metavar="NAME",
+            help="Who searches: tensorsmith, ansor, autotvm, flextensor, halide, metaschedule, random and their variants, "
+            "or one of your own (module:Name, file.py:Name).",
         ),
     ] = "tensorsmith",
     rules: Annotated[
@@ -87,7 +89,7 @@ def tune(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The cost model: trees, prior, random, the file of a saved one, or one of your own.",
+            help="The cost model: trees, mlp, halide, prior, random, the file of a saved one, or one of your own.",
             show_default="that of the policy",
         ),
     ] = None,

@@ -25,6 +25,7 @@ from tensorsmith.space.sketch.sketch import Candidate
 if TYPE_CHECKING:  # a program that only names a policy loads neither space nor models
     from tensorsmith.learn.models.model import CostModel
     from tensorsmith.learn.models.registry import GivenModel
+    from tensorsmith.search.transfer import Teaching
     from tensorsmith.space.population.population import Space
     from tensorsmith.space.rules.base import Rule
 
@@ -57,6 +58,15 @@ class Policy(Protocol):
         """The least time told so far, None before the first that ran."""
 
 
+def programs_of(policy: Policy) -> int | None:
+    """How many programs a policy can choose from; None for one that does not say, because it searches all of the space.
+
+    A policy that has a space of its own has this number as `programs`: people are told.
+    """
+    count = getattr(policy, "programs", None)
+    return None if count is None else int(count)
+
+
 class MakePolicy(Protocol):
     """The class of a policy, or a function that makes one."""
 
@@ -76,7 +86,7 @@ class Preset:
     make: MakePolicy
     rules: str | Sequence[Rule] = "default"
     model: GivenModel = "trees"
-    transfer: bool = True  # whether a model that is not ready learns from records of other workloads before the search begins
+    transfer: bool | Teaching = True  # whether, or how, a model that is not ready learns from records of other workloads at first
 
     def __repr__(self) -> str:
         return line(self, self.name)
@@ -84,8 +94,30 @@ class Preset:
 
 _PLACE = "tensorsmith.search.policies"
 
+#: by file: the names of the presets that it has, and what each is called there
+_BUILT_IN = {
+    "tensorsmith": {"tensorsmith": "PRESET"},
+    "ansor": {"ansor": "PRESET", "ansor-nofinetune": "NO_FINETUNE", "ansor-limited": "LIMITED_SPACE"},
+    "beam": {"beam": "PRESET"},
+    "autotvm": {
+        "autotvm": "PRESET",
+        "autotvm-paper": "PAPER",
+        "autotvm-rank": "RANK",
+        "autotvm-curve": "CURVE",
+        "autotvm-diverse": "DIVERSE",
+        "autotvm-transfer": "TRANSFER",
+        "autotvm-random": "RANDOM",
+        "autotvm-grid": "GRID",
+        "autotvm-ga": "GA",
+    },
+    "flextensor": {"flextensor": "PRESET", "flextensor-p": "P_METHOD"},
+    "halide": {"halide": "PRESET", "halide-beam": "BEAM"},
+    "metaschedule": {"metaschedule": "PRESET", "metaschedule-replay": "REPLAY"},
+    "random": {"random": "PRESET"},
+}
+
 POLICIES: Registry[Preset | MakePolicy] = Registry(
-    "policy", {name: f"{_PLACE}.{name}:PRESET" for name in ("tensorsmith", "ansor", "random")}
+    "policy", {name: f"{_PLACE}.{file}:{word}" for file, presets in _BUILT_IN.items() for name, word in presets.items()}
 )
 
 

@@ -6,7 +6,7 @@ learned of some carries over to others. Every search begins with a fork of what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,16 @@ class Taught:
         return None if self.workloads <= {workload.canonical_key} else self.model.fork(seed)
 
 
+@dataclass(frozen=True)
+class Teaching:
+    """How a policy's model learns from records of other workloads, where that is not by `learn`."""
+
+    learn: Callable[[Sequence[Trial], Target, CostModel], Taught | None]
+    workloads: int  # that are learned from, those tried last
+    most: int  # trials of them
+    least: int  # trials from which on something can be learned
+
+
 def learn(trials: Sequence[Trial], target: Target, model: CostModel) -> Taught | None:
     """What a fork of a model can learn of trials of any workloads, if anything. Candidates that can no longer be lowered are
     passed over."""
@@ -44,7 +54,7 @@ def learn(trials: Sequence[Trial], target: Target, model: CostModel) -> Taught |
         key = candidate.sketch.workload.canonical_key
         best[key] = min(seconds, best.get(key, seconds))
     samples = Samples()
-    for n, features, prior in _described([c for c, _ in ran], target):
+    for n, features, prior in described([c for c, _ in ran], target):
         key = ran[n][0].sketch.workload.canonical_key
         samples.add(features, best[key] / ran[n][1], key, prior)
     taught = model.fork()
@@ -52,7 +62,7 @@ def learn(trials: Sequence[Trial], target: Target, model: CostModel) -> Taught |
     return Taught(taught, frozenset(samples.group)) if taught.ready() else None
 
 
-def _described(candidates: Sequence[Candidate], target: Target) -> list[tuple[int, Array, float]]:
+def described(candidates: Sequence[Candidate], target: Target) -> list[tuple[int, Array, float]]:
     """Of each candidate: its number, features [statements, features], and the logarithm of the speed that the prior gives it."""
     groups: dict[int, list[int]] = {}
     for n, candidate in enumerate(candidates):

@@ -138,6 +138,9 @@ class NetworkRun(Run):
             self.reporter.say(f"no improvement in the last {self.unimproved()} trials")
         elif self.satisfied:
             self.reporter.say("nothing is left to gain")
+        if self.exhausted:
+            names = ", ".join(self.tasks[n].name for n in sorted(self.exhausted))
+            self.reporter.say(f"nothing is left to try for {len(self.exhausted)} of {len(self.tasks)} tasks: {names}")
         self.say_troubles()
         if count:
             self.reporter.say(table(self.summaries()))

@@ -71,7 +71,8 @@ class WorkloadRun(Run):
         elif self.hopeless():
             self.reporter.say(f"no improvement in the last {self.unimproved()} trials")
         elif self.exhausted:
-            self.reporter.say("nothing is left to try: the policy has no other candidates")
+            of = f", of {self.sizes[0]:,} programs" if 0 in self.sizes else ""
+            self.reporter.say(f"nothing is left to try: the policy has no other candidates{of}")
         if progress.default_is_best:
             self.reporter.update(progress)
             self.reporter.say("the default schedule is the best found")

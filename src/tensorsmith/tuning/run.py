@@ -62,6 +62,7 @@ class Run(abc.ABC):
         self.trials = [0] * len(tasks)  # of this run
         self.satisfied = False  # the scheduler sees nothing left to gain
         self.exhausted: set[int] = set()  # tasks whose policies have no candidates left
+        self.sizes: dict[int, int] = {}  # by task: programs that its policy can choose from, where that is a space of its own
         self._experience = Experience(journal, options.measured, options.plugins)
         self._current: int | None = None  # the task whose candidates the workers have
         self._yardstick: float | None = None  # the objective at the last improvement that counts
@@ -219,6 +220,10 @@ class Run(abc.ABC):
             told = tuning.trials
 
         tuning = TaskTuning(self.tasks[task].formulations, self._shared, kept)
+        if tuning.programs is not None and task not in self.sizes:
+            self.sizes[task] = tuning.programs
+            name, policy = self.tasks[task].name, self.options.plugins.policy.name
+            self.reporter.say(f"{name}: {policy} has {tuning.programs:,} programs to choose from")
         if self.scheduler.tasks[task].best is None:
             self.scheduler.tell(task, 0, tuning.best_seconds)
         return tuning

@@ -1,8 +1,10 @@
-"""What the trees minimise: three losses on the sum over a program's statements.
+"""What the trees minimise: losses on the sum over a program's statements.
 
-paper   squared error of the normalised throughput, weighted by it: what is slow hardly matters
-log     squared error of the logarithm of the throughput: every factor counts the same
-rank    logistic loss over pairs of programs of one workload: which is faster, and by what factor
+paper        squared error of the normalised throughput, weighted by it: what is slow hardly matters (Ansor's)
+log          squared error of the logarithm of the throughput: every factor counts the same
+rank         logistic loss over pairs of programs of one workload: which is faster, and by what factor
+regression   squared error of the normalised throughput (AutoTVM's)
+pairs        logistic loss over pairs of programs of one workload: which is faster (AutoTVM's other one)
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import numpy as np
 
 from tensorsmith.learn.models.model import Array, Samples
 
-LOSSES = ("paper", "log", "rank")
+LOSSES = ("paper", "log", "rank", "regression", "pairs")
+OF_THROUGHPUTS = ("paper", "regression")  # scores are throughputs, not logarithms of them
 
 
 def _group_numbers(groups: Sequence[str]) -> Array:
@@ -36,16 +39,31 @@ class Loss:
         group = _group_numbers(samples.group)
         self.members = [np.flatnonzero(group == g) for g in range(int(group.max()) + 1)]
 
+    def total(self, predictions: Array) -> Array:
+        """The scores of programs, of those of their statements."""
+        return np.asarray(self.base + np.bincount(self.pack, weights=predictions, minlength=len(self.throughput)))
+
+    @property
+    def wanted(self) -> Array:
+        """What scores should be; of losses over pairs only the order counts."""
+        return self.throughput if self.kind in OF_THROUGHPUTS else self.log
+
     def gradient(self, predictions: Array, _: Any) -> tuple[Array, Array]:
-        total = self.base + np.bincount(self.pack, weights=predictions, minlength=len(self.throughput))
+        slope, curve = self.slope(self.total(predictions))
+        return slope[self.pack], curve[self.pack]
+
+    def slope(self, total: Array) -> tuple[Array, Array]:
+        """By program: the first and the second derivative of the loss, at those scores."""
         if self.kind == "paper":
             weight = np.maximum(self.throughput, 1e-3)
             slope, curve = weight * (total - self.throughput), weight
         elif self.kind == "log":
             slope, curve = total - self.log, np.ones_like(total)
+        elif self.kind == "regression":
+            slope, curve = total - self.throughput, np.ones_like(total)
         else:
             slope, curve = self._pairs(total)
-        return slope[self.pack], curve[self.pack]
+        return slope, curve
 
     def _pairs(self, total: Array) -> tuple[Array, Array]:
         """Each program against some others of its workload: by how much is it better, weighted by how good the better one is.
@@ -58,9 +76,13 @@ class Loss:
                 continue
             others = members[self.rng.integers(0, len(members), (len(members), self._PARTNERS))]
             mine = members[:, None]
-            weight = np.maximum(self.throughput[mine], self.throughput[others])
             is_so = _logistic(total[mine] - total[others])
-            should = _logistic(self.log[mine] - self.log[others])
+            if self.kind == "pairs":  # which is faster, not by what factor
+                weight = np.ones(others.shape)
+                should = (np.sign(self.throughput[mine] - self.throughput[others]) + 1) / 2
+            else:
+                weight = np.maximum(self.throughput[mine], self.throughput[others])
+                should = _logistic(self.log[mine] - self.log[others])
             slope[members] += (weight * (is_so - should)).mean(axis=1)
             curve[members] += (weight * is_so * (1 - is_so)).mean(axis=1)
         return slope, curve

@@ -1,6 +1,8 @@
 """The cost models there are, by name.
 
 trees    boosted trees that correct the prior (`trees.py`)
+mlp      a small neural network that corrects the prior (`mlp.py`)
+halide   Halide's network, which gives the coefficients of cost terms (`halide.py`)
 prior    the analytic prior alone: learns nothing (`prior.py`)
 random   a random order: what a search is without a model (`random.py`)
 """
@@ -30,7 +32,13 @@ _PLACE = "tensorsmith.learn.models"
 
 MODELS: Registry[ModelClass] = Registry(
     "cost model",
-    {"trees": f"{_PLACE}.trees:TreeModel", "prior": f"{_PLACE}.prior:PriorModel", "random": f"{_PLACE}.random:RandomModel"},
+    {
+        "trees": f"{_PLACE}.trees:TreeModel",
+        "mlp": f"{_PLACE}.mlp:MlpModel",
+        "halide": f"{_PLACE}.halide:HalideModel",
+        "prior": f"{_PLACE}.prior:PriorModel",
+        "random": f"{_PLACE}.random:RandomModel",
+    },
 )
 
 _METHODS = ("predict", "update", "ready", "fork", "save", "load")

@@ -4,7 +4,7 @@ The score of a program is the sum over its statements of what boosted trees say 
 paper's model), trained with one of three losses on the sum (`losses.py`). Higher is better.
 
 The trees need not start from nothing. A *base* score per program, the logarithm of the prior's speed, is added to their
-sum, so that they learn only what the prior has wrong (the paper's loss is not on a logarithm and leaves the base out). And
+sum, so that they learn only what the prior has wrong (losses that are not on a logarithm leave the base out). And
 a model that was loaded or forked is *kept*: every update grows new trees on top of those, which stay as they are, so what
 was learned on other workloads is corrected by what is measured on this one, not forgotten. It carries over because a
 throughput is always relative to the best of its own workload.
@@ -23,8 +23,9 @@ from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.forest import Forest
-from tensorsmith.learn.models.losses import LOSSES, Loss
+from tensorsmith.learn.models.losses import LOSSES, OF_THROUGHPUTS, Loss
 from tensorsmith.learn.models.model import Array, Samples
+from tensorsmith.learn.models.stopping import STOPS, Stopping
 from tensorsmith.show.line import line, many
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ class TreeSettings:
     warm: int = 12  # programs that ran, from which on something can be learned
     seed: int = 0
     threads: int = 1
+    depth: int = 0  # of a tree; 0: the leaves alone limit it
+    gain: float = 0.0  # that a split has to bring
+    l2: float = 0.0  # that the values of leaves are held down by
+    least_weight: float = 0.0  # the sum of curvatures in a leaf
+    stop: str = ""  # "error" or "recall" (`stopping.py`): when the samples are told apart no better; else after all trees
+    patience: int = 50  # rounds until then
+    best: int = 64  # programs that recall is about
+    margin: bool = False  # bases are scores of other trees, and added whatever the loss
 
 
 class TreeModel:
@@ -54,6 +63,8 @@ class TreeModel:
     def __init__(self, settings: TreeSettings = TreeSettings()) -> None:  # noqa: B008  frozen
         if settings.loss not in LOSSES:
             raise UserError(f"unknown loss {settings.loss!r}; known are {', '.join(LOSSES)}")
+        if settings.stop not in STOPS:
+            raise UserError(f"unknown way to stop {settings.stop!r}; known are {', '.join(STOPS[1:])}")
         self.settings = settings
         self.booster: lightgbm.Booster | None = None  # all trees: those kept, then those of the last update
         self.kept: lightgbm.Booster | None = None  # the trees that it began with
@@ -66,7 +77,7 @@ class TreeModel:
     @property
     def adds_to_base(self) -> bool:
         """Whether scores are on the scale of the base, the logarithm of a speed."""
-        return self.settings.loss != "paper"
+        return self.settings.margin or self.settings.loss not in OF_THROUGHPUTS
 
     def update(self, samples: Samples) -> None:
         """Learns from all samples given, instead of those of the last update; what the model began with is built upon."""
@@ -80,13 +91,26 @@ class TreeModel:
         loss = Loss(self.settings.loss, pack, samples, self.settings.seed, self.adds_to_base)
         lightgbm = _library()
         data = lightgbm.Dataset(rows, label=np.zeros(len(pack)), free_raw_data=True)
+        stopping = Stopping(self.settings.stop, loss.wanted, self.settings.patience, self.settings.best)
+
+        def gradient(predictions: Array, data: Any) -> tuple[Array, Array]:
+            stopping.look(loss.total(predictions))
+            return loss.gradient(predictions, data)
+
+        def end(env: Any) -> None:
+            if stopping.over:
+                raise lightgbm.callback.EarlyStopException(env.iteration, [])
+
         parameters = {
-            "objective": loss.gradient,
+            "objective": gradient,
             "num_leaves": self.settings.leaves,
+            "max_depth": self.settings.depth or -1,
+            "min_gain_to_split": self.settings.gain,
+            "lambda_l2": self.settings.l2,
             "learning_rate": self.settings.rate,
             "min_data_in_leaf": max(1, min(self.settings.least_in_leaf, len(rows) // 4)),
             "feature_pre_filter": False,
-            "min_sum_hessian_in_leaf": 0.0,
+            "min_sum_hessian_in_leaf": self.settings.least_weight,
             "feature_fraction": self.settings.features,
             "seed": self.settings.seed,
             "num_threads": self.settings.threads,
@@ -94,7 +118,7 @@ class TreeModel:
             "force_row_wise": True,
             "verbosity": -1,
         }
-        self.booster = lightgbm.train(parameters, data, num_boost_round=self.settings.trees, init_model=self.kept)
+        self.booster = lightgbm.train(parameters, data, num_boost_round=self.settings.trees, init_model=self.kept, callbacks=[end])
 
     def predict(self, given: FeatureRows | Array, base: Array | float = 0.0) -> Array:
         """Scores of programs: of a population's rows, or of features [programs, statements, features]; and their base scores."""
@@ -137,15 +161,21 @@ class TreeModel:
             raise UserError(f"{path}: the header names the loss {loss!r}; known are {', '.join(LOSSES)}")
         if settings is not None and settings.loss != loss:
             raise UserError(f"{path} was learned with the loss {loss!r}, and {settings.loss!r} is wanted; the two do not add up")
-        model = TreeModel(settings or replace(TreeSettings(), loss=loss))
+        model = TreeModel.of_text(path, text, settings or replace(TreeSettings(), loss=loss))
+        features = model.kept.num_feature() if model.kept is not None else 0
+        if features != len(schema):
+            raise UserError(f"{path} is damaged: its trees are on {features} features, there are {len(schema)}")
+        return model
+
+    @staticmethod
+    def of_text(path: str | Path, text: str, settings: TreeSettings) -> TreeModel:
+        """Trees by their text, which is that of the file `path`."""
         lightgbm = _library()
+        model = TreeModel(settings)
         try:
-            model.kept = lightgbm.Booster(model_str=text)
+            model.kept = model.booster = lightgbm.Booster(model_str=text)
         except (lightgbm.basic.LightGBMError, ValueError) as problem:
             raise UserError(f"{path} is damaged: {problem}") from problem
-        if model.kept.num_feature() != len(schema):
-            raise UserError(f"{path} is damaged: its trees are on {model.kept.num_feature()} features, there are {len(schema)}")
-        model.booster = model.kept
         return model
 
 

@@ -1,4 +1,7 @@
-"""Policies, one file each, with the name of the file; what they have in common is in `search/policy.py`.
+"""Policies, one file each; what they have in common is in `search/policy.py`, and docs/policies.md tells them apart.
 
-tensorsmith   ours      ansor   the paper's      random   samples, as they come
+tensorsmith   ours                              random         samples, as they come
+ansor         the paper's, and its ablations    beam           incomplete programs, pruned by the model
+autotvm       templates with knobs              flextensor     steps from point to point of one general schedule
+halide        beam search over stages           metaschedule   Ansor's rounds with other constants
 """

@@ -172,8 +172,8 @@ def _mutate(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np.rando
     s = SETTINGS
     bounds = np.cumsum([s.exchanged, s.stepped, s.doubled, s.halved, s.anew])
     move = np.minimum(np.searchsorted(np.round(bounds, 9), rng.random(len(here)), side="right"), 4)
-    exchange, step, double, half, anew = (move == n for n in range(5))
-    _exchange(plan, rows, here[exchange], columns[exchange], rng)
+    exchanged, step, double, half, anew = (move == n for n in range(5))
+    exchange(plan, rows, here[exchanged], columns[exchanged], rng)
     lanes = plan.lanes
     rows[here[step], columns[step]] += rng.choice([-1, 1], step.sum()) * lanes[columns[step]]
     rows[here[double], columns[double]] *= 2
@@ -183,7 +183,7 @@ def _mutate(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np.rando
     rows[here[anew], columns[anew]] = block_sizes(np.maximum(1, most), rng) * per
 
 
-def _exchange(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np.random.Generator) -> None:
+def exchange(plan: Plan, rows: Matrix, here: Array, columns: Array, rng: np.random.Generator) -> None:
     """The paper's move: a factor of one part of an axis goes to another part, the product stays."""
     if not len(here):
         return

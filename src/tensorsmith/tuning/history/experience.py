@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.model import CostModel
-from tensorsmith.search.transfer import Taught, learn
+from tensorsmith.search.transfer import Taught, Teaching, learn
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.options import HowMeasured, Plugins
 
@@ -33,12 +33,14 @@ class Experience:
 
     def taught(self) -> Taught | None:
         """What is known by now; None if that is too little, or if there is no need of it: the model is ready as it is."""
-        if not self._plugins.policy.transfer or self._plugins.model.ready():
+        how = self._plugins.policy.transfer
+        if not how or self._plugins.model.ready():
             return None
+        teaching = how if isinstance(how, Teaching) else Teaching(learn, _WORKLOADS, _MOST, _LEAST)
         journal, measured = self._journal, self._measured
         if journal.added >= self._next:
-            self._next = max(_LEAST, 2 * journal.added)
-            trials = [r.trial for r in journal.sample(measured.target, measured.timing, _WORKLOADS, _MOST)]
-            if len(trials) >= _LEAST:
-                self._taught = learn(trials, measured.target, self._plugins.model)
+            self._next = max(teaching.least, 2 * journal.added)
+            trials = [r.trial for r in journal.sample(measured.target, measured.timing, teaching.workloads, teaching.most)]
+            if len(trials) >= teaching.least:
+                self._taught = teaching.learn(trials, measured.target, self._plugins.model)
         return self._taught

@@ -27,6 +27,7 @@ from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.records.record import Record
 from tensorsmith.rewrites.formulations import Formulation
+from tensorsmith.search.policy import programs_of
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.finals import final
@@ -69,6 +70,7 @@ class FormulationTuning:
             model = shared.experience.model_for(workload, seed)
         with self._clock("search"):
             self.policy = plugins.policy.make(space_of(workload, target, plugins.rules), seed=seed, hints=similar, model=model)
+        self.programs = programs_of(self.policy)  # that it can choose from; None: all that the rules give
         with self._clock("model"):
             self.policy.tell(history)
         self._unchecked = bool(records) and not journal.touched(workload, target, self.timing)

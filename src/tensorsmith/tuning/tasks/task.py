@@ -125,6 +125,12 @@ class TaskTuning:
         return not self._waiting and all(part.exhausted for part in self._parts)
 
     @property
+    def programs(self) -> int | None:
+        """How many the policy can choose from, in the formulations so far; None: all that the rules give."""
+        counts = [part.programs for part in self._parts if part.programs is not None]
+        return sum(counts) if counts else None
+
+    @property
     def search_seconds(self) -> float:
         """How long the last search took."""
         return self._current.search_seconds

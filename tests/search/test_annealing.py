@@ -1,0 +1,88 @@
+"""Simulated annealing, plans that differ, and the tuner that plans by a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tests.search.test_templates import dense
+
+from tensorsmith.learn.models.template import TemplateModel
+from tensorsmith.search.annealing import Annealer, Annealing, diverse
+from tensorsmith.search.knobs import Point, Template
+from tensorsmith.search.loop_features import features
+from tensorsmith.search.tuners import ModelBased, ModelTuner
+
+PACK = dense(64, 64, 64)["dense_pack"]
+
+
+def distance(point: Point) -> int:
+    """To the point whose knobs are all in their middle."""
+    return sum(abs(value - len(knob) // 2) for value, knob in zip(point, PACK.knobs))
+
+
+def score(points: Sequence[Point]) -> np.ndarray:
+    return np.array([1.0 / (1 + distance(p)) for p in points])
+
+
+def test_annealing_finds_the_best_that_are_not_excluded() -> None:
+    annealer = Annealer(PACK, np.random.default_rng(0), Annealing())
+    found = annealer.best(score, 8, set(), lambda: False)
+    assert distance(found[0]) <= 1 and [distance(p) for p in found] == sorted(distance(p) for p in found)
+    assert np.mean([distance(p) for p in PACK.points()]) > 9  # by chance it would be as far as that
+    again = annealer.best(score, 8, set(found), lambda: False)
+    assert not set(again) & set(found) and distance(again[0]) <= 2
+
+
+def test_annealing_stops_when_nothing_changes_and_when_it_is_told_to() -> None:
+    steps = 0
+
+    def flat(points: Sequence[Point]) -> np.ndarray:
+        nonlocal steps
+        steps += 1
+        return np.zeros(len(points))
+
+    Annealer(PACK, np.random.default_rng(0), Annealing(chains=4, patience=10)).best(flat, 2, set(), lambda: False)
+    assert 10 < steps < 40  # of 500
+    steps = 0
+    Annealer(PACK, np.random.default_rng(0), Annealing(chains=4)).best(flat, 2, set(), lambda: True)
+    assert steps == 1
+
+
+def test_what_scores_below_0_is_dropped() -> None:
+    annealer = Annealer(PACK, np.random.default_rng(0), Annealing(chains=8, steps=20))
+    assert annealer.best(lambda points: score(points) - 2, 8, set(), lambda: False) == []
+
+
+def test_a_plan_whose_knobs_differ() -> None:
+    """spec: baselines.md, section 8, item 5"""
+    points = [(0, 0), (0, 1), (1, 1), (1, 0)]
+    assert diverse([0.0] * 4, points, 2) == [0, 2]
+    assert diverse([0.0, 9.0, 0.0, 0.0], points, 2) == [1, 3]  # the paper's: by score too
+
+
+def described(template: Template, points: Sequence[Point]) -> tuple[list[np.ndarray], np.ndarray]:
+    return [row[None] for row in features(template, points, "knob")], np.zeros(len(points))
+
+
+def predicted(model: object, template: Template, points: Sequence[Point]) -> np.ndarray:
+    assert isinstance(model, TemplateModel)
+    return model.predict(features(template, points, "knob")[:, None, :])
+
+
+def test_the_model_plans_after_a_random_plan_and_ends_it_with_random_points() -> None:
+    settings = ModelBased(plan=60, annealing=Annealing(chains=32, steps=40))
+    tuner = ModelTuner(PACK, np.random.default_rng(0), TemplateModel(), described, predicted, settings)
+    means = []
+    for number in range(3):
+        points = []
+        for _ in range(60):
+            point = tuner.propose(lambda: False)
+            assert point is not None
+            points.append(point)
+        assert tuner.fits == number
+        for point in points:
+            tuner.observe(point, 1e-3 * (1 + distance(point)))
+        means.append(np.mean([distance(p) for p in points]))
+    assert means[1] < means[0] - 2 and means[2] < means[0] - 2
+    assert len(tuner.plan) == 0 and len(tuner.seconds) == 180
