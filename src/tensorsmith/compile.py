@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tensorsmith.build import Found, build_best, kernel_alone
+from tensorsmith.build import Found, Wanted, build_all, build_best, kernel_alone
 from tensorsmith.errors import UserError
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
@@ -92,7 +92,7 @@ def compile_model(model: Model, records: Records | None, target: Target, timing:
 
 def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> Executable:
     partition = model.partition
-    kernels = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
+    kernels = build_all([Wanted(t.workload, best[t.workload], t.name, t.formulations) for t in partition.tasks], target)
     return model.presented(executable(assemble(partition, kernels, target, name)))
 
 

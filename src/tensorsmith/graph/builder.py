@@ -88,12 +88,33 @@ class Builder:
             values = tuple(self.constant(a, name or operator) for a in made)
         else:
             values = tuple(Value(self._fresh(name or operator), shape, dtype) for shape, dtype in types)
-            node = Node(operator, tuple(v.name for v in inputs), values, dict(attributes), self.origin)
-            self._nodes.append(node)
-            self._producers |= {v.name: node for v in values}
-            self._values |= {v.name: v for v in (*inputs, *values)}
+            self._append(Node(operator, key[1], values, attributes, self.origin), inputs)
         self._known[key] = values
         return values
+
+    def again(self, node: Node, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """The results of a node of another graph, on `inputs` of the types that it reads there.
+
+        Most nodes stay as they are in most passes, and are taken over without a second look.
+        """
+        names = tuple(v.name for v in inputs)
+        new = names != node.inputs or any(v.name in self._taken for v in node.outputs)
+        if new or all(name in self._constants for name in names):
+            return self.add_all(node.operator, inputs, name=node.outputs[0].name, **node.attributes)
+        key = (node.operator, names, node.options)
+        if key not in self._known:
+            self._append(node, inputs)
+            self._taken.update(v.name for v in node.outputs)
+            self._known[key] = node.outputs
+        return self._known[key]
+
+    def _append(self, node: Node, inputs: Sequence[Value]) -> None:
+        self._nodes.append(node)
+        for value in node.outputs:
+            self._producers[value.name] = node
+            self._values[value.name] = value
+        for value in inputs:
+            self._values[value.name] = value
 
     def output(self, name: str, value: Value) -> None:
         """Lets a value leave the graph under a name."""
@@ -137,8 +158,9 @@ def rebuilt(graph: Graph, rewrite: Rewrite) -> Graph:
         inputs = [new[name] for name in node.inputs]
         values = rewrite(builder, node, inputs)
         if values is None:
-            values = builder.add_all(node.operator, inputs, name=node.outputs[0].name, **node.attributes)
-        new |= {old.name: value for old, value in zip(node.outputs, values)}
+            values = builder.again(node, inputs)
+        for old, value in zip(node.outputs, values):
+            new[old.name] = value
     for outside, name in graph.outputs:
         builder.output(outside, new[name])
     return builder.graph()

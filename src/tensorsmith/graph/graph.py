@@ -61,6 +61,11 @@ class Node:
         (value,) = self.outputs
         return value
 
+    @functools.cached_property
+    def options(self) -> tuple[tuple[str, Attribute], ...]:
+        """The attributes in a form that can be compared and hashed."""
+        return tuple(sorted(self.attributes.items()))
+
     def __str__(self) -> str:
         arguments = [*self.inputs, *(f"{k}={v}" for k, v in self.attributes.items())]
         return f"{', '.join(v.name for v in self.outputs)} = {self.operator}({', '.join(arguments)})"

@@ -20,6 +20,7 @@ from tensorsmith.graph.builder import Builder, rebuilt
 from tensorsmith.graph.graph import Attribute, Graph, Node, Value
 from tensorsmith.graph.operators import Kind
 from tensorsmith.graph.passes.movement import Order, inverse, is_reshape, reshaped, runs, transpose_of, turned
+from tensorsmith.graph.pieces import MANY
 
 _ALONG = (  # an `axis`
     "softmax", "log_softmax", "masked_softmax", "hardmax", "lp_normalize", "cumulative_sum", "cumulative_product", "resample",
@@ -49,6 +50,8 @@ def run(graph: Graph) -> Graph:
             return _through_many(builder, node, inputs, wish)
         source = transpose_of(builder, inputs[0]) if inputs else None
         if source is None or (node.operator == "pad" and builder.producer(source[0]) is None):
+            return None
+        if node.operator == "slice" and len(graph.consumers[node.inputs[0]]) > MANY:  # transposed for the sake of many (`rows`)
             return None
         if node.operator == "reshape":
             return _through_reshape(builder, node, *source, wish)
