@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorsmith.errors import InternalError
 from tensorsmith.graph import memory
+from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array
 from tensorsmith.lang.workload import Buffer
 from tensorsmith.runtime.arguments import Argument
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 def assemble(partition: Partition, kernels: Sequence[Kernel], target: Target, name: str | None = None) -> Network:
     """The network of a graph; `kernels` are those of the partition's tasks, in their order, for the target."""
-    return _Assembly(partition, kernels, target).network(name or partition.graph.name)
+    with uncollected():
+        return _Assembly(partition, kernels, target).network(name or partition.graph.name)
 
 
 class _Assembly:

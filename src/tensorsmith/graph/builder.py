@@ -38,6 +38,16 @@ class Builder:
         self._values: dict[str, Value] = {}  # those that nodes read or give
         self.origin = ""  # of the nodes added from now on
 
+    @staticmethod
+    def of(graph: Graph) -> Builder:
+        """One that has built a graph."""
+        builder = Builder(graph.name)
+        builder._inputs, builder._outputs, builder._nodes = list(graph.inputs), list(graph.outputs), list(graph.nodes)
+        builder._constants, builder._producers, builder._values = dict(graph.constants), dict(graph.producers), dict(graph.values)
+        builder._taken = set(graph.values)
+        builder._known = {(node.operator, node.inputs, node.options): node.outputs for node in graph.nodes}
+        return builder
+
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Value:
         """A new input of the graph."""
         value = Value(self._fresh(name), tuple(shape), dtype)
@@ -145,11 +155,26 @@ def _types(
     return operators.infer(operator, values, dict(attributes))
 
 
-def rebuilt(graph: Graph, rewrite: Rewrite) -> Graph:
-    """The graph made anew, node by node; `rewrite(builder, node, inputs)` may give other values for a node's results.
+def rebuilt(graph: Graph, rewriting: Callable[[], Rewrite]) -> Graph:
+    """The graph made anew, node by node; `rewriting()` gives what may give other values for the results of a node.
 
-    Folding and the removal of doubles happen on the way.
+    Folding and the removal of doubles happen on the way. Most passes find nothing in most graphs, and give the graph itself: a
+    rewrite looks at all nodes as they are first, and another one begins anew if there is something to do.
     """
+    return graph if _stays(graph, rewriting()) else _made_anew(graph, rewriting())
+
+
+def _stays(graph: Graph, rewrite: Rewrite) -> bool:
+    builder = Builder.of(graph)
+    values = graph.values
+    for node in graph.nodes:
+        found = rewrite(builder, node, [values[name] for name in node.inputs])
+        if found is not None and tuple(found) != node.outputs:
+            return False
+    return True
+
+
+def _made_anew(graph: Graph, rewrite: Rewrite) -> Graph:
     builder = Builder(graph.name)
     new: dict[str, Value] = {v.name: builder.input(v.name, v.shape, v.dtype) for v in graph.inputs}
     new |= {name: builder.constant(array, name) for name, array in graph.constants.items()}

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tensorsmith.errors import InternalError
 from tensorsmith.runtime.buffers import ALIGNMENT, PAGE, round_up
 
+_LONG = 64  # calls that a value lives: those that live longer are few
 _SHIFT = 17 * ALIGNMENT  # how far into its page a slot begins, beyond the one before it: four in a row are all far apart
 
 
@@ -160,21 +161,26 @@ def _place(first: Sequence[_Slot], slots: Sequence[_Slot]) -> tuple[int, dict[in
     The `first` slots, none of which live at the same time, are all at the beginning.
     """
     places: dict[int, int] = {}
-    alive: defaultdict[int, list[_Slot]] = defaultdict(list)  # during each call, those that have their place
-    begun: defaultdict[int, list[_Slot]] = defaultdict(list)  # those of them whose first call it is
+    begun: defaultdict[int, list[_Slot]] = defaultdict(list)  # those that have their place, by their first call
+    alive: defaultdict[int, list[_Slot]] = defaultdict(list)  # by every call but the first, if these are few
+    long: list[_Slot] = []  # the others
 
     def put(slot: _Slot, offset: int) -> None:
         places[id(slot)] = offset
         begun[slot.first].append(slot)
-        for n in range(slot.first, slot.last + 1):
+        if slot.last - slot.first > _LONG:
+            long.append(slot)
+            return
+        for n in range(slot.first + 1, slot.last + 1):
             alive[n].append(slot)
 
     for slot in first:
         put(slot, 0)
     total = max((slot.size for slot in first), default=0)
     for slot in slots:
-        later = (begun.get(n, ()) for n in range(slot.first + 1, slot.last + 1))
-        others = [*alive[slot.first], *(other for beginning in later for other in beginning)]
+        later = (begun.get(n, ()) for n in range(slot.first, slot.last + 1))
+        others = [other for beginning in later for other in beginning] + alive.get(slot.first, [])
+        others += [other for other in long if other.first < slot.first <= other.last]
         best, best_gap, end = None, None, 0
         for other in sorted(others, key=lambda b: places[id(b)]):
             offset = places[id(other)]

@@ -19,10 +19,10 @@ _ROUNDS = 6  # most networks are done after two or three
 def optimise(graph: Graph) -> Graph:
     """The graph after all passes, repeated until they find nothing more."""
     for _ in range(_ROUNDS):
-        before = _outline(graph)
+        before = graph
         for run in PASSES:
             graph = run(graph)
-        if _outline(graph) == before:
+        if graph is before or _outline(graph) == _outline(before):
             break
     return graph
 

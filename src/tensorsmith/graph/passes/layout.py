@@ -57,7 +57,7 @@ def run(graph: Graph) -> Graph:
             return _through_reshape(builder, node, *source, wish)
         return _through_one(builder, node, [source[0], *inputs[1:]], source[1])
 
-    return rebuilt(graph, rewrite)
+    return rebuilt(graph, lambda: rewrite)
 
 
 def _wishes(graph: Graph) -> dict[str, Order]:

@@ -40,7 +40,7 @@ def run(graph: Graph) -> Graph:
             return _stacked(builder, node, inputs) if joined(graph, node) is None else _grouped(builder, node, inputs)
         return None
 
-    return rebuilt(graph, rewrite) if many or often or any(_is_long(node) for node in graph.nodes) else graph
+    return rebuilt(graph, lambda: rewrite) if many or often or any(_is_long(node) for node in graph.nodes) else graph
 
 
 def _is_long(node: Node) -> bool:
