@@ -190,6 +190,18 @@ def test_without_the_onnx_package(monkeypatch):
         ts.load("model.onnx")
 
 
+def test_a_weight_is_packed_once_for_all_steps(monkeypatch) -> None:
+    b = Builder("steps")
+    x, w = b.input("x", (4, 32), "f32"), b.constant(np.eye(32, dtype=np.float32))
+    for _ in range(5):
+        x = b.add("matmul", [b.add("tanh", [x]), w])
+    b.output("y", x)
+    packed, pack = [], building._pack
+    monkeypatch.setattr(building, "_pack", lambda how, array: (packed.append(how), pack(how, array))[1])
+    network = ts.compile(ts.Model.from_graph(b.graph())).network
+    assert 1 <= len(packed) == sum(bool(k.packers) for k in network.kernels) <= 2 < len(network.steps)
+
+
 def test_the_collector_of_garbage_rests_and_is_as_it_was() -> None:
     for was_on in (True, False):
         (gc.enable if was_on else gc.disable)()
