@@ -8,12 +8,15 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from tensorsmith.backends import backend_of
+from tensorsmith.backends.backend import KernelCode
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
@@ -26,6 +29,7 @@ from tensorsmith.runtime.built import Kernel, Network, Packer, of_one_kernel
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets.host import thread_count
 from tensorsmith.targets.target import Target, native
 
 log = logging.getLogger(__name__)
@@ -54,9 +58,32 @@ def build_kernel(
 
     With a `formulation`, whose workload the candidate is of, the kernel takes the original's inputs, and constants are transformed.
     """
-    workload = candidate.sketch.workload
-    program = lower(candidate)
-    made = backend_of(target).generate(program, target)
+    return begin_kernel(candidate, target, name, schedule, formulation)()
+
+
+def begin_kernel(
+    candidate: Candidate, target: Target, name: str | None = None, schedule: str = "", formulation: Formulation | None = None
+) -> Callable[[], Kernel]:
+    """What `build_kernel` does in Python is done; what is returned, and gives the kernel, may be called in another thread."""
+    program, backend = lower(candidate), backend_of(target)
+    if backend.begin is None:
+        return partial(_kernel, candidate, program, partial(_given, backend.generate(program, target)), name, schedule, formulation)
+    return partial(_kernel, candidate, program, backend.begin(program, target), name, schedule, formulation)
+
+
+def _given(made: KernelCode) -> KernelCode:
+    return made
+
+
+def _kernel(
+    candidate: Candidate,
+    program: Program,
+    finish: Callable[[], KernelCode],
+    name: str | None,
+    schedule: str,
+    formulation: Formulation | None,
+) -> Kernel:
+    workload, made = candidate.sketch.workload, finish()
     packed = {b.name: b.packed for b in program.buffers.values() if b.packed and b.kind == "constant"}
     sizes = [_packed_bytes(packed[b.name], b.dtype) if b.name in packed else b.bytes for b in workload.inputs]
     packers: dict[str, Packer] = {n: partial(_pack, p) for n, p in packed.items()}
@@ -76,6 +103,53 @@ def build_kernel(
         replaceable=frozenset(n for n, b in enumerate(workload.inputs) if b.name in made.replaceable),
         packers={n: packers[b.name] for n, b in enumerate(workload.inputs) if b.name in packers},
     )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A kernel to be built: the arguments of `build_best`."""
+
+    workload: Workload
+    found: Sequence[Found]
+    name: str | None = None
+    options: Options | None = None
+
+
+def build_all(wanted: Sequence[Wanted], target: Target) -> list[Kernel]:
+    """The kernels that `build_best` gives, in order. While one is compiled, the next is generated, where there are two CPUs."""
+    if len(wanted) < 2 or thread_count() < 2:
+        return [build_best(w.workload, w.found, target, w.name, w.options) for w in wanted]
+    with ThreadPoolExecutor(1, "tensorsmith-compile") as compiler:
+        begun: list[Future[Kernel] | None] = []
+        try:
+            for w in wanted:
+                begun.append(compiler.submit(first) if (first := _first(w, target)) is not None else None)
+            return [_finished(future, w, target) for future, w in zip(begun, wanted)]
+        except BaseException:
+            compiler.shutdown(cancel_futures=True)
+            raise
+
+
+def _first(wanted: Wanted, target: Target) -> Callable[[], Kernel] | None:
+    """The beginning of what `build_best` tries first; None where that fails already."""
+    try:
+        if wanted.found:
+            candidate, formulation = wanted.found[0]
+            return begin_kernel(candidate, target, wanted.name, "record", formulation)
+        formulation = likely(wanted.workload, wanted.options)
+        candidate = backend_of(target).default_candidate(formulation.workload, target)
+        return begin_kernel(candidate, target, wanted.name, "default", formulation)
+    except Exception:
+        return None  # `build_best` will meet it again, and say so
+
+
+def _finished(future: Future[Kernel] | None, wanted: Wanted, target: Target) -> Kernel:
+    if future is not None:
+        try:
+            return future.result()
+        except Exception:  # as above
+            pass
+    return build_best(wanted.workload, wanted.found, target, wanted.name, wanted.options)
 
 
 def build_best(

@@ -11,7 +11,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Protocol
 
-from tensorsmith.build import Found, build_best, kernel_alone
+from tensorsmith.build import Found, Wanted, build_all, build_best, kernel_alone
 from tensorsmith.errors import UserError
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
@@ -117,7 +117,7 @@ def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target,
     partition = model.partition
     known = sum(bool(best[t.workload]) for t in partition.tasks)
     log.info("compiling %s for %s: %d of %d tasks have a record", model.name, target.key, known, len(partition.tasks))
-    kernels = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
+    kernels = build_all([Wanted(t.workload, best[t.workload], t.name, t.formulations) for t in partition.tasks], target)
     return model.presented(executable(assemble(partition, kernels, target, name)))
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from tests.frontends.onnx_nodes import by_reference, check, kinds, model_of, random
 
+from tensorsmith.compile import compile as build
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import load_onnx
+from tensorsmith.graph.model import Model
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 3, 4
@@ -135,3 +137,44 @@ def test_refusals():
         model, _ = model_of("LSTM", arrays, hidden_size=4, **attributes)
         with pytest.raises(UserError, match=message):
             load_onnx(model)
+
+
+def long_layer(kind, steps, direction, lengths=None):
+    """A model whose weights are constants, and inputs for it."""
+    count, gates = 2 if direction == "bidirectional" else 1, GATES[kind]
+    arrays = [
+        random(steps, BATCH, INPUTS),
+        random(count, gates * HIDDEN, INPUTS, seed=1),
+        random(count, gates * HIDDEN, HIDDEN, seed=2),
+        random(count, 2 * gates * HIDDEN, seed=3),
+        *([] if lengths is None else [np.array(lengths, np.int32)]),
+    ]
+    outputs = 3 if kind == "LSTM" else 2
+    model, inputs = model_of(kind, arrays, outputs, 14, (1, 2, 3), direction=direction, hidden_size=HIDDEN)
+    return Model(load_onnx(model)), inputs
+
+
+@pytest.mark.parametrize("lengths", [None, [7, 9]])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_steps_are_calls_of_the_same_kernels(kind, direction, lengths):
+    """However many there are: what is compiled for 300 steps is what is compiled for 20."""
+    few, many = (long_layer(kind, steps, direction, lengths)[0].tasks() for steps in (20, 300))
+    assert len(few) == len(many) <= 14
+    assert {t.workload for t in few if t.weight > 10} == {t.workload for t in many if t.weight > 10} != set()
+
+
+def test_states_are_written_where_the_result_has_them():
+    """Nothing is copied behind the last step, in either direction, but the last states, which are results of their own."""
+    names = {t.name for t in long_layer("LSTM", 20, "bidirectional")[0].tasks()}
+    assert names == {"lstm_cell", "matmul", "matmul+add", "concat"}
+
+
+@pytest.mark.parametrize("lengths", [None, [12, 7]])
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_a_compiled_sequence(kind, direction, lengths):
+    model, inputs = long_layer(kind, 12, direction, lengths)
+    results = build(model)(**inputs)
+    for got, want in zip(results, model.evaluate(inputs).values(), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

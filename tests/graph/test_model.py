@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dataclasses
+import gc
 import importlib
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import tensorsmith as ts
 from tensorsmith import build as building
 from tensorsmith.errors import InternalError, Refusal, UserError
 from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.garbage import uncollected
 from tensorsmith.records.keys import IN_NETWORK, Timing
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Status, Trial
@@ -139,8 +142,8 @@ def test_a_network_whose_constants_exceed_the_cache_is_timed_with_constants_from
 
 def test_equal_tasks_are_built_once(monkeypatch):
     keys = []
-    build = building.build_kernel
-    monkeypatch.setattr(building, "build_kernel", lambda c, *more: (keys.append(c.sketch.workload.key), build(c, *more))[1])
+    build = building.begin_kernel
+    monkeypatch.setattr(building, "begin_kernel", lambda c, *more: (keys.append(c.sketch.workload.key), build(c, *more))[1])
     executable = ts.compile(MODEL)
     assert len(keys) == len(set(keys)) == len(executable.network.kernels)
 
@@ -148,14 +151,14 @@ def test_equal_tasks_are_built_once(monkeypatch):
 @pytest.mark.parametrize("error", [Refusal("no"), InternalError("a bug"), KeyError("another"), RecursionError()])
 def test_what_cannot_be_built_gives_way_to_the_next_best(tmp_path, monkeypatch, error):
     database = with_records(tmp_path / "tune.db", (1e-3,))
-    build = building.build_kernel
+    build = building.begin_kernel
 
     def failing(candidate: Any, target: Any, name: Any, schedule: str, *more: Any) -> Any:
         if schedule in ("record", "default"):
             raise error
         return build(candidate, target, name, schedule, *more)
 
-    monkeypatch.setattr(building, "build_kernel", failing)
+    monkeypatch.setattr(building, "begin_kernel", failing)
     plain = pytest.warns(UserWarning, match="so plain loops are used")
     with plain, pytest.warns(UserWarning, match="record 1 of .* cannot be built"):
         executable = ts.compile(MODEL, database=database)
@@ -185,3 +188,27 @@ def test_without_the_onnx_package(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refusing)
     with pytest.raises(UserError, match=r"needs the onnx package: pip install 'tensorsmith\[onnx\]'"):
         ts.load("model.onnx")
+
+
+def test_a_weight_is_packed_once_for_all_steps(monkeypatch) -> None:
+    b = Builder("steps")
+    x, w = b.input("x", (4, 32), "f32"), b.constant(np.eye(32, dtype=np.float32))
+    for _ in range(5):
+        x = b.add("matmul", [b.add("tanh", [x]), w])
+    b.output("y", x)
+    packed, pack = [], building._pack
+    monkeypatch.setattr(building, "_pack", lambda how, array: (packed.append(how), pack(how, array))[1])
+    network = ts.compile(ts.Model.from_graph(b.graph())).network
+    assert 1 <= len(packed) == sum(bool(k.packers) for k in network.kernels) <= 2 < len(network.steps)
+
+
+def test_the_collector_of_garbage_rests_and_is_as_it_was() -> None:
+    for was_on in (True, False):
+        (gc.enable if was_on else gc.disable)()
+        try:
+            with contextlib.suppress(KeyError), uncollected():
+                assert not gc.isenabled()
+                raise KeyError
+            assert gc.isenabled() is was_on
+        finally:
+            gc.enable()

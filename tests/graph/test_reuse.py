@@ -51,6 +51,18 @@ def mesh(n: int) -> Graph:
     return net.graph(net.op("add", a, b))
 
 
+def recurrence(n: int) -> Graph:
+    """Steps that each take a row of the input, and give one of the result."""
+    net = Network()
+    x, w, h = net.input(n // 5, 4, 16), net.constant(16, 16), net.input(4, 16, name="h")
+    states = []
+    for step in range(n // 5):
+        own = net.op("reshape", net.op("slice", x, starts=(step, 0, 0), sizes=(1, 4, 16)), shape=(4, 16))
+        h = net.op("tanh", net.op("add", net.op("matmul", h, w), own))
+        states.append(h)
+    return net.graph(net.op("concat", *states, axis=0))
+
+
 def far_apart(n: int) -> Graph:
     """Each value is read at once, and some of them again much later."""
     net = Network()
@@ -68,7 +80,7 @@ def products(n: int) -> Graph:
     return net.graph(x)
 
 
-GRAPHS = (doubled, silu, mesh, far_apart, products)
+GRAPHS = (doubled, silu, mesh, far_apart, products, recurrence)
 
 
 def right(graph: Graph) -> None:

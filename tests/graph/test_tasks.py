@@ -14,6 +14,7 @@ from tensorsmith.build import build
 from tensorsmith.graph import tasks
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Graph, Value
+from tensorsmith.graph.memory import View
 from tensorsmith.graph.passes import optimise
 from tensorsmith.graph.tasks import Partition, Task, partition
 from tensorsmith.lang import evaluate as reference
@@ -33,9 +34,26 @@ def agrees(graph: Graph, parts: Partition) -> None:
         assert have[name].shape == array.shape
         np.testing.assert_allclose(have[name], array, rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(array).max(initial=0))))
     there = {v.name for v in graph.inputs} | set(graph.constants)
+    written = {name for call in parts.calls for name in call.outputs}
+
+    def writers(name: str) -> set[str]:
+        """What must be there before a value can be read: what calls write of the memory that it shows."""
+        if name in written or name not in parts.views:
+            return {name} if name in written or name in there else pieces(name, 0, graph.values[name].bytes)
+        view = parts.views[name]
+        if view.base in written or view.base in there:
+            return {view.base}
+        return pieces(view.base, view.offset, view.offset + graph.values[name].bytes)
+
+    def pieces(base: str, start: int, end: int) -> set[str]:
+        own = {n: v.offset for n, v in parts.views.items() if v.base == base and n in written}
+        found = {n for n, at in own.items() if at < end and start < at + graph.values[n].bytes}
+        assert sum(graph.values[n].bytes for n in own) == graph.values[base].bytes
+        return found
+
     for call in parts.calls:
         workload = parts.tasks[call.task].workload
-        assert {parts.views.get(name, name) for name in call.inputs} <= there
+        assert {name for read in call.inputs for name in writers(read)} <= there
         assert [b.shape for b in workload.inputs] == [graph.values[name].shape for name in call.inputs]
         assert [b.constant for b in workload.inputs] == [name in graph.constants for name in call.inputs]
         assert len(call.outputs) == len(workload.outputs)
@@ -210,7 +228,113 @@ def test_a_reshape_is_a_view_and_no_call() -> None:
     parts = partition(graph)
     agrees(graph, parts)
     assert [parts.tasks[c.task].workload.operators for c in parts.calls] == ["matmul", "softmax"]
-    assert set(parts.views.values()) == {parts.calls[0].outputs[0]}
+    assert set(parts.views.values()) == {View(parts.calls[0].outputs[0])}
+
+
+def test_a_slice_that_is_one_piece_of_memory_is_a_view_and_no_call() -> None:
+    n = Network()
+    y = product(n, n.input(4, 8))
+    upper, odd = n.op("slice", y, starts=(2, 0), sizes=(2, 8)), n.op("slice", y, starts=(1, 0), sizes=(2, 8), steps=(2, 1))
+    left = n.op("slice", y, starts=(0, 0), sizes=(4, 4))
+    graph = n.graph(n.op("softmax", upper, axis=-1), n.op("softmax", left, axis=-1), n.op("softmax", odd, axis=-1))
+    parts = partition(graph)
+    agrees(graph, parts)
+    product_, *softmaxes = parts.calls
+    assert parts.views == {upper.name: View(product_.outputs[0], 2 * 8 * 4)}
+    assert sorted(c.inputs for c in softmaxes) == sorted([(upper.name,), product_.outputs, product_.outputs])
+    assert graph.values[upper.name].shape == (2, 8)
+
+
+def test_a_slice_of_what_is_computed_on_the_way_is_read_through() -> None:
+    """It would be written to memory for the slice's sake alone."""
+    n = Network()
+    x = n.op("relu", n.input(4, 8))
+    assert kernels(n, n.op("tanh", n.op("slice", x, starts=(2, 0), sizes=(2, 8)))) == ["relu+slice+tanh"]
+
+
+def test_products_write_straight_to_their_part_of_a_concat() -> None:
+    n = Network()
+    parts_of = [product(n, n.input(k, 8, name=f"x{k}")) for k in (2, 3)]
+    joined = n.op("concat", *parts_of, axis=0)
+    graph = n.graph(n.op("softmax", joined, axis=-1), n.op("relu", parts_of[1]))
+    parts = partition(graph)
+    agrees(graph, parts)
+    assert sorted(parts.tasks[c.task].workload.operators for c in parts.calls) == ["matmul", "matmul", "relu", "softmax"]
+    assert parts.views == {parts_of[0].name: View(joined.name), parts_of[1].name: View(joined.name, 2 * 8 * 4)}
+
+
+def test_a_part_that_cannot_lie_in_the_concat_takes_a_kernel() -> None:
+    """An input, a constant, a value that is in it twice, and one that lies in another concat."""
+    for other in ("input", "constant", "itself", "taken"):
+        n = Network()
+        y = product(n, n.input(2, 8))
+        more = {"input": n.input(2, 8, name="z"), "constant": n.constant(2, 8), "itself": y, "taken": y}[other]
+        outputs = [n.op("concat", y, product(n, y), axis=0)] if other == "taken" else []
+        joined = n.op("concat", more, y if other == "itself" else product(n, n.op("relu", y)), axis=0)
+        graph = n.graph(*outputs, joined)
+        parts = partition(graph)
+        agrees(graph, parts)
+        assert sum("concat" in parts.tasks[c.task].workload.operators for c in parts.calls) == 1
+
+
+def unrolled(steps: int, batch: int, axis: int, count: bool = False) -> Graph:
+    """h = tanh(x[.., step] @ u + h @ w), all states along an axis; if they `count`, weighed by the number of the step."""
+    n = Network()
+    x = n.input(*(steps, batch, 4) if axis == 0 else (batch, steps, 4))
+    u, w, h = n.constant(4, 8), n.constant(8, 8), n.input(batch, 8, name="h")
+    states = []
+    for step in range(steps):
+        starts, sizes = ((step, 0, 0), (1, batch, 4)) if axis == 0 else ((0, step, 0), (batch, 1, 4))
+        own = n.op("reshape", n.op("slice", x, starts=starts, sizes=sizes), shape=(batch, 4))
+        h = n.op("tanh", n.op("add", n.op("matmul", own, u), n.op("matmul", h, w)))
+        h = n.op("multiply", h, n.number(1 + step / 100)) if count else h
+        states.append(n.op("reshape", h, shape=(1, batch, 8) if axis == 0 else (batch, 1, 8)))
+    return n.graph(n.op("concat", *states, axis=axis), h)
+
+
+@pytest.mark.parametrize("count", [False, True])
+@pytest.mark.parametrize(("batch", "axis"), [(1, 0), (3, 0), (1, 1), (3, 1)])
+def test_steps_of_a_loop_are_calls_of_the_same_kernels(batch: int, axis: int, count: bool) -> None:
+    """However many steps there are, along whichever axis, and if they count."""
+    found = []
+    for steps in (20, 40):
+        graph = optimise(unrolled(steps, batch, axis, count))
+        parts = partition(graph)
+        agrees(graph, parts)
+        found.append({t.workload for t in parts.tasks})
+        assert len(parts.tasks) <= 5 and not any("concat" in t.workload.operators for t in parts.tasks)
+    steps_of = [{w for w in tasks_ if w.buffers[w.outputs[0]].shape == (batch, 8)} for tasks_ in found]
+    assert steps_of[0] == steps_of[1]
+
+
+def test_the_state_before_the_first_step_is_copied_with_all_others() -> None:
+    """What collects the state that each step begins with has a part that no step writes."""
+    for first in ("input", "constant"):
+        n = Network()
+        x, w = n.input(4, 8), n.constant(8, 8)
+        states = [x if first == "input" else n.constant(4, 8)]
+        x = n.op("matmul", x, w)
+        for _ in range(30):
+            states.append(x)
+            x = n.op("tanh", n.op("matmul", x, w))
+        graph = optimise(n.graph(n.op("concat", *states, axis=0), x))
+        parts = partition(graph)
+        agrees(graph, parts)
+        assert len(parts.tasks) <= 3
+        assert [
+            len(parts.tasks[c.task].workload.inputs) for c in parts.calls if "concat" in parts.tasks[c.task].workload.operators
+        ] == [2]
+
+
+def test_few_numbers_are_in_the_definitions() -> None:
+    """A product with a number is faster than one with a value that is read; only where many differ is a kernel each too dear."""
+    for count, tasks_ in ((4, 4), (40, 1)):
+        n = Network()
+        x = n.input(4, 8)
+        graph = n.graph(*(n.op("softmax", n.op("multiply", x, n.number(1.5 + k)), axis=-1) for k in range(count)))
+        parts = partition(graph)
+        agrees(graph, parts)
+        assert len(parts.tasks) == tasks_
 
 
 def test_two_values_of_one_cell_are_one_kernel() -> None:

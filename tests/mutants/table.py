@@ -106,9 +106,48 @@ _GRAPH = (
     ),
     Mutant(
         "a-result-overlaps-its-operand",
-        "for n in range(slot.first, slot.last + 1):\n            alive[n].append(slot)",
-        "for n in range(slot.first, max(slot.last, slot.first + 1)):\n            alive[n].append(slot)",
+        "for n in range(slot.first + 1, slot.last + 1):\n            alive[n].append(slot)",
+        "for n in range(slot.first + 1, slot.last):\n            alive[n].append(slot)",
         (MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",),
+    ),
+    Mutant(
+        "a-long-life-is-not-seen",
+        "if other.first < slot.first <= other.last]",
+        "if other.first < slot.first < other.last]",
+        (MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",),
+    ),
+    Mutant(
+        "a-piece-gives-the-place-of-the-whole",
+        "if name not in use.replaceable or name in pieces}",
+        "if name not in use.replaceable}",
+        (MEMORY + "test_not_in_place_of_what_the_operand_is_a_piece_of",),
+    ),
+    Mutant(
+        "slices-of-steps-are-kernels-of-their-own",
+        "if self._in_memory(node.inputs[0]) or self._often_cut(node.inputs[0]):",
+        "if not node.inputs:",
+        (
+            FUSION + "test_a_slice_that_is_one_piece_of_memory_is_a_view_and_no_call",
+            FUSION + "test_steps_of_a_loop_are_calls_of_the_same_kernels",
+        ),
+    ),
+    Mutant(
+        "a-value-lies-in-two-concats",
+        "or len(names) < len(found) or names & taken:",
+        "or len(names) < len(found):",
+        (FUSION + "test_a_part_that_cannot_lie_in_the_concat_takes_a_kernel",),
+    ),
+    Mutant(
+        "numbers-of-steps-are-in-the-definitions",
+        "if len(numbers) > _MANY_NUMBERS",
+        "if not numbers",
+        (FUSION + "test_few_numbers_are_in_the_definitions",),
+    ),
+    Mutant(
+        "a-weight-is-packed-for-every-step",
+        "if (base, kernel, number) not in self.packed:",
+        "if base:",
+        ("tests/graph/test_model.py::test_a_weight_is_packed_once_for_all_steps",),
     ),
 )
 

@@ -10,6 +10,7 @@ from tensorsmith.graph import operators
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Graph
+from tensorsmith.graph.memory import View
 from tensorsmith.graph.tasks import Call, Partition, Task
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.runtime.executable import Executable, executable
@@ -28,7 +29,7 @@ def partition(graph: Graph) -> Partition:
     calls, views = [], {}
     for node in graph.nodes:
         if node.operator == "reshape":
-            views[node.output.name] = node.inputs[0]
+            views[node.output.name] = View(node.inputs[0])
             continue
         tensors = [
             placeholder(graph.values[v].shape, graph.values[v].dtype, name=f"in{n}", constant=v in graph.constants)

@@ -358,7 +358,7 @@ def test_an_argument_does_not_lie_in_the_scratch_memory():
         (Step(None, (Place(INPUT, 0), Place(OUTPUT, 1)), 4), "argument 1 of step 0 needs 4 bytes, output 1 has not"),
         (Step(None, (Place(INPUT, 0), Place(OUTPUT, 0)), 16), "argument 0 of step 0 needs 16 bytes, input 0 has not"),
         (Step(None, (Place(INPUT, 0), Place(ARENA, 64)), 4), "argument 1 of step 0 needs 4 bytes, arena 64 has not"),
-        (Step(None, (Place(INPUT, 0), Place(ARENA, 4)), 4), "arena 4 has not"),
+        (Step(None, (Place(INPUT, 0), Place(ARENA, 61)), 4), "arena 61 has not"),
         (Step(None, (Place(CONSTANT, 0), Place(OUTPUT, 0)), 4), "constant 0 has not"),
         (Step(None, (Place(OUTPUT, 0), Place(INPUT, 0)), 4), "step 0 writes to input 0"),
     ],

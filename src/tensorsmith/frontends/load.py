@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorsmith.errors import UserError
+from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array
 from tensorsmith.graph.model import Model
 
@@ -28,7 +29,8 @@ def load(
     _need_onnx()
     from tensorsmith.frontends.onnx.importer import load_onnx
 
-    return Model(load_onnx(model, shapes, constants))
+    with uncollected():
+        return Model(load_onnx(model, shapes, constants))
 
 
 def from_torch(module: Any, example_inputs: Any) -> Model:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorsmith.errors import InternalError
 from tensorsmith.graph import memory
+from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array
 from tensorsmith.lang.workload import Buffer
 from tensorsmith.runtime.arguments import Argument
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 def assemble(partition: Partition, kernels: Sequence[Kernel], target: Target, name: str | None = None) -> Network:
     """The network of a graph; `kernels` are those of the partition's tasks, in their order, for the target."""
-    return _Assembly(partition, kernels, target).network(name or partition.graph.name)
+    with uncollected():
+        return _Assembly(partition, kernels, target).network(name or partition.graph.name)
 
 
 class _Assembly:
@@ -35,6 +37,10 @@ class _Assembly:
         self.inputs = {v.name: n for n, v in enumerate(self.graph.inputs)}
         self.constants: list[Array] = []
         self.known: dict[tuple[object, ...], int] = {}  # constants by their content
+        self.packed: dict[tuple[str, int, int], int] = {}  # by their name, the kernel that reads them, and as which argument
+        self.in_pieces = {
+            v.base for name, v in partition.views.items() if self._is_piece(name, v)
+        }  # roots of which views show a part
         self.written = self._written_outputs()
         self.plan = memory.plan(
             [self._use(call) for call in partition.calls],
@@ -60,12 +66,18 @@ class _Assembly:
     def _root(self, value: str) -> str:
         return memory.root(value, self.partition.views)
 
+    def _is_piece(self, name: str, view: memory.View) -> bool:
+        return bool(view.offset) or self.graph.values[name].bytes != self.graph.values[view.base].bytes
+
     def _written_outputs(self) -> dict[str, int]:
-        """The roots that kernels write straight into an output's memory, and which output's. The others are copied in the end."""
+        """The roots that kernels write straight into an output's memory, and which output's. The others are copied in the end.
+
+        So are those that calls read or write in pieces: an argument in the caller's memory begins where the caller's array does.
+        """
         found: dict[str, int] = {}
         for n, (_, value) in enumerate(self.graph.outputs):
             base = self._root(value)
-            if base not in self.inputs and base not in self.graph.constants:
+            if base not in self.inputs and base not in self.graph.constants and base not in self.in_pieces:
                 found.setdefault(base, n)
         return found
 
@@ -85,10 +97,13 @@ class _Assembly:
     def _argument(self, call: Call, number: int, buffer: Buffer) -> Place:
         value = call.inputs[number]
         base = self._root(value)
-        packer = self.kernels[self.numbers[call.task]].packers.get(number)
+        kernel = self.numbers[call.task]
+        packer = self.kernels[kernel].packers.get(number)
         if base in self.graph.constants:
-            array = self.graph.constants[base].reshape(buffer.shape)
-            return Place(CONSTANT, self._constant(array if packer is None else packer(array)))
+            if (base, kernel, number) not in self.packed:  # the steps of a recurrence all read the same weight
+                array = self.graph.constants[base].reshape(buffer.shape)
+                self.packed[base, kernel, number] = self._constant(array if packer is None else packer(array))
+            return Place(CONSTANT, self.packed[base, kernel, number])
         if packer is not None:
             raise InternalError(
                 f"{value} goes to the constant {buffer.name} of {self.partition.tasks[call.task].name}, and is none"
@@ -98,13 +113,15 @@ class _Assembly:
     def _place(self, value: str) -> Place:
         """Where a value lies."""
         base = self._root(value)
+        if base not in self.plan.offsets and base in self.in_pieces:
+            raise InternalError(f"{value} is a piece of {base}, which is not in the arena")
         if base in self.inputs:
             return Place(INPUT, self.inputs[base])
         if base in self.graph.constants:
             return Place(CONSTANT, self._constant(self.graph.constants[base]))
         if base in self.written:
             return Place(OUTPUT, self.written[base])
-        return Place(ARENA, self.plan.offsets[base])
+        return Place(ARENA, self.plan.offsets[value])
 
     def _constant(self, array: Array) -> int:
         """The number of a constant; equal ones are kept once."""

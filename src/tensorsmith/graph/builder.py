@@ -38,6 +38,16 @@ class Builder:
         self._values: dict[str, Value] = {}  # those that nodes read or give
         self.origin = ""  # of the nodes added from now on
 
+    @staticmethod
+    def of(graph: Graph) -> Builder:
+        """One that has built a graph."""
+        builder = Builder(graph.name)
+        builder._inputs, builder._outputs, builder._nodes = list(graph.inputs), list(graph.outputs), list(graph.nodes)
+        builder._constants, builder._producers, builder._values = dict(graph.constants), dict(graph.producers), dict(graph.values)
+        builder._taken = set(graph.values)
+        builder._known = {(node.operator, node.inputs, node.options): node.outputs for node in graph.nodes}
+        return builder
+
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Value:
         """A new input of the graph."""
         value = Value(self._fresh(name), tuple(shape), dtype)
@@ -88,12 +98,33 @@ class Builder:
             values = tuple(self.constant(a, name or operator) for a in made)
         else:
             values = tuple(Value(self._fresh(name or operator), shape, dtype) for shape, dtype in types)
-            node = Node(operator, tuple(v.name for v in inputs), values, dict(attributes), self.origin)
-            self._nodes.append(node)
-            self._producers |= {v.name: node for v in values}
-            self._values |= {v.name: v for v in (*inputs, *values)}
+            self._append(Node(operator, key[1], values, attributes, self.origin), inputs)
         self._known[key] = values
         return values
+
+    def again(self, node: Node, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """The results of a node of another graph, on `inputs` of the types that it reads there.
+
+        Most nodes stay as they are in most passes, and are taken over without a second look.
+        """
+        names = tuple(v.name for v in inputs)
+        new = names != node.inputs or any(v.name in self._taken for v in node.outputs)
+        if new or all(name in self._constants for name in names):
+            return self.add_all(node.operator, inputs, name=node.outputs[0].name, **node.attributes)
+        key = (node.operator, names, node.options)
+        if key not in self._known:
+            self._append(node, inputs)
+            self._taken.update(v.name for v in node.outputs)
+            self._known[key] = node.outputs
+        return self._known[key]
+
+    def _append(self, node: Node, inputs: Sequence[Value]) -> None:
+        self._nodes.append(node)
+        for value in node.outputs:
+            self._producers[value.name] = node
+            self._values[value.name] = value
+        for value in inputs:
+            self._values[value.name] = value
 
     def output(self, name: str, value: Value) -> None:
         """Lets a value leave the graph under a name."""
@@ -124,11 +155,26 @@ def _types(
     return operators.infer(operator, values, dict(attributes))
 
 
-def rebuilt(graph: Graph, rewrite: Rewrite) -> Graph:
-    """The graph made anew, node by node; `rewrite(builder, node, inputs)` may give other values for a node's results.
+def rebuilt(graph: Graph, rewriting: Callable[[], Rewrite]) -> Graph:
+    """The graph made anew, node by node; `rewriting()` gives what may give other values for the results of a node.
 
-    Folding and the removal of doubles happen on the way.
+    Folding and the removal of doubles happen on the way. Most passes find nothing in most graphs, and give the graph itself: a
+    rewrite looks at all nodes as they are first, and another one begins anew if there is something to do.
     """
+    return graph if _stays(graph, rewriting()) else _made_anew(graph, rewriting())
+
+
+def _stays(graph: Graph, rewrite: Rewrite) -> bool:
+    builder = Builder.of(graph)
+    values = graph.values
+    for node in graph.nodes:
+        found = rewrite(builder, node, [values[name] for name in node.inputs])
+        if found is not None and tuple(found) != node.outputs:
+            return False
+    return True
+
+
+def _made_anew(graph: Graph, rewrite: Rewrite) -> Graph:
     builder = Builder(graph.name)
     new: dict[str, Value] = {v.name: builder.input(v.name, v.shape, v.dtype) for v in graph.inputs}
     new |= {name: builder.constant(array, name) for name, array in graph.constants.items()}
@@ -137,8 +183,9 @@ def rebuilt(graph: Graph, rewrite: Rewrite) -> Graph:
         inputs = [new[name] for name in node.inputs]
         values = rewrite(builder, node, inputs)
         if values is None:
-            values = builder.add_all(node.operator, inputs, name=node.outputs[0].name, **node.attributes)
-        new |= {old.name: value for old, value in zip(node.outputs, values)}
+            values = builder.again(node, inputs)
+        for old, value in zip(node.outputs, values):
+            new[old.name] = value
     for outside, name in graph.outputs:
         builder.output(outside, new[name])
     return builder.graph()

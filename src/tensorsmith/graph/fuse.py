@@ -16,11 +16,15 @@ never wait for each other in a circle. In this order:
    two small groups of one shape become one with two outputs (the cell and the state of a recurrent layer).
 
 A `reshape` is a *view*: the same memory under another shape. It belongs to no group, unless it stands between movements of
-step 3. Work is never multiplied by much: an expensive function stays out of what would evaluate it for an element more than once.
+step 3. So is a slice that is one piece of memory, of a value that is in memory anyway; and where the parts of a concat are such
+pieces, each is written to its place at once (`graph.pieces`). The steps of a recurrence, which differ in such places alone, are
+then calls of one kernel. Work is never multiplied by much: an expensive function stays out of what would evaluate it for an element
+more than once.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +32,9 @@ from tensorsmith.errors import InternalError
 from tensorsmith.graph.dominators import post_dominators
 from tensorsmith.graph.facts import facts_of, reads
 from tensorsmith.graph.graph import Graph, Value
+from tensorsmith.graph.memory import View, placed
 from tensorsmith.graph.operators import Kind
+from tensorsmith.graph.pieces import MANY, cut, joined
 
 _LARGEST = 48  # nodes of a group: beyond it code grows, and compiling it, but nothing is saved
 _SMALL = 1 << 14  # elements up to which starting another kernel costs more than what it does
@@ -51,7 +57,7 @@ class Fusion:
     """Groups in an order in which each follows those it reads, and the views with the values whose memory they share."""
 
     groups: tuple[Group, ...]
-    views: dict[str, str]
+    views: dict[str, View]
 
 
 def fuse(graph: Graph) -> Fusion:
@@ -59,6 +65,7 @@ def fuse(graph: Graph) -> Fusion:
     making = _Fuser(graph)
     making.behind(Kind.COMPLEX)
     making.behind(Kind.REDUCTION)
+    making.pieces()
     making.before_reductions()
     making.movements()
     making.rest()
@@ -85,6 +92,9 @@ class _Fuser:
         self.members: dict[int, list[int]] = {}
         self.copies: dict[int, set[int]] = {}  # of each group, the movements copied into it
         self.holders: dict[int, list[int]] = {}  # of each such movement, the groups; these are products and reductions, and final
+        self._cut_often: dict[int, bool] = {}
+        self.cuts: dict[int, int] = {}  # the slices that are views, and where each begins, in bytes
+        self.joins: dict[int, list[tuple[str, int]]] = {}  # the concats whose parts are written in place, and where each begins
 
     # -- the steps -------------------------------------------------------------------------------------------------
 
@@ -109,6 +119,54 @@ class _Fuser:
                     self._join(m, n)
                 last = goal
 
+    def pieces(self) -> None:
+        """Slices that are views, and concats that their parts are written into."""
+        taken: set[str] = set()
+        for n, node in enumerate(self.nodes):
+            if node.operator == "concat" and (parts := self._parts(n, taken)) is not None:
+                self.joins[n] = parts
+                taken.update(name for name, _ in parts)
+            elif node.operator == "slice" and not self.leaves[n] and (start := cut(self.graph, node)) is not None:
+                if self._in_memory(node.inputs[0]) or self._often_cut(node.inputs[0]):
+                    self.cuts[n] = start
+
+    def _parts(self, n: int, taken: set[str]) -> list[tuple[str, int]] | None:
+        """The values that a concat may be written by, and where each begins in it; None if it takes a kernel.
+
+        The value is the one that has the memory, where a part is a reshape of it. Those that have a place already are `taken`.
+        """
+        found = [(self._unreshaped(name), start) for name, start in joined(self.graph, self.nodes[n]) or ()]
+        names = {name for name, _ in found}
+        computed = all(name in self.place and self.place[name] not in self.cuts for name in names)
+        if not found or not computed or len(names) < len(found) or names & taken:
+            return None
+        return found if len(found) > MANY or all(self._in_memory(name) for name in names) else None
+
+    def _unreshaped(self, name: str) -> str:
+        while name in self.place and self.nodes[self.place[name]].operator == "reshape":
+            name = self.nodes[self.place[name]].inputs[0]
+        return name
+
+    def _in_memory(self, name: str) -> bool:
+        """Whether a value, or what it is a reshape of, is in the network's own memory whatever reads it: not in the caller's, which
+        kernels are given as a whole."""
+        n = self.place.get(self._unreshaped(name))
+        if n is None or n in self.joins or n in self.cuts:
+            return n is not None
+        if self.leaves[n]:
+            return False
+        return n == self._root(self.owner[n]) if n in self.owner else self.facts[n].kind > Kind.INJECTIVE
+
+    def _often_cut(self, name: str) -> bool:
+        """Whether so many slices are taken of a value that each would be another kernel's."""
+        source = self.place.get(name)
+        if source is None or len(self.readers[source]) <= MANY:
+            return False
+        if source not in self._cut_often:
+            slices = [self.nodes[m] for m in self.readers[source] if self.nodes[m].operator == "slice"]
+            self._cut_often[source] = sum(cut(self.graph, node) is not None for node in slices) > MANY
+        return self._cut_often[source]
+
     def before_reductions(self) -> None:
         """Elementwise nodes that only one reduction reads."""
         for group in [n for n in self.members if self.facts[n].kind is Kind.REDUCTION]:
@@ -128,7 +186,7 @@ class _Fuser:
         """Transposes and slices, which products and reductions read through."""
         taken: dict[int, set[int]] = {}
         for n in reversed(range(len(self.nodes))):
-            if n in self.owner or self.leaves[n] or not self.facts[n].moves or not self.readers[n]:
+            if n in self.owner or n in self.cuts or self.leaves[n] or not self.facts[n].moves or not self.readers[n]:
                 continue
             if any(self._far_apart(n, m) for m in self.readers[n]):
                 continue
@@ -156,7 +214,7 @@ class _Fuser:
         """Elementwise nodes and movements among themselves."""
         copied = set().union(*self.copies.values()) if self.copies else set()
         for n in range(len(self.nodes)):
-            if n not in self.owner and (n not in copied or self._needed_outside(n)) and self.nodes[n].operator != "reshape":
+            if n not in self.owner and (n not in copied or self._needed_outside(n)) and not self._is_view(n):
                 self._start(n)
         for n in range(len(self.nodes)):
             goal = self.post[n]
@@ -191,6 +249,10 @@ class _Fuser:
                     break
 
     # -- groups ----------------------------------------------------------------------------------------------------
+
+    def _is_view(self, n: int) -> bool:
+        """Whether a node moves nothing, and so is in no group of its own."""
+        return n in self.cuts or n in self.joins or self.nodes[n].operator == "reshape"
 
     def _start(self, n: int) -> None:
         self.owner[n] = n
@@ -321,22 +383,24 @@ class _Fuser:
     def fusion(self) -> Fusion:
         inputs = {g: self._inputs(g) for g in self.members}
         needed = set(self.graph.returned).union(*inputs.values()) if inputs else set(self.graph.returned)
-        views: dict[str, str] = {}
+        views: dict[str, View] = {}
         for n in reversed(range(len(self.nodes))):
             node = self.nodes[n]
             if n not in self.owner and node.outputs[0].name in needed:
-                if node.operator != "reshape":
+                if not self._is_view(n):
                     raise InternalError(f"fusion lost `{node}`")
-                views[node.outputs[0].name] = node.inputs[0]
-                needed.add(node.inputs[0])
-        resolved = {name: _origin(name, views) for name in reversed(views)}
+                if n in self.joins:
+                    views |= {name: View(node.outputs[0].name, start) for name, start in self.joins[n]}
+                else:
+                    views[node.outputs[0].name] = View(node.inputs[0], self.cuts.get(n, 0))
+                needed.update(node.inputs)
         groups = []
-        for g in self._ordered(inputs, resolved):
+        for g in self._ordered(inputs):
             nodes = sorted({*self.members[g], *self.copies[g]})
             outputs = [v.name for m in sorted(self.members[g]) for v in self.nodes[m].outputs if v.name in needed]
             outputs = [name for name in outputs if self._read_outside(name, g)]
             groups.append(Group(tuple(nodes), frozenset(self.copies[g]), tuple(outputs)))
-        return Fusion(tuple(groups), resolved)
+        return Fusion(tuple(groups), {name: placed(name, views) for name in reversed(views)})
 
     def _inputs(self, group: int) -> list[str]:
         inside = {v.name for m in (*self.members[group], *self.copies[group]) for v in self.nodes[m].outputs}
@@ -346,24 +410,38 @@ class _Fuser:
         inside = {*self.members[group], *self.copies[group]}
         return name in self.graph.returned or any(m not in inside for m in self.readers[self.place[name]])
 
-    def _ordered(self, inputs: dict[int, list[str]], views: dict[str, str]) -> Iterator[int]:
-        """Groups so that each follows those it reads."""
-        before = {
-            g: {self.owner[self.place[v]] for v in (views.get(x, x) for x in names) if v in self.place}
-            for g, names in inputs.items()
-        }
-        done: set[int] = set()
-        waiting = sorted(self.members, key=self._root)
-        while waiting:
-            ready = next((g for g in waiting if before[g] <= done), None)
-            if ready is None:
-                raise InternalError(f"fusion: groups of {self.graph.name} wait for each other")
-            yield ready
-            done.add(ready)
-            waiting.remove(ready)
+    def _ordered(self, inputs: dict[int, list[str]]) -> Iterator[int]:
+        """Groups so that each follows those it reads: of those that may come next, the one whose root is first."""
+        writers: dict[int, frozenset[int]] = {}  # of each view, the groups that write what it shows
+        for n, node in enumerate(self.nodes):
+            if n not in self.owner and self._is_view(n):
+                writers[n] = frozenset().union(*(self._writers(name, writers) for name in node.inputs))
+        behind: dict[int, list[int]] = {g: [] for g in inputs}
+        waiting: dict[int, int] = {}
+        for g, names in inputs.items():
+            before = frozenset().union(*(self._writers(name, writers) for name in names))
+            waiting[g] = len(before)
+            for other in before:
+                behind[other].append(g)
+        ready = [(self._root(g), g) for g, count in waiting.items() if not count]
+        heapq.heapify(ready)
+        done = 0
+        while ready:
+            _, g = heapq.heappop(ready)
+            yield g
+            done += 1
+            for reader in behind[g]:
+                waiting[reader] -= 1
+                if not waiting[reader]:
+                    heapq.heappush(ready, (self._root(reader), reader))
+        if done < len(inputs):
+            raise InternalError(f"fusion: groups of {self.graph.name} wait for each other")
 
-
-def _origin(name: str, views: dict[str, str]) -> str:
-    while name in views:
-        name = views[name]
-    return name
+    def _writers(self, name: str, writers: dict[int, frozenset[int]]) -> frozenset[int]:
+        """The groups that write a value."""
+        n = self.place.get(name)
+        if n is None:
+            return frozenset()
+        if n in self.owner:
+            return frozenset((self.owner[n],))
+        return writers.get(n, frozenset())  # nobody writes what is only read through

@@ -13,11 +13,10 @@ follows what it reads. A graph is never changed: passes make new ones.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.dtypes import Array as Array
@@ -37,7 +36,7 @@ class Value:
 
     @property
     def elements(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -64,6 +63,11 @@ class Node:
     def output(self) -> Value:
         (value,) = self.outputs
         return value
+
+    @functools.cached_property
+    def options(self) -> tuple[tuple[str, Attribute], ...]:
+        """The attributes in a form that can be compared and hashed."""
+        return tuple(sorted(self.attributes.items()))
 
     def __repr__(self) -> str:
         return line(self, self, f" {short_digest(str(self))}")

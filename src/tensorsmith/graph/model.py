@@ -11,6 +11,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph.evaluate import evaluate
+from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array, Graph, Value
 from tensorsmith.show.line import line, many
 from tensorsmith.show.table import block, table
@@ -56,14 +57,17 @@ class Model:
         """What is compiled: the source after the passes."""
         from tensorsmith.graph.passes import optimise  # passes, fusion and operators are loaded by those who have a network
 
-        return optimise(self.source)
+        with uncollected():
+            return optimise(self.source)
 
     @functools.cached_property
     def partition(self) -> Partition:
         """The graph cut into calls of tasks."""
         from tensorsmith.graph.tasks import partition  # as above
 
-        return partition(self.graph)
+        graph = self.graph
+        with uncollected():
+            return partition(graph)
 
     def with_formulations(self, which: str) -> Model:
         """This network with "all" formulations of its tasks, or computed as it is written, "direct"."""

@@ -7,16 +7,21 @@ A task is a workload with the number of its calls as weight. Calls of one task d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph import operators
 from tensorsmith.graph.fuse import fuse
 from tensorsmith.graph.graph import Array, Graph
+from tensorsmith.graph.memory import View, placed
 from tensorsmith.graph.operators import Kind
 from tensorsmith.graph.workloads import Workloads
 from tensorsmith.lang import evaluate as reference
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import Formulation, chosen, formulations
@@ -82,12 +87,16 @@ class Call:
 
 @dataclass(frozen=True)
 class Partition:
-    """A graph as calls in execution order. A view is the memory of another value (never itself a view) under another shape."""
+    """A graph as calls in execution order.
+
+    A view is the memory of another value (never itself a view) under another shape, or a piece of it. Where calls write to views,
+    the value is made of all of them.
+    """
 
     graph: Graph
     tasks: tuple[Task, ...]
     calls: tuple[Call, ...]
-    views: Mapping[str, str]
+    views: Mapping[str, View]
 
     def __repr__(self) -> str:
         return line(self, f"of {self.graph.name}: {many(len(self.tasks), 'task')}, {many(len(self.calls), 'call')}")
@@ -99,20 +108,24 @@ class Partition:
 
 def partition(graph: Graph) -> Partition:
     """The tasks and calls of a graph, as it is: `passes.optimise` comes before."""
-    fusion, workloads = fuse(graph), Workloads(graph)
+    fusion = fuse(graph)
+    workloads = Workloads(graph, fusion.groups)
     tasks: list[Task] = []
     known: dict[Workload, int] = {}
     calls: list[Call] = []
+    origins: list[list[str]] = []  # of each task
     for group in fusion.groups:
         workload, inputs = workloads.of(group)
-        origins = tuple(dict.fromkeys(graph.nodes[n].origin for n in group.nodes if graph.nodes[n].origin))
         if workload not in known:
             known[workload] = len(tasks)
             tunable = any(operators.kind(graph.nodes[n]) in (Kind.REDUCTION, Kind.COMPLEX) for n in group.nodes)
             tasks.append(Task(workload, workload.title, 0, tunable, ()))
+            origins.append([])
         number = known[workload]
-        tasks[number] = replace(tasks[number], weight=tasks[number].weight + 1, origins=tasks[number].origins + origins)
+        origins[number] += dict.fromkeys(graph.nodes[n].origin for n in group.nodes if graph.nodes[n].origin)
         calls.append(Call(number, inputs, group.outputs))
+    weights = Counter(call.task for call in calls)
+    tasks = [replace(t, weight=weights[n], origins=tuple(origins[n])) for n, t in enumerate(tasks)]
     constants = sum(array.nbytes for array in graph.constants.values())
     return Partition(graph, _affordable(tasks, max(_LEAST_GROWTH, constants // 2)), tuple(calls), fusion.views)
 
@@ -148,10 +161,20 @@ def evaluate(partition: Partition, inputs: Mapping[str, Array]) -> dict[str, Arr
     arrays: dict[str, Array] = {v.name: inputs[v.name] for v in graph.inputs} | dict(graph.constants)
 
     def value(name: str) -> Array:
-        return arrays[partition.views.get(name, name)].reshape(graph.values[name].shape)
+        """Its own array, or the piece of another's that it is."""
+        view, kind = placed(name, partition.views), graph.values[name]
+        if view.base not in arrays:
+            arrays[view.base] = np.empty(graph.values[view.base].shape, dtype(kind.dtype).numpy)
+        array = arrays[view.base]
+        start = view.offset // array.itemsize
+        return array.reshape(-1)[start : start + kind.elements].reshape(kind.shape)
 
     for call in partition.calls:
         workload = partition.tasks[call.task].workload
         results = reference.evaluate(workload, {b.name: value(v) for b, v in zip(workload.inputs, call.inputs)})
-        arrays |= {v: results[name] for v, name in zip(call.outputs, workload.outputs)}
+        for v, name in zip(call.outputs, workload.outputs):
+            if v in partition.views:
+                value(v)[...] = results[name]
+            else:
+                arrays[v] = results[name]
     return {outside: value(name) for outside, name in graph.outputs}

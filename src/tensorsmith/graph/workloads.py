@@ -1,12 +1,14 @@
 """The workload of a fused group.
 
 Names come from places and operators, never from the graph, so that equal groups have equal workloads: the residual blocks of a
-network are one task. A constant with one element is a number in the definition.
+network are one task. A constant with one element is a number in the definition, unless many groups differ in it alone: the steps
+of a loop that was laid out read the number of their step, and are one task as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from tensorsmith.graph import operators
 from tensorsmith.graph.fuse import Group
@@ -20,31 +22,58 @@ from tensorsmith.ops.common import compute_named
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 _LONGEST_NAME = 60  # characters of the operators of a group
+_MANY_NUMBERS = 16  # that a definition has in the same place in different groups: from then on it reads them
 
 
 class Workloads:
     """The workloads of a graph's groups. Large networks repeat themselves: of groups that are alike, one is defined."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, groups: Iterable[Group]) -> None:
         self.graph = graph
+        self._looks = {group.outputs: _looks(graph, group) for group in groups}
+        self._varying = _varying(self._looks.values())
         self._known: dict[tuple[object, ...], tuple[Workload, tuple[int, ...]]] = {}
 
     def of(self, group: Group) -> tuple[Workload, tuple[str, ...]]:
         """The workload of a group, and the values of the graph that are its inputs, in its order."""
-        looks, outside = _looks(self.graph, group)
-        if looks not in self._known:
-            workload, inputs = _Definer(self.graph, group).workload()
-            self._known[looks] = workload, tuple(outside.index(name) for name in inputs)
-        workload, places = self._known[looks]
-        return workload, tuple(outside[n] for n in places)
+        looks = self._looks[group.outputs]
+        varying = self._varying.get(looks.structure, frozenset())
+        key = looks.structure, tuple("" if n in varying else number for n, number in enumerate(looks.numbers))
+        if key not in self._known:
+            workload, inputs = _Definer(self.graph, group, {looks.outside[n] for n in varying}).workload()
+            self._known[key] = workload, tuple(looks.outside.index(name) for name in inputs)
+        workload, places = self._known[key]
+        return workload, tuple(looks.outside[n] for n in places)
 
 
-def _looks(graph: Graph, group: Group) -> tuple[tuple[object, ...], list[str]]:
-    """What the definition of a group depends on, and the values that it reads, both in the order in which it comes to them."""
+@dataclass(frozen=True)
+class _Looks:
+    """What the definition of a group depends on, in the order in which it comes to it: all but numbers, and for each of the values
+    that it reads from `outside` its number, if it is one."""
+
+    structure: tuple[object, ...]
+    numbers: tuple[str, ...]
+    outside: tuple[str, ...]
+
+
+def _varying(everyone: Iterable[_Looks]) -> dict[tuple[object, ...], frozenset[int]]:
+    """By structure, which of the values read from outside are different numbers in too many of the groups."""
+    seen: dict[tuple[object, ...], dict[tuple[str, ...], None]] = {}
+    for looks in everyone:
+        seen.setdefault(looks.structure, {})[looks.numbers] = None
+    return {
+        structure: frozenset(n for n, there in enumerate(zip(*numbers)) if len(set(there)) > 1)
+        for structure, numbers in seen.items()
+        if len(numbers) > _MANY_NUMBERS
+    }
+
+
+def _looks(graph: Graph, group: Group) -> _Looks:
     inside = {v.name: graph.nodes[n] for n in group.nodes for v in graph.nodes[n].outputs}
     numbers: dict[str, int] = {}
     parts: list[object] = []
     outside: list[str] = []
+    found: list[str] = []  # the numbers of those
 
     def visit(name: str) -> None:
         if name in numbers:
@@ -52,21 +81,22 @@ def _looks(graph: Graph, group: Group) -> tuple[tuple[object, ...], list[str]]:
         node = inside.get(name)
         if node is None:
             value, array = graph.values[name], graph.constants.get(name)
-            number = repr(array.item()) if array is not None and array.size == 1 else ""
+            is_number = array is not None and array.size == 1
             outside.append(name)
-            parts.append((value.shape, value.dtype, array is not None, number))
+            found.append(repr(array.item()) if array is not None and is_number else "")
+            parts.append((value.shape, value.dtype, array is not None, is_number))
             numbers[name] = len(numbers)
             return
         operands = _operands(node, inside)
         for x in operands:
             visit(x)
-        parts.append((node.operator, tuple(numbers[x] for x in operands), tuple(sorted(node.attributes.items()))))
+        parts.append((node.operator, tuple(numbers[x] for x in operands), node.options))
         for v in node.outputs:
             numbers[v.name] = len(numbers)
 
     for name in group.outputs:
         visit(name)
-    return (tuple(parts), tuple(numbers[name] for name in group.outputs)), outside
+    return _Looks((tuple(parts), tuple(numbers[name] for name in group.outputs)), tuple(found), tuple(outside))
 
 
 def _operands(node: Node, inside: Collection[str]) -> list[str]:
@@ -78,10 +108,13 @@ def _operands(node: Node, inside: Collection[str]) -> list[str]:
 
 
 class _Definer:
-    """Defines values from the outputs back, operands in order: the order of nodes in the graph does not matter."""
+    """Defines values from the outputs back, operands in order: the order of nodes in the graph does not matter.
 
-    def __init__(self, graph: Graph, group: Group) -> None:
-        self.graph, self.group = graph, group
+    The numbers that are `read` are inputs as other constants are.
+    """
+
+    def __init__(self, graph: Graph, group: Group, read: Collection[str] = ()) -> None:
+        self.graph, self.group, self.read = graph, group, read
         self.inside = {v.name: graph.nodes[n] for n in group.nodes for v in graph.nodes[n].outputs}
         self.tensors: dict[str, Tensor] = {}
         self.inputs: dict[str, Tensor] = {}
@@ -116,7 +149,7 @@ class _Definer:
         self.tensors |= {v.name: t for v, t in zip(node.outputs, made)}
 
     def _input(self, value: Value, array: Array | None) -> Tensor:
-        if array is not None and array.size == 1:
+        if array is not None and array.size == 1 and value.name not in self.read:
             kinds = {"f": float, "b": bool}
             number = Const(kinds.get(dtype(value.dtype).kind, int)(array.item()), value.dtype)
             return compute_named(value.shape, [f"i{d}" for d in range(len(value.shape))], lambda i: number, self._name("number"))

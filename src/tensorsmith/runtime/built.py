@@ -7,7 +7,8 @@
 Such a value can be saved, sent to another process and made for another machine. What runs is an `Executable` of it.
 
 Every argument of a step lies at a *place*: an input or an output of the network (the caller's own memory), a constant, or an offset
-in the arena, which is planned so that values which never live together share memory.
+in the arena, which is planned so that values which never live together share memory. Values of their own begin at multiples of 64
+bytes there, pieces of them at any element.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime.arguments import Argument
-from tensorsmith.runtime.buffers import ALIGNMENT, aligned_copy, round_up
+from tensorsmith.runtime.buffers import aligned_copy, round_up
 from tensorsmith.show import units
 from tensorsmith.show.line import line, many, short_digest
 from tensorsmith.targets.target import Target
@@ -198,7 +199,7 @@ class Network:
                 raise InternalError(f"step {number} has {len(step.places)} arguments, its kernel takes {len(needed)}")
             for n, (place, size) in enumerate(zip(step.places, needed)):
                 if place.kind == ARENA:
-                    fits = place.at >= scratch and place.at % ALIGNMENT == 0 and place.at + size <= self.arena_bytes
+                    fits = place.at >= scratch and place.at + size <= self.arena_bytes
                 else:
                     fits = 0 <= place.at < len(sizes[place.kind]) and size <= sizes[place.kind][place.at]
                 if not fits or size < 0:

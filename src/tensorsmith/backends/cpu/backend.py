@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from tensorsmith.backends.backend import Backend, KernelCode, later
 from tensorsmith.backends.cpu import symbols
+from tensorsmith.backends.cpu.codegen.generate import Generated
 from tensorsmith.backends.cpu.codegen.generate import generate as generate_ir
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.device import DEVICE
@@ -16,8 +20,17 @@ from tensorsmith.program.ir import Program
 
 
 def generate(program: Program, target: CpuTarget) -> KernelCode:
-    """The object code of a program. It calls nothing but what `symbols` allows."""
-    made = generate_ir(program, target)
+    """The object code of a program."""
+    return begin(program, target)()
+
+
+def begin(program: Program, target: CpuTarget) -> Callable[[], KernelCode]:
+    """The text of a program's code; what makes object code of it is nearly all LLVM's work, during which Python can do its own."""
+    return functools.partial(_compiled, generate_ir(program, target), target)
+
+
+def _compiled(made: Generated, target: CpuTarget) -> KernelCode:
+    """The object code of IR. It calls nothing but what `symbols` allows."""
     code = compile_ir(made.ir, target)
     if code.data.startswith(symbols.ELF):  # the linkers of other systems check for themselves
         symbols.check(symbols.undefined(code.data))
@@ -32,6 +45,7 @@ BACKEND = Backend(
     default_candidate=default_candidate,
     tactics=CpuTactics,
     generate=generate,
+    begin=begin,
     schema=SCHEMA,
     extract_rows=later("tensorsmith.backends.cpu.features.batch", "extract_rows"),
     estimated_seconds=later("tensorsmith.backends.cpu.prior", "estimated_seconds"),

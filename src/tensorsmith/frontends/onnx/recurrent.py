@@ -1,11 +1,13 @@
 """LSTM, GRU and RNN, laid out step by step over a sequence of fixed length.
 
 The products of the inputs are one matrix product for all steps; a step is then the product of the state with the recurrent weight,
-and a cell. A sequence of 64 thus takes some 130 nodes.
+and a cell. A sequence of 64 thus takes some 200 nodes. What a step reads of all steps is a row of its own in memory, and so is what
+it gives: steps differ in those places alone, and are calls of the same kernels.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.common.values import scalar
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -74,6 +75,10 @@ class Layer:
             added = self.b.add("concat", [added, rest], axis=0)
         return self.b.add("add", [own, added])
 
+    def at(self, gates: Value, step: int) -> Value:
+        """What `projected` has for a step (1, batch, gates)."""
+        return self.b.add("slice", [gates], starts=(step, 0, 0), sizes=(1, *gates.shape[1:]))
+
     def zeros(self, shape: Sequence[int]) -> Value:
         return self.b.constant(np.zeros(shape, dtype(self.x.dtype).numpy), "zeros")
 
@@ -92,14 +97,28 @@ class Layer:
 
     def going_on(self, step: int, new: Value, old: Value | None = None) -> Value:
         """`new` for the sequences that reach a step, `old` (zeros by default) for those that are shorter."""
-        if self.lengths is None:
+        reached = self.reached
+        if reached is None:
             return new
-        b = self.b
-        reached = b.add("reshape", [b.add("less", [scalar(b, step, self.lengths), self.lengths])], shape=(self.batch, 1))
-        known = b.known(reached)
+        own = self.b.add("slice", [reached], starts=(step * self.batch, 0), sizes=(self.batch, 1))
+        known = self.b.known(own)
         if known is not None and known.all():
             return new
-        return b.add("where", [reached, new, self.zeros(new.shape) if old is None else old])
+        return self.b.add("where", [own, new, self.nothing if old is None else old])
+
+    @functools.cached_property
+    def reached(self) -> Value | None:
+        """Of each step and sequence (steps * batch, 1), whether the sequence is that long; None if all are."""
+        if self.lengths is None:
+            return None
+        b = self.b
+        steps = b.constant(np.arange(self.steps, dtype=dtype(self.lengths.dtype).numpy).reshape(-1, 1), "steps")
+        return b.add("reshape", [b.add("less", [steps, self.lengths])], shape=(self.steps * self.batch, 1))
+
+    @functools.cached_property
+    def nothing(self) -> Value:
+        """What a sequence gives behind its end."""
+        return self.zeros((self.batch, self.hidden))
 
     def order(self, direction: int) -> list[int]:
         """The steps in the order they are taken."""
@@ -165,14 +184,15 @@ def _activations(node: OnnxNode, names: Sequence[str]) -> tuple[Activation, ...]
 def _outputs(layer: Layer, run: Runner) -> list[Value]:
     """Y (steps, directions, batch, hidden), then each of the last states (directions, batch, hidden)."""
     b, shape = layer.b, (layer.batch, layer.hidden)
-    every: list[Value] = []
+    every: list[list[Value]] = []
     last: list[list[Value]] = []
     for direction in range(len(layer.directions)):
         states, final = run(layer, direction)
-        rows = b.add("concat", states, axis=0) if len(states) > 1 else states[0]
-        every.append(b.add("reshape", [rows], shape=(layer.steps, 1, *shape)))
+        every.append(states)
         last.append([b.add("reshape", [s], shape=(1, *shape)) for s in final])
-    results = [b.add("concat", every, axis=1) if len(every) > 1 else every[0]]
+    rows = [state for step in zip(*every) for state in step]
+    joined = b.add("concat", rows, axis=0) if len(rows) > 1 else rows[0]
+    results = [b.add("reshape", [joined], shape=(layer.steps, len(every), *shape))]
     for states_of in zip(*last):
         results.append(b.add("concat", list(states_of), axis=0) if len(states_of) > 1 else states_of[0])
     if layer.node.attribute("layout", 0):
@@ -189,7 +209,7 @@ def rnn(node: OnnxNode, b: Builder) -> Sequence[Value]:
         options = layer.options(direction)
         states, state = {}, layer.initial(5, direction)
         for step in layer.order(direction):
-            new = b.add("rnn_cell", [gates, b.add("matmul", [state, weight])], step=step, **options)
+            new = b.add("rnn_cell", [layer.at(gates, step), b.add("matmul", [state, weight])], step=0, **options)
             state, states[step] = layer.going_on(step, new, state), layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state]
 
@@ -207,8 +227,8 @@ def lstm(node: OnnxNode, b: Builder) -> Sequence[Value]:
         coupled = bool(node.attribute("input_forget", 0))
         states, state, cell = {}, layer.initial(5, direction), layer.initial(6, direction)
         for step in layer.order(direction):
-            inputs = [gates, b.add("matmul", [state, weight]), cell, *extra]
-            new, new_cell = b.add_all("lstm_cell", inputs, step=step, input_forget=coupled, **options)
+            inputs = [layer.at(gates, step), b.add("matmul", [state, weight]), cell, *extra]
+            new, new_cell = b.add_all("lstm_cell", inputs, step=0, input_forget=coupled, **options)
             state, cell = layer.going_on(step, new, state), layer.going_on(step, new_cell, cell)
             states[step] = layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state, cell]
@@ -230,12 +250,12 @@ def gru(node: OnnxNode, b: Builder) -> Sequence[Value]:
         options = layer.options(direction)
         states, state = {}, layer.initial(5, direction)
         for step in layer.order(direction):
-            product = b.add("matmul", [state, both])
+            product, own = b.add("matmul", [state, both]), layer.at(gates, step)
             if linear:
-                new = b.add("gru_cell_linear", [gates, product, inner, state], step=step, **options)
+                new = b.add("gru_cell_linear", [own, product, inner, state], step=0, **options)
             else:
-                kept = b.add("gru_reset", [gates, product, state], step=step, **options)
-                new = b.add("gru_cell", [gates, product, b.add("matmul", [kept, last]), state], step=step, **options)
+                kept = b.add("gru_reset", [own, product, state], step=0, **options)
+                new = b.add("gru_cell", [own, product, b.add("matmul", [kept, last]), state], step=0, **options)
             state, states[step] = layer.going_on(step, new, state), layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state]
 

@@ -23,6 +23,12 @@ def transpose(x: Tensor, *, order: tuple[int, ...], name: str) -> Tensor:
     return compute_named([x.shape[d] for d in order], axes, lambda i: at(x, *(i[p] for p in place)), name)
 
 
+@operator("copy", Kind.INJECTIVE)
+def copy(x: Tensor, *, name: str) -> Tensor:
+    """The same elements, in memory of the network's own."""
+    return compute_named(x.shape, numbered(len(x.shape)), lambda i: at(x, *i), name)
+
+
 @operator("reshape", Kind.INJECTIVE)
 def reshape(x: Tensor, *, shape: tuple[int, ...], name: str) -> Tensor:
     """The same elements in the same order.

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorsmith.graph.graph import Graph
-from tensorsmith.graph.passes import algebra, layout, normalisation, reshape, scale
+from tensorsmith.graph.passes import algebra, layout, normalisation, reshape, rows, scale
 
 #: in order; each round gives the others something to do
-PASSES: tuple[Callable[[Graph], Graph], ...] = (algebra.run, normalisation.run, layout.run, reshape.run, scale.run)
+PASSES: tuple[Callable[[Graph], Graph], ...] = (algebra.run, normalisation.run, rows.run, layout.run, reshape.run, scale.run)
 _ROUNDS = 6  # most networks are done after two or three
 
 
 def optimise(graph: Graph) -> Graph:
     """The graph after all passes, repeated until they find nothing more."""
     for _ in range(_ROUNDS):
-        before = _outline(graph)
+        before = graph
         for run in PASSES:
             graph = run(graph)
-        if _outline(graph) == before:
+        if graph is before or _outline(graph) == _outline(before):
             break
     return graph
 

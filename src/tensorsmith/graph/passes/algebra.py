@@ -33,7 +33,7 @@ def run(graph: Graph) -> Graph:
     def rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
         return _rewrite(builder, node, inputs, node.outputs[0].name in stepped)
 
-    return rebuilt(graph, rewrite)
+    return rebuilt(graph, lambda: rewrite)
 
 
 def _stepped(graph: Graph) -> set[str]:

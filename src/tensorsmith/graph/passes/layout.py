@@ -20,6 +20,7 @@ from tensorsmith.graph.builder import Builder, rebuilt
 from tensorsmith.graph.graph import Attribute, Graph, Node, Value
 from tensorsmith.graph.operators import Kind
 from tensorsmith.graph.passes.movement import Order, inverse, is_reshape, reshaped, runs, transpose_of, turned
+from tensorsmith.graph.pieces import MANY
 
 _ALONG = (  # an `axis`
     "softmax", "log_softmax", "masked_softmax", "hardmax", "lp_normalize", "cumulative_sum", "cumulative_product", "resample",
@@ -50,11 +51,13 @@ def run(graph: Graph) -> Graph:
         source = transpose_of(builder, inputs[0]) if inputs else None
         if source is None or (node.operator == "pad" and builder.producer(source[0]) is None):
             return None
+        if node.operator == "slice" and len(graph.consumers[node.inputs[0]]) > MANY:  # transposed for the sake of many (`rows`)
+            return None
         if node.operator == "reshape":
             return _through_reshape(builder, node, *source, wish)
         return _through_one(builder, node, [source[0], *inputs[1:]], source[1])
 
-    return rebuilt(graph, rewrite)
+    return rebuilt(graph, lambda: rewrite)
 
 
 def _wishes(graph: Graph) -> dict[str, Order]:

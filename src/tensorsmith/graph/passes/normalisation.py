@@ -16,7 +16,7 @@ from tensorsmith.graph.graph import Graph, Node, Value
 
 def run(graph: Graph) -> Graph:
     """The graph with `normalize` for what computes it; `algebra` comes before."""
-    return rebuilt(graph, _rewrite)
+    return rebuilt(graph, lambda: _rewrite)
 
 
 def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:

@@ -34,7 +34,7 @@ def run(graph: Graph) -> Graph:
             return _below_rows(builder, node, inputs[0])
         return None
 
-    return rebuilt(graph, rewrite)
+    return rebuilt(graph, lambda: rewrite)
 
 
 def _below_map(builder: Builder, node: Node, inputs: Sequence[Value], alone: Sequence[Value]) -> list[Value] | None:

@@ -23,7 +23,7 @@ _PRODUCTS = ("conv", "depthwise_conv", "transposed_conv", "matmul")
 
 def run(graph: Graph) -> Graph:
     """The graph with constants of channels in the weights."""
-    return rebuilt(graph, _Folding(graph).rewrite)
+    return rebuilt(graph, lambda: _Folding(graph).rewrite)
 
 
 class _Folding:

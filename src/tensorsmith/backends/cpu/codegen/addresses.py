@@ -43,29 +43,34 @@ class Addresses:
 
     def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Value | None, int, int]:
         """(run-time part, constant part, step per lane) of a linear form."""
+        terms = form.terms
         constant = int(form.offset)
         step = 0
         running: list[tuple[Value, int]] = []
-        for name, bound in env.items():  # in nesting order: what is common to inner loops comes first
-            coefficient = form.terms.get(name)
-            if coefficient is None:
-                continue
+        for name in [name for name in env if name in terms]:  # in nesting order: what is common to inner loops comes first
+            bound, coefficient = env[name], int(terms[name])
             if isinstance(bound, Shifted):
-                constant += int(coefficient) * bound.by
+                constant += coefficient * bound.by
                 bound = bound.value
             if isinstance(bound, int):
-                constant += int(coefficient) * bound
+                constant += coefficient * bound
             else:
-                running.append((bound, int(coefficient)))
-        if lanes is not None and lanes.var in form.terms:
-            step = int(form.terms[lanes.var])
+                running.append((bound, coefficient))
+        if lanes is not None and lanes.var in terms:
+            step = int(terms[lanes.var])
             constant += step * lanes.start
+        return self._sum(running) if running else None, constant, step
+
+    def _sum(self, running: list[tuple[Value, int]]) -> Value:
+        whole = tuple([part for value, coefficient in running for part in (value.text, coefficient)])
+        if self._memo_of == self.f.basic_block and (known := self._memo.get(("linear", whole))) is not None:
+            return known
         total: Value | None = None
-        key: tuple[object, ...] = ()
-        for value, coefficient in running:
-            key = (*key, value.text, coefficient)
-            total = self.remember(("linear", key), lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
-        return total, constant, step
+        for n, (value, coefficient) in enumerate(running, 1):
+            key = ("linear", whole[: 2 * n])
+            total = self.remember(key, lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
+        assert total is not None
+        return total
 
     def at(self, bound: LoopValue) -> Value | int:
         """A loop variable's value as a single one."""
