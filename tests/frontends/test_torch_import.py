@@ -78,7 +78,7 @@ def test_tensors_of_any_layout_and_arrays_are_taken() -> None:
 def test_arguments_may_be_given_by_name_or_by_position() -> None:
     module, x, scale = Dense().eval(), torch.randn(3, 6), torch.randn(4)
     want = module(x, scale, True)
-    for examples in ((x, scale, True), {"x": x, "scale": scale, "twice": True}):
+    for examples in ((x, scale, True), {"x": x, "scale": scale, "twice": True}, {"twice": True, "scale": scale, "x": x}):
         executable = ts.compile(ts.from_torch(module, examples))
         assert _close(executable(x, scale, True), want)
         assert _close(executable(x, scale=scale, twice=True), want)
@@ -90,6 +90,18 @@ def test_arguments_may_be_given_by_name_or_by_position() -> None:
             executable(x, None, True)
         with pytest.raises(UserError, match="unexpected keyword argument 'size'"):
             executable(x, scale, size=3)
+
+
+@torch.no_grad()
+def test_tensors_are_taken_by_name_in_any_order() -> None:
+    def difference(x: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
+        return x * more["a"] - more["b"]
+
+    x, a, b = torch.randn(3), torch.randn(3), torch.randn(3)
+    executable = ts.compile(ts.from_torch(difference, {"b": b, "x": x, "a": a}))
+    for given in ({"b": b, "x": x, "a": a}, {"x": x, "a": a, "b": b}, {"a": a, "b": b.numpy(), "x": x}):
+        assert _close(executable(**given), x * a - b)
+    assert _close(executable(x, b=b, a=a), x * a - b)
 
 
 @dataclass
@@ -155,6 +167,14 @@ def test_elements_are_found_by_known_and_computed_indices_together() -> None:
     x, y = torch.randn(1, 5, 4), torch.randn(1, 5)
     got = ts.compile(ts.from_torch(picked, (x, y)))(x, y)
     assert all(_close(g, w) for g, w in zip(got, picked(x, y), strict=True))
+
+
+@torch.no_grad()
+def test_without_other_formulations_an_executable_takes_tensors_all_the_same() -> None:
+    module, x = nn.Conv2d(16, 16, 3, padding=1).eval(), torch.randn(1, 16, 16, 16)
+    model = ts.from_torch(module, x)
+    assert any(task.formulations for task in model.tasks())
+    assert _close(ts.compile(model, formulations="direct")(x), module(x))
 
 
 def test_a_model_is_tuned() -> None:
