@@ -33,8 +33,11 @@ from machine import wait_for_quiet
 from network_contest import MIN_ROUNDS, SLOT_SECONDS, difference
 from peers_networks import last_format
 from rows import OURS, Row, row
-from tensorsmith.frontends.torch.backend import backend
+from tensorsmith.frontends.torch.backend import compiled
 from tensorsmith.frontends.torch.fallback import FallbackWarning
+from tensorsmith.frontends.torch.options import Options
+from tensorsmith.graph.graph import Graph
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from ways import Array
 from zoo.architectures import Architecture
@@ -53,6 +56,7 @@ class Split:
     """What `torch.compile` with our backend made of a module: how many graphs, and what of them runs in PyTorch."""
 
     graphs: int = 0
+    kernels: int = 0  # of our executables of them
     left: Counter[str] = field(default_factory=Counter)  # operators without a place in our graphs, and how often
     whole: list[str] = field(default_factory=list)  # why graphs run in PyTorch altogether
 
@@ -71,14 +75,26 @@ class Split:
             self.whole += [] if message.operators else [str(message)]
 
     def backend(self, database: str | None) -> Callable[..., Any]:
-        """Our backend, which counts the graphs that it gets."""
-        options = None if database is None else {"database": database}
+        """Our backend, which counts the graphs that it gets and the kernels that it makes of them."""
+        options = _Counting(database, split=self)
 
         def counting(module: Any, inputs: Sequence[Any]) -> Any:
             self.graphs += 1
-            return backend(module, inputs, options=options)
+            return compiled(module, inputs, options)
 
         return counting
+
+
+@dataclass(frozen=True)
+class _Counting(Options):
+    """Options that count the kernels of what is built with them."""
+
+    split: Split = field(default_factory=Split)
+
+    def build(self, graph: Graph) -> Executable:
+        executable = super().build(graph)
+        self.split.kernels += sum(step.kernel is not None for step in executable.network.steps)
+        return executable
 
 
 class Entry:
@@ -87,7 +103,6 @@ class Entry:
     def __init__(self, architecture: Architecture, settings: Settings, database: str | None = None) -> None:
         self.architecture, self.settings, self.database = architecture, settings, database
         self.split = Split()
-        self.kernels = 0
         self.errors: list[str] = []
         self.notes: dict[str, str] = {}  # why a peer takes no part
         self.differences: dict[str, float] = {}
@@ -98,7 +113,7 @@ class Entry:
         torch.set_num_threads(self.settings.threads)
         torch._dynamo.reset()  # what was compiled for others counts against the most that it compiles of one function
         with with_threads(self.settings.threads):
-            right = self.check(self.contestants())
+            right = self.check(self.contestants(timed))
             result = self._compare(right) if timed and right else Comparison({})
         entry = row(
             result,
@@ -106,7 +121,7 @@ class Entry:
             parameters=self.architecture.parameters,
             difference={name: d for name, d in self.differences.items() if np.isfinite(d)},
             graphs=self.split.graphs,
-            kernels=self.kernels,
+            kernels=self.split.kernels,
             left=dict(self.split.left) or None,
             left_whole=self.split.whole or None,
             seconds_preparing=self.preparing or None,
@@ -115,10 +130,10 @@ class Entry:
         )
         return entry | _to_plain(result)
 
-    def contestants(self) -> dict[str, Call]:
-        """Everyone that can take part, called once: what has to be compiled is compiled."""
+    def contestants(self, timed: bool = True) -> dict[str, Call]:
+        """Everyone that can take part, called once: what has to be compiled is compiled. Where nothing is `timed`, ours alone."""
         found: dict[str, Call] = {}
-        for name in (OURS, FROM_TORCH, *self.settings.frameworks):
+        for name in (OURS, FROM_TORCH, *self.settings.frameworks) if timed else (OURS,):
             start = time.perf_counter()
             try:
                 for form, call in self._made(name):
@@ -141,7 +156,6 @@ class Entry:
             yield name, lambda: compiled(**inputs)
         elif name == FROM_TORCH:
             executable = ts.compile(ts.from_torch(module, inputs), database=self.database)
-            self.kernels = sum(step.kernel is not None for step in executable.network.steps)
             yield name, lambda: executable(**inputs)
         elif name == "eager":
             yield from _eager(module, inputs)

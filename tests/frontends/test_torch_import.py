@@ -243,3 +243,26 @@ def test_what_is_no_module_or_no_example_is_said(module: Any, example: Any) -> N
 def test_importing_tensorsmith_does_not_import_pytorch() -> None:
     code = "import sys, tensorsmith; tensorsmith.from_torch; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("mask", "operators"),
+    [
+        (None, {"softmax"}),
+        (torch.ones(5, 5, dtype=torch.bool), {"softmax"}),
+        (torch.zeros(1, 1, 5, 5), {"softmax"}),
+        (torch.ones(5, 5).tril().bool(), {"softmax", "where"}),
+        (torch.full((5, 5), -torch.inf).triu(1), {"softmax", "add"}),
+        (torch.ones(5, 5).tril(-1).bool(), {"masked_softmax", "where"}),
+        (torch.full((5, 5), -torch.inf).triu(), {"masked_softmax", "add"}),
+    ],
+)
+def test_masks_that_are_known_cost_no_more_than_they_must(mask: torch.Tensor | None, operators: set[str]) -> None:
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+
+    q, k, v = (torch.randn(1, 2, 5, 4) for _ in range(3))
+    model = ts.from_torch(attention, (q, k, v))
+    assert {n.operator for n in model.graph.nodes} & {"softmax", "masked_softmax", "where", "add"} == operators
+    assert _close(ts.compile(model)(q, k, v), attention(q, k, v))

@@ -38,11 +38,16 @@ def backend(
     chosen = Options.of(options)
     if mode is not None:
         raise UserError(f"mode={mode!r} means nothing to the backend tensorsmith; give options={{'effort': ...}}")
+    return compiled(module, example_inputs, chosen)
+
+
+def compiled(module: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Callable[..., Any]:
+    """A captured graph as a function: of ours where it can be, else PyTorch's own, with a warning that says why."""
     why = _eager_because(module, example_inputs)
     if why is not None:
         say(f"it runs in PyTorch: {why}")
         return module.forward
-    return chosen.running(_Compiled(module, example_inputs, chosen))
+    return options.running(_Compiled(module, example_inputs, options))
 
 
 def _eager_because(module: fx.GraphModule, example_inputs: Sequence[Any]) -> str | None:
