@@ -177,6 +177,35 @@ def test_without_other_formulations_an_executable_takes_tensors_all_the_same() -
     assert _close(ts.compile(model, formulations="direct")(x), module(x))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("kind", "options", "cell"),
+    [
+        (nn.LSTM, {"num_layers": 2, "bidirectional": True, "batch_first": True}, "lstm_cell"),
+        (nn.LSTM, {"num_layers": 2, "proj_size": 3}, "lstm_cell"),
+        (nn.LSTM, {"bias": False}, "lstm_cell"),
+        (nn.GRU, {"num_layers": 2, "bidirectional": True}, "gru_cell_linear"),
+        (nn.GRU, {"bias": False}, "gru_cell_linear"),
+        (nn.RNN, {"num_layers": 2, "nonlinearity": "relu"}, "rnn_cell"),
+    ],
+)
+def test_recurrent_layers_are_made_of_cells(kind: type[nn.Module], options: dict[str, Any], cell: str) -> None:
+    module, x = kind(5, 4, **options).eval(), torch.randn(3, 2, 5)
+    model = ts.from_torch(module, x)
+    layers = module.num_layers * (2 if module.bidirectional else 1)
+    steps = x.shape[1] if module.batch_first else x.shape[0]
+    assert sum(node.operator == cell for node in model.graph.nodes) == layers * steps
+    for g, w in zip(pytree.tree_leaves(ts.compile(model)(x)), pytree.tree_leaves(module(x)), strict=True):
+        assert _close(g, w)
+
+
+def test_dropout_between_recurrent_layers_is_for_training() -> None:
+    module = nn.LSTM(5, 4, 2, dropout=0.5)
+    with pytest.raises(UserError, match=r"dropout is 0.5: it drops elements at random.*call module.eval\(\) first"):
+        ts.from_torch(module, torch.randn(3, 2, 5))
+    assert ts.from_torch(module.eval(), torch.randn(3, 2, 5)).outputs
+
+
 def test_a_model_is_tuned() -> None:
     module, x = Dense().eval(), torch.randn(3, 6)
     executable = ts.tune(ts.from_torch(module, x), trials=2, on_progress=lambda _: None)
