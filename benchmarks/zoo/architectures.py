@@ -195,7 +195,7 @@ def gpt2() -> Made:
     return GPT2LMHeadModel(GPT2Config(use_cache=False)), {"input_ids": _tokens(50257, PROMPT)}
 
 
-@_architecture("Llama, 135M")
+@_architecture("Llama, 163M")
 def llama() -> Made:
     from transformers import LlamaConfig, LlamaForCausalLM
 
