@@ -206,6 +206,11 @@ def test_dropout_between_recurrent_layers_is_for_training() -> None:
     assert ts.from_torch(module.eval(), torch.randn(3, 2, 5)).outputs
 
 
+def test_a_softmax_of_nothing_is_nothing() -> None:
+    model = ts.from_torch(lambda x: (x.softmax(1), x.log_softmax(0)), torch.empty(3, 0))
+    assert [v.shape for v in model.outputs] == [(3, 0), (3, 0)]
+
+
 def test_a_model_is_tuned() -> None:
     module, x = Dense().eval(), torch.randn(3, 6)
     executable = ts.tune(ts.from_torch(module, x), trials=2, on_progress=lambda _: None)
