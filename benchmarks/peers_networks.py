@@ -84,7 +84,7 @@ def _torch(network: Network, threads: int) -> Iterator[NetworkPeer]:
     torch.set_num_threads(threads)
     module = _module(network)
     tensors = [torch.from_numpy(array) for array in network.inputs.values()]
-    last = _channels_last(module)
+    last = last_format(module)
     yield _eager("torch", module, tensors)
     if last is not None:
         rank, layout = last
@@ -111,7 +111,7 @@ def _module(network: Network) -> Any:
         return network.module().requires_grad_(False)
 
 
-def _channels_last(module: Any) -> tuple[int, Any] | None:
+def last_format(module: Any) -> tuple[int, Any] | None:
     """Rank and memory format of the images of a network of convolutions."""
     from torch import channels_last, channels_last_3d, nn
 

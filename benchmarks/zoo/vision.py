@@ -8,13 +8,14 @@ from torch.nn import functional as F
 
 
 class Bottleneck(nn.Module):
-    """1 x 1, 3 x 3, 1 x 1 convolutions around a shortcut; the stride is in the middle one."""
+    """1 x 1, 3 x 3, 1 x 1 convolutions around a shortcut; the stride, and the dilation, are in the middle one."""
 
-    def __init__(self, channels: int, width: int, stride: int) -> None:
+    def __init__(self, channels: int, width: int, stride: int, dilation: int = 1) -> None:
         super().__init__()
         out = 4 * width
         self.reduce = nn.Sequential(nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
-        self.middle = nn.Sequential(nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        middle = nn.Conv2d(width, width, 3, stride, dilation, dilation, bias=False)
+        self.middle = nn.Sequential(middle, nn.BatchNorm2d(width), nn.ReLU())
         self.expand = nn.Sequential(nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
         self.shortcut = nn.Identity()
         if stride != 1 or channels != out:

@@ -18,8 +18,11 @@ from torch.nn import functional as F
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.torch import backend as module_of_backend
+from tensorsmith.frontends.torch import partition as module_of_partition
 from tensorsmith.frontends.torch.backend import backend
+from tensorsmith.frontends.torch.fallback import FallbackWarning
 from tensorsmith.frontends.torch.options import Options
+from tensorsmith.graph.passes import optimise
 from tensorsmith.runtime.pool import shared
 
 pytestmark = pytest.mark.peers
@@ -151,10 +154,22 @@ class Odd(nn.Module):
 def test_operators_that_we_do_not_have_run_in_pytorch_and_the_rest_in_executables(built: list[Any]) -> None:
     module, x = Odd(), torch.randn(3, 4)
     compiled = _compiled(module)
-    said = _said(lambda: (compiled(x), compiled(x)))
-    assert len(said) == 1 and "1 of " in said[0] and "i0.default x1" in said[0]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FallbackWarning)
+        compiled(x), compiled(x)
+    (said,) = [w.message for w in caught if isinstance(w.message, FallbackWarning)]
+    assert said.operators == {"i0.default": 1}
+    assert "1 of " in str(said) and "i0.default x1" in str(said)
     assert _close(compiled(x), module(x))
     assert len(built) == 2 and all(len(g.constants) >= 2 for g in built)
+
+
+@torch.no_grad()
+def test_a_warning_may_be_an_error() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        with pytest.raises(FallbackWarning, match=r"i0\.default x1"):
+            _compiled(Odd())(torch.randn(3, 4))
 
 
 def test_where_gradients_are_recorded_it_runs_in_pytorch() -> None:
@@ -246,6 +261,65 @@ def test_buffers_that_a_module_changes_are_changed(built: list[Any]) -> None:
 
 
 @torch.no_grad()
+def test_tensors_in_and_out_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    build = Options.build
+
+    def watched(self: Options, graph: Any) -> Any:
+        executable = build(self, graph)
+
+        def call(*arrays: Any) -> Any:
+            seen.append((arrays, executable(*arrays)))
+            return seen[-1][1]
+
+        return call
+
+    monkeypatch.setattr(Options, "build", watched)
+    module, x = Dense(), torch.randn(3, 6)
+    y = _compiled(module)(x)
+    (((array,), given),) = seen
+    assert array.ctypes.data == x.data_ptr() and given.ctypes.data == y.data_ptr() and _close(y, module(x))
+
+
+class Images(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(20, 24, 3, padding=1), nn.Conv2d(24, 20, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.second(F.relu(self.first(x)))
+        return y, y.mean((2, 3)).T
+
+
+@torch.no_grad()
+def test_tensors_with_channels_last_are_taken_and_given_as_they_lie(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Images().to(memory_format=torch.channels_last)
+    compiled = _compiled(module)
+    x = torch.randn(2, 20, 5, 7).contiguous(memory_format=torch.channels_last)
+    got, want = compiled(x), module(x)
+    assert all(_close(g, w) and g.stride() == w.stride() for g, w in zip(got, want))
+    assert built[0].inputs[0].shape == (2, 5, 7, 20)
+    assert "transpose" not in [node.operator for node in optimise(built[0]).nodes]
+    array = module_of_partition.array_of
+    seen: list[Any] = []
+    monkeypatch.setattr(module_of_partition, "array_of", lambda t: seen.append(array(t)) or seen[-1])
+    compiled(x)
+    assert [a.ctypes.data for a in seen] == [x.data_ptr()]
+
+
+@torch.no_grad()
+def test_tensors_in_an_order_of_their_own_and_with_gaps(built: list[Any]) -> None:
+    def summed(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x + y).permute(2, 0, 1), torch.relu(x)
+
+    x, y = torch.randn(4, 5, 3).permute(1, 2, 0), torch.randn(5, 3, 8)[:, :, ::2]
+    compiled = _compiled(summed)
+    for _ in range(2):
+        assert all(_close(g, w) for g, w in zip(compiled(x, y), summed(x, y)))
+    assert [v.shape for v in built[0].inputs] == [(4, 5, 3), (5, 3, 4)]
+
+
+@torch.no_grad()
 def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = Dense(), torch.randn(3, 6)
     seen: list[int] = []
@@ -275,6 +349,10 @@ def test_a_graph_is_tuned_with_a_database(tmp_path: Path) -> None:
     [
         ({"speed": 3}, "no option 'speed'; it has database, seconds, effort, threads"),
         ({"threads": 0}, "threads is 0; give a whole number of at least 1"),
+        ({"effort": "fast"}, "no effort 'fast'; it is one of quick, normal, thorough"),
+        ({"seconds": "10"}, "seconds is '10'; give a number"),
+        ({"database": 3}, "database is 3; give the path of a record file"),
+        ({"database": "nowhere.db"}, "no database nowhere.db; give 'seconds' or 'effort' as well"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:

@@ -78,7 +78,7 @@ def test_tensors_of_any_layout_and_arrays_are_taken() -> None:
 def test_arguments_may_be_given_by_name_or_by_position() -> None:
     module, x, scale = Dense().eval(), torch.randn(3, 6), torch.randn(4)
     want = module(x, scale, True)
-    for examples in ((x, scale, True), {"x": x, "scale": scale, "twice": True}):
+    for examples in ((x, scale, True), {"x": x, "scale": scale, "twice": True}, {"twice": True, "scale": scale, "x": x}):
         executable = ts.compile(ts.from_torch(module, examples))
         assert _close(executable(x, scale, True), want)
         assert _close(executable(x, scale=scale, twice=True), want)
@@ -90,6 +90,18 @@ def test_arguments_may_be_given_by_name_or_by_position() -> None:
             executable(x, None, True)
         with pytest.raises(UserError, match="unexpected keyword argument 'size'"):
             executable(x, scale, size=3)
+
+
+@torch.no_grad()
+def test_tensors_are_taken_by_name_in_any_order() -> None:
+    def difference(x: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
+        return x * more["a"] - more["b"]
+
+    x, a, b = torch.randn(3), torch.randn(3), torch.randn(3)
+    executable = ts.compile(ts.from_torch(difference, {"b": b, "x": x, "a": a}))
+    for given in ({"b": b, "x": x, "a": a}, {"x": x, "a": a, "b": b}, {"a": a, "b": b.numpy(), "x": x}):
+        assert _close(executable(**given), x * a - b)
+    assert _close(executable(x, b=b, a=a), x * a - b)
 
 
 @dataclass
@@ -155,6 +167,48 @@ def test_elements_are_found_by_known_and_computed_indices_together() -> None:
     x, y = torch.randn(1, 5, 4), torch.randn(1, 5)
     got = ts.compile(ts.from_torch(picked, (x, y)))(x, y)
     assert all(_close(g, w) for g, w in zip(got, picked(x, y), strict=True))
+
+
+@torch.no_grad()
+def test_without_other_formulations_an_executable_takes_tensors_all_the_same() -> None:
+    module, x = nn.Conv2d(16, 16, 3, padding=1).eval(), torch.randn(1, 16, 16, 16)
+    model = ts.from_torch(module, x)
+    assert any(task.formulations for task in model.tasks())
+    assert _close(ts.compile(model, formulations="direct")(x), module(x))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("kind", "options", "cell"),
+    [
+        (nn.LSTM, {"num_layers": 2, "bidirectional": True, "batch_first": True}, "lstm_cell"),
+        (nn.LSTM, {"num_layers": 2, "proj_size": 3}, "lstm_cell"),
+        (nn.LSTM, {"bias": False}, "lstm_cell"),
+        (nn.GRU, {"num_layers": 2, "bidirectional": True}, "gru_cell_linear"),
+        (nn.GRU, {"bias": False}, "gru_cell_linear"),
+        (nn.RNN, {"num_layers": 2, "nonlinearity": "relu"}, "rnn_cell"),
+    ],
+)
+def test_recurrent_layers_are_made_of_cells(kind: type[nn.Module], options: dict[str, Any], cell: str) -> None:
+    module, x = kind(5, 4, **options).eval(), torch.randn(3, 2, 5)
+    model = ts.from_torch(module, x)
+    layers = module.num_layers * (2 if module.bidirectional else 1)
+    steps = x.shape[1] if module.batch_first else x.shape[0]
+    assert sum(node.operator == cell for node in model.graph.nodes) == layers * steps
+    for g, w in zip(pytree.tree_leaves(ts.compile(model)(x)), pytree.tree_leaves(module(x)), strict=True):
+        assert _close(g, w)
+
+
+def test_dropout_between_recurrent_layers_is_for_training() -> None:
+    module = nn.LSTM(5, 4, 2, dropout=0.5)
+    with pytest.raises(UserError, match=r"dropout is 0.5: it drops elements at random.*call module.eval\(\) first"):
+        ts.from_torch(module, torch.randn(3, 2, 5))
+    assert ts.from_torch(module.eval(), torch.randn(3, 2, 5)).outputs
+
+
+def test_a_softmax_of_nothing_is_nothing() -> None:
+    model = ts.from_torch(lambda x: (x.softmax(1), x.log_softmax(0)), torch.empty(3, 0))
+    assert [v.shape for v in model.outputs] == [(3, 0), (3, 0)]
 
 
 def test_a_model_is_tuned() -> None:
@@ -223,3 +277,26 @@ def test_what_is_no_module_or_no_example_is_said(module: Any, example: Any) -> N
 def test_importing_tensorsmith_does_not_import_pytorch() -> None:
     code = "import sys, tensorsmith; tensorsmith.from_torch; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("mask", "operators"),
+    [
+        (None, {"softmax"}),
+        (torch.ones(5, 5, dtype=torch.bool), {"softmax"}),
+        (torch.zeros(1, 1, 5, 5), {"softmax"}),
+        (torch.ones(5, 5).tril().bool(), {"softmax", "where"}),
+        (torch.full((5, 5), -torch.inf).triu(1), {"softmax", "add"}),
+        (torch.ones(5, 5).tril(-1).bool(), {"masked_softmax", "where"}),
+        (torch.full((5, 5), -torch.inf).triu(), {"masked_softmax", "add"}),
+    ],
+)
+def test_masks_that_are_known_cost_no_more_than_they_must(mask: torch.Tensor | None, operators: set[str]) -> None:
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+
+    q, k, v = (torch.randn(1, 2, 5, 4) for _ in range(3))
+    model = ts.from_torch(attention, (q, k, v))
+    assert {n.operator for n in model.graph.nodes} & {"softmax", "masked_softmax", "where", "add"} == operators
+    assert _close(ts.compile(model)(q, k, v), attention(q, k, v))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,21 @@ def test_a_network_gives_what_it_gives_in_pytorch(name: str) -> None:
     module, inputs = network(name)
     executable = ts.compile(ts.from_torch(module, inputs))
     _assert_same(_called(executable, inputs), _called(module, inputs))
+
+
+def _kernels(model: ts.Model) -> int:
+    return sum(task.weight for task in model.tasks())
+
+
+@pytest.mark.parametrize("name", ["convnext", "whisper_encoder", "unet", "deeplab", "tagger", "squeeze_excite"])
+def test_a_network_has_no_more_kernels_than_its_onnx_file(name: str, tmp_path: Path) -> None:
+    module, inputs = network(name)
+    args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else ((inputs,), None)
+    file = str(tmp_path / "network.onnx")
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, args, file, kwargs=kwargs, dynamo=False, opset_version=17)
+    assert _kernels(ts.from_torch(module, inputs)) <= _kernels(ts.load(file))
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "bert", "llama", "deeplab", "tagger", "clip"])

@@ -236,6 +236,13 @@ SAMPLED: dict[str, tuple[str, ...]] = {
     "var_mean": ("var_mean.correction",),
 }
 
+
+def _recurrent(gates: int, biases: bool = True) -> list[torch.Tensor]:
+    """The weights of a layer of 3 inputs and 2 hidden values, in both directions."""
+    sizes = [(2 * gates, 3), (2 * gates, 2), *[(2 * gates,)] * (2 if biases else 0)]
+    return [torch.randn(*size) for _ in range(2) for size in sizes]
+
+
 aten = torch.ops.aten
 A, B = torch.randn(3, 4), torch.randn(3, 4)
 I, J = torch.tensor([[5, -3, 8], [0, 7, -6]]), torch.tensor([[3, 2, -5], [1, 4, 2]])
@@ -264,6 +271,10 @@ CALLED: dict[str, tuple[Any, ...]] = {
     "fill.Tensor": (A, torch.tensor(2.5)),
     "_safe_softmax.default": (torch.tensor([[1.0, 2.0], [-torch.inf, -torch.inf]]), -1),
     "_native_batch_norm_legit.no_stats": (torch.randn(2, 3, 4), torch.randn(3), None, True, 0.1, 1e-5),
+    "lstm.input": (torch.randn(4, 1, 3), list(torch.randn(2, 2, 1, 2)), _recurrent(4), True, 1, 0.0, False, True, False),
+    "gru.input": (torch.randn(4, 2, 3), torch.randn(2, 4, 2), _recurrent(3), True, 1, 0.0, False, True, True),
+    "rnn_tanh.input": (torch.randn(4, 1, 3), torch.randn(2, 1, 2), _recurrent(1, False), False, 1, 0.0, False, True, False),
+    "rnn_relu.input": (torch.randn(4, 1, 3), torch.randn(2, 1, 2), _recurrent(1), True, 1, 0.0, False, True, False),
     "max_pool1d.default": (torch.randn(2, 3, 7), [3], [2], [1], [1], True),
     "max_pool2d.default": (torch.randn(2, 3, 7, 6), [3, 2], [2], [1, 0], [1, 2]),
     "max_pool3d.default": (torch.randn(1, 2, 4, 4, 4), [2]),

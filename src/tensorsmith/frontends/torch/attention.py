@@ -10,7 +10,8 @@ from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.values import as_type, reshaped, scalar
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
-from tensorsmith.graph.graph import Value
+from tensorsmith.graph.graph import Array, Value
+from tensorsmith.ops.elementwise import broadcast_shape
 
 
 @aten_operator("scaled_dot_product_attention")
@@ -47,6 +48,20 @@ def _masked(node: AtenNode, b: Builder, scores: Value) -> tuple[Value, bool]:
         scores = b.add("where", [seen, scores, scalar(b, -math.inf, scores)])
     if mask is None:
         return scores, False
+    known = b.known(mask)
+    if known is not None and _does_nothing(known) and broadcast_shape(mask.shape, scores.shape) == scores.shape:
+        return scores, False
+    may_be_empty = known is None or _hides_all_keys(known)
     if mask.dtype == "bool":
-        return b.add("where", [mask, scores, scalar(b, -math.inf, scores)]), True
-    return b.add("add", [scores, as_type(b, mask, scores.dtype)]), True
+        return b.add("where", [mask, scores, scalar(b, -math.inf, scores)]), may_be_empty
+    return b.add("add", [scores, as_type(b, mask, scores.dtype)]), may_be_empty
+
+
+def _does_nothing(mask: Array) -> bool:
+    return bool(mask.all() if mask.dtype == bool else not mask.any())
+
+
+def _hides_all_keys(mask: Array) -> bool:
+    """Whether some query sees no key."""
+    seen = mask if mask.dtype == bool else mask > -math.inf
+    return not seen.any(axis=-1).all()

@@ -6,8 +6,8 @@ executable are remembered by their memory and their version, and every call look
 
 from __future__ import annotations
 
+import operator
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,17 @@ from torch import fx
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.torch.export import export, signature
+from tensorsmith.frontends.torch.fallback import FallbackWarning, say
 from tensorsmith.frontends.torch.importer import UnsupportedNodes, import_graph
 from tensorsmith.frontends.torch.options import Options
 from tensorsmith.frontends.torch.partition import Network, partitioned, views_of_inputs
 
 _MOST_VARIANTS = 64  # sets of parameters, and shapes, that one graph is compiled for
 Run = Callable[[Sequence[Any]], Any]
+
+# Every call looks at all parameters, of which there are hundreds: nothing but a C function is called for each.
+_ADDRESS = torch.Tensor.data_ptr
+_VERSION = operator.attrgetter("_version")
 
 
 def backend(
@@ -33,15 +38,16 @@ def backend(
     chosen = Options.of(options)
     if mode is not None:
         raise UserError(f"mode={mode!r} means nothing to the backend tensorsmith; give options={{'effort': ...}}")
+    return compiled(module, example_inputs, chosen)
+
+
+def compiled(module: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Callable[..., Any]:
+    """A captured graph as a function: of ours where it can be, else PyTorch's own, with a warning that says why."""
     why = _eager_because(module, example_inputs)
     if why is not None:
-        _say(f"it runs in PyTorch: {why}")
+        say(f"it runs in PyTorch: {why}")
         return module.forward
-    return chosen.running(_Compiled(module, example_inputs, chosen))
-
-
-def _say(what: str) -> None:
-    warnings.warn(f"torch.compile with the backend tensorsmith: {what}", stacklevel=3)
+    return options.running(_Compiled(module, example_inputs, options))
 
 
 def _eager_because(module: fx.GraphModule, example_inputs: Sequence[Any]) -> str | None:
@@ -106,7 +112,7 @@ class _Compiled:
 
     def _key(self, args: Sequence[Any], fixed: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """What a variant is for: the memory of the parameters, and the shapes where they may vary."""
-        key: tuple[Any, ...] = tuple([t.data_ptr() for t in fixed])
+        key: tuple[Any, ...] = tuple(map(_ADDRESS, fixed))
         if self._open:
             key += tuple([x.shape if isinstance(x, torch.Tensor) else x for x in args])
         return key
@@ -120,7 +126,7 @@ class _Compiled:
             self._changed |= different
             del self._variants[key]
             if any(n >= len(self._fixed) for n in again):
-                _say("it runs in PyTorch from now on: tensors of its own change again and again")
+                say("it runs in PyTorch from now on: tensors of its own change again and again")
                 return self._keep(key, _Variant(lambda given: self._module(*given), (), [], fixed))
             if again:
                 return self._with_inputs([place for n, place in enumerate(self._fixed) if n not in again], args)
@@ -144,8 +150,10 @@ class _Compiled:
             frozen = _Frozen(self._module, self._fixed, args)
             try:
                 run, state = _runner(frozen, self._options)
+            except FallbackWarning:
+                raise  # somebody wants it as an error
             except Exception as problem:  # a graph that we cannot have, for whatever reason, is run as it is
-                _say(f"it runs in PyTorch: {type(problem).__name__}: {problem}")
+                say(f"it runs in PyTorch: {type(problem).__name__}: {problem}")
                 return _Variant(lambda given: self._module(*given), (), [], fixed)
         watched = tuple(n for n in range(len(fixed)) if n not in state)
         return _Variant(run, watched, _versions(fixed, watched), [t.detach() for t in fixed])
@@ -153,7 +161,11 @@ class _Compiled:
 
 def _versions(tensors: Sequence[torch.Tensor], watched: Sequence[int]) -> list[int]:
     """How often each of the tensors was written to; those made in inference mode do not know."""
-    return [0 if (t := tensors[n]).is_inference() else t._version for n in watched]
+    chosen = tensors if len(watched) == len(tensors) else [tensors[n] for n in watched]
+    try:
+        return list(map(_VERSION, chosen))
+    except RuntimeError:
+        return [0 if t.is_inference() else t._version for t in chosen]
 
 
 class _Frozen(torch.nn.Module):
@@ -202,9 +214,9 @@ def _runner(frozen: _Frozen, options: Options) -> tuple[Run, set[int]]:
     views = views_of_inputs(program.graph, {*sources, *given.constants})
     targets = [sources[c] for c in given.changes]
     try:
-        imported = import_graph(program.graph, given.constants, name)
+        imported = import_graph(program.graph, given.constants, name, as_they_lie=True)
     except UnsupportedNodes as problem:
-        _say(_what_is_left(problem, program.graph))
+        say(_what_is_left(problem, program.graph), problem.counts)
         left = {*problem.reasons, *views}
     else:
         left = views

@@ -13,8 +13,9 @@ from torch import fx
 
 from tensorsmith.errors import TensorsmithError, UserError
 from tensorsmith.frontends.common.unsupported import UnsupportedOperators
+from tensorsmith.frontends.common.values import transposed
 from tensorsmith.frontends.torch.table import AtenNode, Refused, as_list, find_handler, operator_name, result_type
-from tensorsmith.frontends.torch.types import check_tensor, copied
+from tensorsmith.frontends.torch.types import Order, check_tensor, copied, inverse, memory_order
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Graph, Value
 
@@ -39,22 +40,28 @@ class Imported:
     """A graph of ours, and how it hangs together with the one it came from.
 
     `inputs` are the names of the placeholders that it takes, in order. `results` has for each output of the other graph the number
-    of ours, or in a tuple of one what it is by itself: None, a number.
+    of ours, or in a tuple of one what it is by itself: None, a number. `orders_in` and `orders_out` are the orders in which the
+    dimensions of our inputs and outputs lie in memory, where that is not their own order: channels last, say. Ours have them so.
     """
 
     graph: Graph
     inputs: tuple[str, ...]
     results: tuple[int | tuple[Any], ...]
+    orders_in: tuple[Order | None, ...]
+    orders_out: tuple[Order | None, ...]
 
 
-def import_graph(graph: fx.Graph, constants: Mapping[str, torch.Tensor], name: str) -> Imported:
-    """The graph with the placeholders named in `constants` as constants. Raises `UnsupportedNodes` with all that it cannot have."""
-    return _Importer(name).run(graph, constants)
+def import_graph(graph: fx.Graph, constants: Mapping[str, torch.Tensor], name: str, as_they_lie: bool = False) -> Imported:
+    """The graph with the placeholders named in `constants` as constants. Raises `UnsupportedNodes` with all that it cannot have.
+    Inputs and outputs are in the order of their dimensions, or with `as_they_lie` in the order in which PyTorch has them."""
+    return _Importer(name, as_they_lie).run(graph, constants)
 
 
 class _Importer:
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, as_they_lie: bool) -> None:
+        self.name, self.as_they_lie = name, as_they_lie
+        self.orders_in: list[Order | None] = []
+        self.orders_out: list[Order | None] = []
         self.builder = Builder(name)
         self.values: dict[fx.Node, Any] = {}
         self.reasons: dict[fx.Node, str] = {}
@@ -73,7 +80,7 @@ class _Importer:
         results = self.outputs(as_list(output.args[0]))
         if self.reasons:
             raise UnsupportedNodes(self.name, self.reasons)
-        return Imported(self.builder.graph(), tuple(inputs), results)
+        return Imported(self.builder.graph(), tuple(inputs), results, tuple(self.orders_in), tuple(self.orders_out))
 
     def placeholder(self, node: fx.Node, constants: Mapping[str, torch.Tensor]) -> Value | Refused:
         try:
@@ -81,7 +88,12 @@ class _Importer:
                 check_tensor(constants[node.name], node.name)
                 return self.builder.constant(copied(constants[node.name]), node.name)
             shape, dtype = result_type(node.meta["val"], node.name)
-            return self.builder.input(node.name, shape, dtype)
+            order = memory_order(node.meta["val"]) if self.as_they_lie else None
+            self.orders_in.append(order)
+            if order is None:
+                return self.builder.input(node.name, shape, dtype)
+            held = self.builder.input(node.name, tuple(shape[d] for d in order), dtype)
+            return transposed(self.builder, held, inverse(order))
         except UserError as problem:
             return Refused(str(problem))
 
@@ -140,7 +152,10 @@ class _Importer:
                 continue
             if item not in numbers:
                 numbers[item] = len(numbers)
-                self.builder.output(f"output_{numbers[item]}", value)
+                order = memory_order(item.meta["val"]) if self.as_they_lie else None
+                self.orders_out.append(order)
+                held = value if order is None else transposed(self.builder, value, order)
+                self.builder.output(f"output_{numbers[item]}", held)
             results.append(numbers[item])
         return tuple(results)
 

@@ -44,13 +44,15 @@ def from_torch(module: torch.nn.Module | Callable[..., Any], example_inputs: Exa
     flat, _ = pytree.tree_flatten((args, kwargs))
     convention = Convention(
         inspect.signature(held.forward),
-        tuple(inspect.signature(held.forward).bind(*args, **kwargs).arguments),
+        (*inspect.signature(held.forward).bind_partial(*args).arguments, *kwargs),
         len(args),
         program.call_spec.in_spec,
         program.call_spec.out_spec,
         tuple(places[name] for name in imported.inputs),
         {n: x for n, x in enumerate(flat) if not isinstance(x, torch.Tensor)},
         imported.results,
+        tuple(kwargs),
+        all(isinstance(x, torch.Tensor) for x in (*args, *kwargs.values())),
     )
     return TorchModel(_named(imported.graph, convention), convention)
 
@@ -80,7 +82,8 @@ class Convention:
     """How a module is called, and what its results look like.
 
     `taken` are the numbers, among all arguments laid out flat, of the tensors that the graph takes, `fixed` the arguments that are
-    no tensors. `results` is as in `Imported`.
+    no tensors. `results` is as in `Imported`. `plain` says that all arguments are tensors: calls with just these, those named in
+    `keywords` in the example's order, need not be taken apart.
     """
 
     signature: inspect.Signature
@@ -91,12 +94,17 @@ class Convention:
     taken: tuple[int, ...]
     fixed: Mapping[int, Any]
     results: tuple[int | tuple[Any], ...]
+    keywords: tuple[str, ...]
+    plain: bool
 
     def arrays(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """What the graph takes, of a call's arguments."""
-        flat, spec = pytree.tree_flatten((args, dict(kwargs)))
-        if spec != self.in_spec:
-            flat = self._as_the_example(name, args, kwargs)
+        flat: list[Any] = [*args, *kwargs.values()]
+        as_expected = self.plain and len(args) == self.positional and tuple(kwargs) == self.keywords
+        if not as_expected or not all(isinstance(x, torch.Tensor) for x in flat):
+            flat, spec = pytree.tree_flatten((args, dict(kwargs)))
+            if spec != self.in_spec:
+                flat = self._as_the_example(name, args, kwargs)
         for n, expected in self.fixed.items():
             if flat[n] is not expected and flat[n] != expected:
                 raise UserError(f"{name} was exported with {expected!r} as an argument, and is called with {flat[n]!r}")
@@ -105,9 +113,12 @@ class Convention:
     def _as_the_example(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments laid out flat, given by position or by name as in the example."""
         try:
-            bound = self.signature.bind(*args, **kwargs).arguments
+            bound = dict(self.signature.bind(*args, **kwargs).arguments)
         except TypeError as problem:
             raise UserError(f"{name}: {problem}") from problem
+        for parameter in self.signature.parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                bound |= bound.pop(parameter.name, {})
         by_position = tuple(bound.get(n) for n in self.names[: self.positional])
         flat, spec = pytree.tree_flatten((by_position, {n: bound.get(n) for n in self.names[self.positional :]}))
         if spec != self.in_spec or set(bound) - set(self.names):

@@ -27,6 +27,7 @@ def _softmax(name: str, operator: str) -> None:
         node.ignore("half_to_float", "dtype")  # the result's type says it
         x = as_type(b, node.value("self"), node.result[1])
         if 0 in x.shape:
+            node.ignore("dim")
             return x
         whole = x if x.shape else reshaped(b, x, (1,))
         return reshaped(b, b.add(operator, [whole], axis=dimension(node, whole)), x.shape)

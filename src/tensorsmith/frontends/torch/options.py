@@ -6,15 +6,17 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from tensorsmith.compile import compile
+from tensorsmith.compile import compile, database_path
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.model import Model
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.targets.target import native
+
+Effort = Literal["quick", "normal", "thorough"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Options:
 
     database: str | Path | None = None
     seconds: float | None = None
-    effort: Literal["quick", "normal", "thorough"] | None = None
+    effort: Effort | None = None
     threads: int | None = None
 
     @staticmethod
@@ -35,15 +37,30 @@ class Options:
             if name not in known:
                 raise UserError(f"the backend tensorsmith has no option {name!r}; it has {', '.join(known)}")
         options = Options(**(given or {}))
-        if options.threads is not None and (not isinstance(options.threads, int) or options.threads < 1):
-            raise UserError(f"threads is {options.threads!r}; give a whole number of at least 1")
+        options.check()
         return options
+
+    @property
+    def searching(self) -> bool:
+        return self.seconds is not None or self.effort is not None
+
+    def check(self) -> None:
+        """Raises `UserError` for what cannot be: later, it would look like a graph that we cannot have."""
+        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+            raise UserError(f"threads is {self.threads!r}; give a whole number of at least 1")
+        if self.effort is not None and self.effort not in get_args(Effort):
+            raise UserError(f"there is no effort {self.effort!r}; it is one of {', '.join(get_args(Effort))}")
+        if self.seconds is not None and not (isinstance(self.seconds, int | float) and self.seconds >= 0):
+            raise UserError(f"seconds is {self.seconds!r}; give a number, 0 or more")
+        path = database_path(self.database)
+        if path is not None and not self.searching and not path.exists():
+            raise UserError(f"there is no database {path}; give 'seconds' or 'effort' as well, to tune and to make it")
 
     def build(self, graph: Graph) -> Executable:
         """The executable of a graph."""
         model = Model.from_graph(graph)
         target = native() if self.threads is None else native().with_facts(cores=self.threads)
-        if self.seconds is None and self.effort is None:
+        if not self.searching:
             return compile(model, database=self.database, target=target)
         from tensorsmith.tune import tune  # the search is loaded by those who search
 

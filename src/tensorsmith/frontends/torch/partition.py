@@ -14,7 +14,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.torch.export import is_view
 from tensorsmith.frontends.torch.importer import Imported, import_graph, needed
-from tensorsmith.frontends.torch.types import array_of, tensor_of
+from tensorsmith.frontends.torch.types import array_of, inverse, tensor_of
 from tensorsmith.graph.graph import Graph
 from tensorsmith.runtime.executable import Executable
 
@@ -29,12 +29,18 @@ class Network:
 
     def __init__(self, imported: Imported, executable: Executable) -> None:
         self._results = imported.results
+        self._turned_in = [(n, order) for n, order in enumerate(imported.orders_in) if order is not None]
+        self._turned_out = [(n, inverse(order)) for n, order in enumerate(imported.orders_out) if order is not None]
         self._executable = executable
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[Any]:
         """`tensors` are for the inputs of the graph, in order; the outputs of the graph it came from."""
+        for n, order in self._turned_in:
+            tensors[n] = tensors[n].permute(order)
         given = self._executable(*[array_of(x) for x in tensors])
         results = [tensor_of(r) for r in (given if isinstance(given, tuple) else (given,))]
+        for n, order in self._turned_out:
+            results[n] = results[n].permute(order)
         return [r[0] if isinstance(r, tuple) else results[r] for r in self._results]
 
 
@@ -93,7 +99,7 @@ def _compile(module: fx.GraphModule, call: fx.Node, constants: Mapping[str, torc
         for p, given in zip(placeholders, call.args)
         if isinstance(given, fx.Node) and given.name in constants
     }
-    imported = import_graph(part.graph, known, f"{name}_{call.target}")
+    imported = import_graph(part.graph, known, f"{name}_{call.target}", as_they_lie=True)
     places = {p.name: n for n, p in enumerate(placeholders)}
     (output,) = (n for n in part.graph.nodes if n.op == "output")
     single = not isinstance(output.args[0], tuple | list)

@@ -31,7 +31,7 @@ from tensorsmith.graph.graph import Value
 #: each registers its handlers when it is imported
 _MODULES = (
     "elementwise", "arithmetic", "logic", "creation", "movement", "indexing", "reduction", "matrix", "convolution", "pooling",
-    "normalisation", "resize", "attention",
+    "normalisation", "resize", "attention", "recurrent",
 )  # fmt: skip
 
 #: where a tensor lies, and in which order its elements do, means nothing to our graph; that it is on the CPU is checked everywhere

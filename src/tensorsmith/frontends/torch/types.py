@@ -38,6 +38,21 @@ def _short_layout(tensor: torch.Tensor) -> str:
     return str(tensor.layout).removeprefix("torch.")
 
 
+Order = tuple[int, ...]  # dimensions, the outermost first
+
+
+def memory_order(tensor: torch.Tensor) -> Order | None:
+    """The order in which a tensor's dimensions lie in memory; None where it is their own, or where memory has gaps."""
+    if tensor.is_contiguous():
+        return None
+    order = tuple(sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d)))
+    return order if tensor.permute(order).is_contiguous() else None
+
+
+def inverse(order: Order) -> Order:
+    return tuple(order.index(d) for d in range(len(order)))
+
+
 def array_of(tensor: torch.Tensor) -> Array:
     """The elements of a tensor, contiguous. They are copied only where they are not so already."""
     if tensor.requires_grad:
