@@ -127,6 +127,13 @@ def tune(
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
     seconds, to be minimised. The `schedule` says which task gets the next trials: "gradient", "round-robin", or a `Schedule` of
     `tensorsmith.search.scheduler`. A list of models gives a list of executables.
+
+    The `target` is this machine, unless told otherwise; programs are measured here, so it has to be one that this machine can run.
+    The same `seed` and the same times give the same candidates.
+
+        kernel = ts.tune([A, B, C], trials=64, database="tune.db").bind(B=b)
+        exe = ts.tune(ts.load("model.onnx"), seconds=600, database="tune.db")
+        first, second = ts.tune([resnet, detector], effort="normal", objective="geomean", database="tune.db")
     """
     if cache is not None:
         check_cache(cache)

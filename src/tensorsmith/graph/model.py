@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """A network of fixed shapes. `ts.compile(model)` makes it an executable, `ts.tune(model)` searches for a fast one."""
+    """A network of fixed shapes. `ts.compile(model)` makes it an executable, `ts.tune(model)` searches for a fast one.
+
+    model = ts.load("model.onnx")
+    print(model)
+    for task in model.tasks():
+        print(task.weight, task.name)
+    wanted = model.evaluate({"x": x})
+    """
 
     def __init__(self, source: Graph) -> None:
         self.source = source  # as imported: what the network means
@@ -30,10 +37,12 @@ class Model:
 
     @property
     def name(self) -> str:
+        """What the file or the module calls itself."""
         return self.source.name
 
     @property
     def inputs(self) -> tuple[Value, ...]:
+        """What it is called with: name, shape and type of each."""
         return self.source.inputs
 
     @property

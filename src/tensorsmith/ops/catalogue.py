@@ -34,6 +34,7 @@ class Case:
 
     @property
     def batch(self) -> int:
+        """Images, rows or sentences at once."""
         return self.shape[0]
 
     @property
@@ -46,6 +47,7 @@ class Case:
         return self.build(*self.shape)
 
     def workload(self) -> Workload:
+        """What it computes, as `ts.compile` and `ts.tune` take it."""
         return to_workload(self.tensors())
 
 

@@ -81,6 +81,7 @@ class Store:
         return Store(connect.open_in_memory(), Path(":memory:"), False, _PATIENCE)
 
     def close(self) -> None:
+        """Closes the file; `with Store.open(path) as store:` does it by itself."""
         with faults.explained(self.path, self._patience):
             self._connection.close()
 

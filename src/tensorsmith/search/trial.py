@@ -51,4 +51,5 @@ class Trial:
 
     @property
     def ok(self) -> bool:
+        """Whether it ran and was right."""
         return self.status is Status.OK
