@@ -52,6 +52,7 @@ soak: $(VENV)/.dev          ## five minutes of tuning: memory must not grow (an 
 
 docs: $(VENV)/.docs         ## the docs as a site in build/site; a broken link is an error
 	$(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python docs/make/check_site.py build/site
 	@echo "open build/site/index.html"
 
 tutorial: $(VENV)/.dist     ## the tutorial from top to bottom, by the built wheel in a fresh environment

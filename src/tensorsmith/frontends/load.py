@@ -20,7 +20,7 @@ def load(
     shapes: Mapping[str, Sequence[int] | int] | None = None,
     constants: Mapping[str, Array] | None = None,
 ) -> Model:
-    """The model of an ONNX file (its path, its bytes, or the loaded proto).
+    """The model of an ONNX file: `model` is its path, its bytes, or the loaded proto.
 
     `shapes` gives what the file leaves open: the shapes of inputs and the sizes of symbolic dimensions, by name, as in
     `shapes={"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in `constants` become constants of that value.
