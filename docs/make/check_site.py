@@ -41,10 +41,9 @@ def problems(site: Path) -> list[str]:
                 found.append(f"{page.relative_to(site)} fetches {address}")
             elif not (page.parent / address.partition("?")[0].partition("#")[0]).exists() and page.name != "404.html":
                 found.append(f"{page.relative_to(site)} fetches {address}, which is not there")
-    for style in site.rglob("*.css"):
-        found += [
-            f"{style.relative_to(site)} fetches {a}" for a in re.findall(r"url\([\"']?(https?://[^)\"']+)", style.read_text())
-        ]
+    for style in sorted(site.rglob("*.css")):
+        addresses = re.findall(r"url\([\"']?(https?://[^)\"']+)", style.read_text())
+        found += [f"{style.relative_to(site)} fetches {address}" for address in addresses]
     index = site / "search" / "search_index.json"
     if not index.exists():
         return [*found, "there is no search index"]

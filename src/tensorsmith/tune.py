@@ -104,7 +104,8 @@ def tune(
     verbose: bool = False,
     on_progress: Callable[[Any], None] | None = None,
 ) -> Executable | list[Executable]:
-    """Searches for a fast program, and gives it.
+    """Searches for a fast program of a `computation`, and gives it: of a list of inputs and outputs, `[A, B, D]`, of a `Workload`,
+    of a `Model`, or of several models.
 
     The run ends after `trials` candidates, after `seconds`, or after `patience` trials in a row that did not improve the best by
     more than 1 %, whichever comes first. `effort` presets trials and patience: "quick" (64, the default), "normal" (256, patience

@@ -28,7 +28,7 @@ _added: list[tuple[Rule, str]] = []  # rules with their positions, in the order 
 def sketches(
     computation: Workload | Sequence[Tensor], rules: str | Sequence[Rule] = "default", target: Target | None = None
 ) -> list[Sketch]:
-    """All sketches of a computation, `[A, B, D]` or a workload, in the order in which the rules give them.
+    """All sketches of a `computation`, `[A, B, D]` or a workload, in the order in which the rules give them.
 
     `rules` as in `rule_set`; the `target` is this machine where none is given.
 
@@ -88,8 +88,10 @@ def registered() -> tuple[Rule, ...]:
 def rules_added(*rules: Rule, position: str = "first") -> Iterator[None]:
     """Registers rules for the length of a `with` block.
 
-    with rules_added(ShortWindow()):
-        ts.tune([x, y])
+    As by `register_rule`, and gone afterwards:
+
+        with rules_added(ShortWindow()):
+            ts.tune([x, y])
     """
     before = list(_added)
     try:

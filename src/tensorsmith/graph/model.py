@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 class Model:
     """A network of fixed shapes. `ts.compile(model)` makes it an executable, `ts.tune(model)` searches for a fast one.
 
-    model = ts.load("model.onnx")
-    print(model)
-    for task in model.tasks():
-        print(task.weight, task.name)
-    wanted = model.evaluate({"x": x})
+    It can be printed, and asked for its tasks and for what it should give:
+
+        model = ts.load("model.onnx")
+        print(model)
+        for task in model.tasks():
+            print(task.weight, task.name)
+        wanted = model.evaluate({"x": x})
     """
 
     def __init__(self, source: Graph) -> None:
