@@ -200,6 +200,13 @@ def test_what_the_reference_refers_to_exists_and_has_a_docstring(name: str) -> N
     assert getattr(resolve(name), "__doc__", None), f"{name} has no docstring"
 
 
+def test_the_reference_has_every_word_of_the_language() -> None:
+    """After a new word: `python docs/make/reference.py`."""
+    reference = script("reference")
+    assert reference.PAGE.read_text() == reference.page()
+    assert all(len(names) > 3 for names in reference.sections().values())
+
+
 def test_the_reference_has_every_public_name() -> None:
     from tensorsmith import testing
 
