@@ -14,7 +14,8 @@ PAGE = Path(__file__).parents[1] / "api" / "language.md"
 
 HEAD = """# Reference: the language
 
-[The language](../language.md) explains these by examples. Everything here is `ts.` and its name. Made by `python docs/make/reference.py`.
+[The language](../language.md) explains these by examples. Everything here is `ts.` and its name. This page is made by
+`python docs/make/reference.py`.
 """
 
 

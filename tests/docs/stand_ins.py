@@ -41,18 +41,22 @@ MODELS: dict[str, Shape] = {
 
 
 def write_model(path: Path, shape: Shape) -> None:
-    """y = softmax of the mean over all places of relu(convolution of x): one product, and what networks have around it."""
-    w = np.random.default_rng(1).standard_normal((8, 3, 1, 1)).astype(np.float32)
+    """A classifier: a convolution, two poolings, a product and a softmax, each a task of its own."""
+    random = np.random.default_rng(1)
+    weights = {"w": random.standard_normal((8, 3, 1, 1)), "v": random.standard_normal((8, 8))}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["z"]),
         helper.make_node("Relu", ["z"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["m"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["p"], ["m"]),
         helper.make_node("Flatten", ["m"], ["f"]),
-        helper.make_node("Softmax", ["f"], ["y"]),
+        helper.make_node("Gemm", ["f", "v"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"]),
     ]
+    constants = [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (shape[0], 8))
-    graph = helper.make_graph(nodes, path.stem, [x], [y], [numpy_helper.from_array(w, "w")])
+    graph = helper.make_graph(nodes, path.stem, [x], [y], constants)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(made)
     path.write_bytes(made.SerializeToString())
