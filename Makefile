@@ -51,7 +51,7 @@ soak: $(VENV)/.dev          ## five minutes of tuning: memory must not grow (an 
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 docs: $(VENV)/.docs         ## the docs as a site in build/site; a broken link is an error
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python docs/make/check_site.py build/site
 	@echo "open build/site/index.html"
 

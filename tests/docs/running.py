@@ -41,13 +41,9 @@ class Running:
         if file := _A_FILE.match(text):
             Path(file.group(1)).write_text(text)
             return
-        before = set(self.names)
         code = compile("\n" * (block.line - 1) + text, block.page, "exec")  # so that a traceback names the page's line
         with contextlib.redirect_stdout(io.StringIO()) as said:
             exec(code, self.names)
-            for name in set(self.names) - before:
-                if name.startswith("test_"):
-                    self.names[name]()
         self.printed = said.getvalue()
 
     def _text(self, block: Block) -> None:

@@ -29,7 +29,7 @@ from tensorsmith.targets.target import native
 Names = dict[str, Any]
 Shape = tuple[int | str, ...]
 
-TRIALS = 4  # instead of any number of trials or seconds
+TRIALS = 2  # instead of any number of trials or seconds
 _SHORT = 0.05  # seconds of a `bench`
 
 #: what `model.onnx` may be: the shape of its input x
@@ -65,6 +65,7 @@ def write_model(path: Path, shape: Shape) -> None:
 def tiny(text: str) -> str:
     """A snippet with tiny budgets, and with a computation and the usual rules where the page writes `...` for them."""
     text = re.sub(r"\b(?:seconds|trials)=\d+", f"trials={TRIALS}", text)
+    text = re.sub(r'\beffort="\w+"', rf"\g<0>, trials={TRIALS}", text)
     return text.replace("ts.tune(...,", "ts.tune(computation,").replace("[MyRule(), ...]", "[MyRule(), *rule_set()]")
 
 
@@ -121,6 +122,7 @@ def _batched(folder: Path, names: Names, records: Path) -> None:
 
 
 def _howto(folder: Path, names: Names, records: Path) -> None:
+    shutil.copy(records, folder / "tune.db")
     _model(folder, names, "closed", (1, 3, 128, 128))
     for name in ("resnet", "detector"):
         write_model(folder / f"{name}.onnx", (1, 3, 4, 4))
