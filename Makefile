@@ -59,7 +59,7 @@ tutorial: $(VENV)/.dist     ## the tutorial from top to bottom, by the built whe
 	$(BIN)/python -m pytest -m clean -s tests/clean/test_tutorial.py
 
 dist: $(VENV)/.dist         ## wheel and sdist in dist/, tried in a clean environment
-	rm -rf dist
+	rm -rf dist build/lib build/bdist.*
 	$(BIN)/python -m build
 	$(BIN)/python -m pytest -m clean tests/clean/test_dist.py
 
