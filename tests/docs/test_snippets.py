@@ -26,6 +26,7 @@ def run(page: str, blocks: list[Block], folder: Path, records: Path, monkeypatch
     return running
 
 
+@pytest.mark.filterwarnings("ignore:.* so the default schedule is used")  # the record file is that of a page's closed model
 @pytest.mark.parametrize("page", PAGES)
 def test_the_snippets_of(page: str, tmp_path: Path, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(page, [b for b in blocks_of(page) if not b.needs_torch], tmp_path, records, monkeypatch)
