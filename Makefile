@@ -64,8 +64,8 @@ dist: $(VENV)/.dist         ## wheel and sdist in dist/, tried in a clean enviro
 	$(BIN)/python -m pytest -m clean tests/clean/test_dist.py
 
 lint: $(VENV)/.dev          ## ruff and mypy
-	$(BIN)/ruff check src tests benchmarks examples docs
-	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs/make
+	$(BIN)/ruff format --check src tests benchmarks examples docs/make
 	$(BIN)/mypy
 
 clean:
