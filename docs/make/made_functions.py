@@ -8,7 +8,7 @@ from typing import Any
 
 import griffe
 
-_WHERE = ("tensorsmith.lang.define", "tensorsmith.ops.")
+_WHERE = ("tensorsmith.lang.", "tensorsmith.ops.")
 
 
 class MadeFunctions(griffe.Extension):

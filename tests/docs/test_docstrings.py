@@ -12,11 +12,10 @@ from tests.docs.blocks import ROOT
 
 import tensorsmith as ts
 from tensorsmith import backends, testing
-from tensorsmith.lang import define
 from tensorsmith.runtime.executable import Executable
 
 #: functions of the package that a user begins with; those of the language have a page of examples
-VERBS = [n for n in ts.__all__ if not hasattr(define, n)]
+VERBS = [n for n in ts.__all__ if n != "UserError" and not getattr(ts, n).__module__.startswith("tensorsmith.lang")]
 OPS = sorted(p.stem for p in (ROOT / "src/tensorsmith/ops").glob("[a-z]*.py"))
 
 
