@@ -25,6 +25,6 @@ def short_finals() -> object:
 def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A record file of the model that pages call model.onnx."""
     folder = tmp_path_factory.mktemp("records")
-    stand_ins.write_model(folder / "model.onnx", stand_ins.MODELS["closed"])
+    stand_ins.use_model(folder, {}, "closed")
     ts.tune(ts.load(folder / "model.onnx"), trials=stand_ins.TRIALS, database=folder / "tune.db", on_progress=lambda p: None)
     return folder / "tune.db"

@@ -32,7 +32,7 @@ class Running:
     def run(self, blocks: Iterable[Block]) -> None:
         for block in blocks:
             if block.stand_in:
-                stand_ins.write_model(Path("model.onnx"), stand_ins.MODELS[block.stand_in])
+                stand_ins.use_model(Path(), self.names, block.stand_in)
             if block.why_not_run is None:
                 {"python": self._python, "shell": self._shell, "text": self._text}[block.language](block)
 
@@ -52,24 +52,34 @@ class Running:
 
     def _shell(self, block: Block) -> None:
         for line in block.commands:
-            words = shlex.split(line, comments=True)
+            words, written = _first_command(shlex.split(line, comments=True))
             check = CHECKS.get(words[0])
             assert check is not None, f"{block}: nobody runs or checks `{words[0]}`"
             try:
-                check(words)
+                said = check(words)
+                if written is not None:
+                    Path(written).write_text(said or "")
             except Exception as problem:
                 raise AssertionError(f"{block}: `{line}`: {problem}") from problem
+
+
+def _first_command(words: list[str]) -> tuple[list[str], str | None]:
+    """The words before a pipe, whose reader is a program of others, or before `>`, and the file that is written by that."""
+    end = next((n for n, word in enumerate(words) if word in ("|", ">")), len(words))
+    return words[:end], words[end + 1] if words[end : end + 1] == [">"] else None
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
-def tensorsmith(words: list[str]) -> None:
-    """Runs a command in this process. One that follows a tuning is ended after its first look, as by Ctrl-C."""
+def tensorsmith(words: list[str]) -> str:
+    """Runs a command in this process, and gives what it printed. One that follows a tuning is ended after its first look, as by
+    Ctrl-C."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["tensorsmith.cli.report"], "follow", _look_once)
         result = CliRunner().invoke(app, stand_ins.tiny_command(words)[1:])
     assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
 
 
 def _look_once(path: Path, make: Callable[[], None], every: float) -> None:
@@ -117,7 +127,7 @@ def nothing(words: list[str]) -> None:
     """Commands of others, on the reader's own machine."""
 
 
-CHECKS: dict[str, Callable[[list[str]], None]] = {
+CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     "tensorsmith": tensorsmith,
     "make": make,
     "python": python,

@@ -20,8 +20,11 @@ from tests.docs.blocks import ROOT
 import tensorsmith as ts
 from tensorsmith.backends import rule_set, space_of
 from tensorsmith.build import build
+from tensorsmith.ops import catalogue
 from tensorsmith.plugins import load as load_plugin
-from tensorsmith.records import Store
+from tensorsmith.records import Store, Timing
+from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import native
@@ -32,11 +35,12 @@ Shape = tuple[int | str, ...]
 TRIALS = 2  # instead of any number of trials or seconds
 _SHORT = 0.05  # seconds of a `bench`
 
-#: what `model.onnx` may be: the shape of its input x
-MODELS: dict[str, Shape] = {
-    "closed": (1, 3, 128, 128),  # all sizes known
-    "open": ("batch", 3, "length", "length"),
-    "batched": ("batch", 3, 16, 16),
+#: what `model.onnx` may be: the shape of its input in the file, and that of the array `x` of the page
+MODELS: dict[str, tuple[Shape, tuple[int, ...]]] = {
+    "closed": ((1, 3, 128, 128), (1, 3, 128, 128)),  # all sizes known
+    "open": (("batch", 3, "length", "length"), (1, 3, 128, 128)),
+    "batched": (("batch", 3, 16, 16), (1, 3, 16, 16)),
+    "images": (("batch", 3, 224, 224), (1, 3, 224, 224)),
 }
 
 
@@ -70,8 +74,8 @@ def tiny(text: str) -> str:
 
 
 def tiny_command(words: list[str]) -> list[str]:
-    """The words of a command with tiny budgets."""
-    found = list(words)
+    """The words of a command with tiny budgets, and without modules of PyTorch beside models."""
+    found = [w for w in words if not (w.startswith("my_model.py:") and any(other.endswith(".onnx") for other in words))]
     for n, word in enumerate(found[:-1]):
         if word in ("--time", "--trials"):
             found[n : n + 2] = "--trials", str(TRIALS)
@@ -102,36 +106,48 @@ def prepare(page: str, folder: Path, records: Path) -> Names:
     return names
 
 
-def _model(folder: Path, names: Names, kind: str, x: tuple[int, ...]) -> None:
-    write_model(folder / "model.onnx", MODELS[kind])
-    names["x"] = np.random.default_rng(0).standard_normal(x).astype(np.float32)
+def use_model(folder: Path, names: Names, kind: str) -> None:
+    """From now on `model.onnx` is that one, and `x` an input of it, in memory and in files."""
+    shape, given = MODELS[kind]
+    write_model(folder / "model.onnx", shape)
+    names["x"] = np.random.default_rng(0).standard_normal(given).astype(np.float32)
     np.save(folder / "x.npy", names["x"])
     np.savez(folder / "inputs.npz", x=names["x"])
 
 
 def _closed(folder: Path, names: Names, records: Path) -> None:
-    _model(folder, names, "closed", (1, 3, 128, 128))
+    use_model(folder, names, "closed")
     names["model"] = ts.load(folder / "model.onnx")
     names["exe"] = ts.compile(names["model"])
     shutil.copy(records, folder / "tune.db")
 
 
 def _batched(folder: Path, names: Names, records: Path) -> None:
-    _model(folder, names, "batched", (1, 3, 16, 16))
+    use_model(folder, names, "batched")
     shutil.copy(records, folder / "tune.db")
 
 
 def _howto(folder: Path, names: Names, records: Path) -> None:
     shutil.copy(records, folder / "tune.db")
-    _model(folder, names, "closed", (1, 3, 128, 128))
+    use_model(folder, names, "closed")
+    names["batches"] = [names["x"]] * 2
+    named = catalogue.get("C2D-3-b1").workload()
+    with Store.open(folder / "tune.db") as store:
+        store.add(named, native(), Timing("warm", native().cores), [Trial(plain_candidate(named), Status.OK, 1e-3)])
     for name in ("resnet", "detector"):
         write_model(folder / f"{name}.onnx", (1, 3, 4, 4))
         names[name] = ts.load(folder / f"{name}.onnx")
     Store.open(folder / "other.db").close()
 
 
+def _commands(folder: Path, names: Names, records: Path) -> None:
+    _closed(folder, names, records)
+    for name in ("a", "b"):
+        write_model(folder / f"{name}.onnx", (1, 3, 4, 4))
+
+
 def _executables(folder: Path, names: Names, records: Path) -> None:
-    _model(folder, names, "open", (1, 3, 224, 224))
+    use_model(folder, names, "images")
     shutil.copy(records, folder / "tune.db")
 
 
@@ -148,7 +164,7 @@ def _plugins(folder: Path, names: Names, records: Path) -> None:
         f'RULES = load("", "{examples}/rule_short_window.py:RULES")\n'
     )
     (folder / "my_module.py").write_text(f'from tensorsmith.plugins import load\n\nMyPolicy = load("", "{mine["MyPolicy"]}")\n')
-    write_model(folder / "MODEL.onnx", MODELS["closed"])
+    write_model(folder / "MODEL.onnx", MODELS["closed"][0])
     shutil.copy(records, folder / "tune.db")
     workload = ts.workload(matmul(16))
     target = native()
@@ -162,6 +178,7 @@ def _architecture(folder: Path, names: Names, records: Path) -> None:
 
 PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "README.md": _batched,
+    "docs/commands.md": _commands,
     "docs/comparison.md": _closed,
     "docs/embedding.md": _batched,
     "docs/formats.md": _closed,

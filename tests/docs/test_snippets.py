@@ -104,6 +104,12 @@ def test_budgets_are_tiny() -> None:
     assert stand_ins.tiny_command(command) == ["tensorsmith", "tune", "m.onnx", "--trials", "2", "-o", "m.tsm"]
 
 
+def test_what_a_command_prints_can_be_piped_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Running({}).run(blocks_of("page", "```\ntensorsmith targets --json > targets.json\ntensorsmith targets --json | jq .\n```\n"))
+    assert '"znver4"' in Path("targets.json").read_text()
+
+
 @pytest.mark.parametrize(
     "text",
     [
