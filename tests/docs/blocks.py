@@ -4,7 +4,7 @@ A comment that begins with `snippet:` stands alone in the line before a block, a
 
     <!-- snippet: not run: REASON -->         it cannot run in a test; the tests count these
     <!-- snippet: torch -->                   it needs PyTorch: runs in `make test-peers` only
-    <!-- snippet: model.onnx is NAME -->      from here on, model.onnx is that stand-in (`stand_ins.MODELS`)
+    <!-- snippet: model.onnx is NAME -->      from here on, model.onnx is that stand-in, and `x` fits it (`stand_ins.MODELS`)
     <!-- snippet: prints -->                  a text: just what the Python block before it printed
 """
 

@@ -101,6 +101,7 @@ def prepare(page: str, folder: Path, records: Path) -> Names:
     """Makes the files of a page in a folder, and gives the names that its snippets find. `records`: a record file of the closed
     model."""
     names: Names = {"ts": ts, "np": np}
+    (folder / "out").mkdir()
     if page in PREPARED:
         PREPARED[page](folder, names, records)
     return names
