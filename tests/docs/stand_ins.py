@@ -108,18 +108,20 @@ def prepare(page: str, folder: Path, records: Path) -> Names:
 
 
 def use_model(folder: Path, names: Names, kind: str) -> None:
-    """From now on `model.onnx` is that one, and `x` an input of it, in memory and in files."""
+    """From now on `model.onnx` is that one, and `x` an input of it, in memory and in files. One whose sizes are all known is also
+    loaded as `model` and compiled as `exe`, for pages that go on with these."""
     shape, given = MODELS[kind]
     write_model(folder / "model.onnx", shape)
     names["x"] = np.random.default_rng(0).standard_normal(given).astype(np.float32)
     np.save(folder / "x.npy", names["x"])
     np.savez(folder / "inputs.npz", x=names["x"])
+    if shape == given:
+        names["model"] = ts.load(folder / "model.onnx")
+        names["exe"] = ts.compile(names["model"])
 
 
 def _closed(folder: Path, names: Names, records: Path) -> None:
     use_model(folder, names, "closed")
-    names["model"] = ts.load(folder / "model.onnx")
-    names["exe"] = ts.compile(names["model"])
     shutil.copy(records, folder / "tune.db")
 
 
