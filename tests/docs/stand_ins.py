@@ -23,6 +23,7 @@ from tensorsmith.build import build
 from tensorsmith.ops import catalogue
 from tensorsmith.plugins import load as load_plugin
 from tensorsmith.records import Store, Timing
+from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.nest import Nest
@@ -70,7 +71,8 @@ def tiny(text: str) -> str:
     """A snippet with tiny budgets, and with a computation and the usual rules where the page writes `...` for them."""
     text = re.sub(r"\b(?:seconds|trials)=\d+", f"trials={TRIALS}", text)
     text = re.sub(r'\beffort="\w+"', rf"\g<0>, trials={TRIALS}", text)
-    return text.replace("ts.tune(...,", "ts.tune(computation,").replace("[MyRule(), ...]", "[MyRule(), *rule_set()]")
+    text = text.replace("ts.tune(...,", f"ts.tune(computation, trials={TRIALS},")
+    return text.replace("[MyRule(), ...]", "[MyRule(), *rule_set()]")
 
 
 def tiny_command(words: list[str]) -> list[str]:
@@ -79,6 +81,8 @@ def tiny_command(words: list[str]) -> list[str]:
     for n, word in enumerate(found[:-1]):
         if word in ("--time", "--trials"):
             found[n : n + 2] = "--trials", str(TRIALS)
+    if found[:2] == ["tensorsmith", "tune"] and "--trials" not in found:
+        found += ["--trials", str(TRIALS)]
     if found[:2] == ["tensorsmith", "bench"]:
         found += ["--seconds", str(_SHORT)]
     if found[:2] == ["tensorsmith", "demo"]:
@@ -167,12 +171,16 @@ def _plugins(folder: Path, names: Names, records: Path) -> None:
         f'RULES = load("", "{examples}/rule_short_window.py:RULES")\n'
     )
     (folder / "my_module.py").write_text(f'from tensorsmith.plugins import load\n\nMyPolicy = load("", "{mine["MyPolicy"]}")\n')
-    write_model(folder / "MODEL.onnx", MODELS["closed"][0])
+    write_model(folder / "MODEL.onnx", (1, 3, 4, 4))
     shutil.copy(records, folder / "tune.db")
     workload = ts.workload(matmul(16))
     target = native()
     names |= {"computation": workload, "target": target, "rule_set": rule_set, "make": names["MyPolicy"], "model": None}
-    names |= {"space": space_of(workload, target), "candidates": [], "trials": [], "stop": lambda: False}
+    space = space_of(workload, target)
+    names |= {"space": space, "candidates": [], "trials": [], "stop": lambda: False}
+    made_up = [Trial(c, Status.OK, n * 1e-6) for n, c in enumerate(RandomPolicy(space).ask(32), 1)]
+    with Store.open(folder / "tune.db") as store:  # enough for a model to learn from
+        store.add(workload, target, Timing("warm", target.cores), made_up)
 
 
 def _architecture(folder: Path, names: Names, records: Path) -> None:

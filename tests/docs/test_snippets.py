@@ -100,6 +100,8 @@ def test_marks_and_fences_that_are_wrong(text: str, problem: str) -> None:
 
 def test_budgets_are_tiny() -> None:
     assert stand_ins.tiny("ts.tune(m, seconds=600, min_seconds=2)") == "ts.tune(m, trials=2, min_seconds=2)"
+    assert stand_ins.tiny('ts.tune(..., policy="random")') == 'ts.tune(computation, trials=2, policy="random")'
+    assert stand_ins.tiny_command(["tensorsmith", "tune", "C2D-3-b1"])[-2:] == ["--trials", "2"]
     command = ["tensorsmith", "tune", "m.onnx", "--time", "10m", "-o", "m.tsm"]
     assert stand_ins.tiny_command(command) == ["tensorsmith", "tune", "m.onnx", "--trials", "2", "-o", "m.tsm"]
 
