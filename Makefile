@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MINUTES ?= 5
 ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
-.PHONY: demo smoke test test-long test-peers test-peers-short test-arm mutants bench soak lint clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-arm mutants bench soak docs tutorial dist lint clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -14,6 +14,14 @@ $(VENV)/.dev: pyproject.toml
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+$(VENV)/.dist: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dist]'
 	touch $@
 
 demo: $(VENV)/.dev          ## tune a small network for a minute, compare with ONNX Runtime
@@ -47,9 +55,22 @@ bench: $(VENV)/.bench       ## side by side with PyTorch, against the FMA peak
 soak: $(VENV)/.dev          ## five minutes of tuning: memory must not grow (an hour: make soak MINUTES=60)
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
+docs: $(VENV)/.docs         ## the docs as a site in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python docs/make/check_site.py build/site
+	@echo "open build/site/index.html"
+
+tutorial: $(VENV)/.dist     ## the tutorial from top to bottom, by the built wheel in a fresh environment
+	$(BIN)/python -m pytest -m clean -s tests/clean/test_tutorial.py
+
+dist: $(VENV)/.dist         ## wheel and sdist in dist/, tried in a clean environment
+	rm -rf dist build/lib build/bdist.*
+	$(BIN)/python -m build
+	$(BIN)/python -m pytest -m clean tests/clean/test_dist.py
+
 lint: $(VENV)/.dev          ## ruff and mypy
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs/make
+	$(BIN)/ruff format --check src tests benchmarks examples docs/make
 	$(BIN)/mypy
 
 clean:

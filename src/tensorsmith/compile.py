@@ -64,6 +64,12 @@ def compile(
 
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
+
+        kernel = ts.compile([A, B, C]).bind(B=b)
+        exe = ts.compile(ts.load("model.onnx"), database="tune.db")
+        ts.compile(model, target="znver4", name="classifier").save("classifier.tsm")
+
+    `name` is what the executable is called in texts, profiles and files.
     """
     target = given_or_native(target)
     timing = Timing("warm", target.cores)

@@ -104,7 +104,8 @@ def tune(
     verbose: bool = False,
     on_progress: Callable[[Any], None] | None = None,
 ) -> Executable | list[Executable]:
-    """Searches for a fast program, and gives it.
+    """Searches for a fast program of a `computation`, and gives it: of a list of inputs and outputs, `[A, B, D]`, of a `Workload`,
+    of a `Model`, or of several models.
 
     The run ends after `trials` candidates, after `seconds`, or after `patience` trials in a row that did not improve the best by
     more than 1 %, whichever comes first. `effort` presets trials and patience: "quick" (64, the default), "normal" (256, patience
@@ -127,6 +128,13 @@ def tune(
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
     seconds, to be minimised. The `schedule` says which task gets the next trials: "gradient", "round-robin", or a `Schedule` of
     `tensorsmith.search.scheduler`. A list of models gives a list of executables.
+
+    The `target` is this machine, unless told otherwise; programs are measured here, so it has to be one that this machine can run.
+    The same `seed` and the same times give the same candidates.
+
+        kernel = ts.tune([A, B, C], trials=64, database="tune.db").bind(B=b)
+        exe = ts.tune(ts.load("model.onnx"), seconds=600, database="tune.db")
+        first, second = ts.tune([resnet, detector], effort="normal", objective="geomean", database="tune.db")
     """
     if cache is not None:
         check_cache(cache)

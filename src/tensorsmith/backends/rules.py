@@ -28,9 +28,12 @@ _added: list[tuple[Rule, str]] = []  # rules with their positions, in the order 
 def sketches(
     computation: Workload | Sequence[Tensor], rules: str | Sequence[Rule] = "default", target: Target | None = None
 ) -> list[Sketch]:
-    """All sketches of a computation, `[A, B, D]` or a workload, in the order in which the rules give them.
+    """All sketches of a `computation`, `[A, B, D]` or a workload, in the order in which the rules give them.
 
-    `rules` as in `rule_set`; the target is this machine where none is given.
+    `rules` as in `rule_set`; the `target` is this machine where none is given.
+
+        for sketch in ts.sketches([A, B, D], rules="ansor"):
+            print(sketch.brief())
     """
     workload = computation if isinstance(computation, Workload) else workload_of(computation)
     where = given_or_native(target)
@@ -69,6 +72,8 @@ def register_rule(rule: Rule, position: str = "first") -> None:
     """Adds a rule to every set: asked before all built-in rules, or before the one that `position` names (in sets that have it).
 
     Among registered rules of one position, the earlier is asked first. To take a rule back, use `rules_added` instead.
+
+        register_rule(ShortWindow(), position="place")
     """
     _check(rule, position)
     _added.append((rule, position))
@@ -81,7 +86,13 @@ def registered() -> tuple[Rule, ...]:
 
 @contextmanager
 def rules_added(*rules: Rule, position: str = "first") -> Iterator[None]:
-    """Registers rules for the length of a `with` block."""
+    """Registers rules for the length of a `with` block.
+
+    As by `register_rule`, and gone afterwards:
+
+        with rules_added(ShortWindow()):
+            ts.tune([x, y])
+    """
     before = list(_added)
     try:
         for rule in rules:

@@ -21,10 +21,16 @@ def load(
     shapes: Mapping[str, Sequence[int] | int] | None = None,
     constants: Mapping[str, Array] | None = None,
 ) -> Model:
-    """The model of an ONNX file (its path, its bytes, or the loaded proto).
+    """The model of an ONNX file: `model` is its path, its bytes, or the loaded proto.
 
     `shapes` gives what the file leaves open: the shapes of inputs and the sizes of symbolic dimensions, by name, as in
     `shapes={"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in `constants` become constants of that value.
+
+        model = ts.load("model.onnx", shapes={"batch": 1})
+        exe = ts.compile(model)
+
+    Raises `UserError` if the file cannot be read, leaves a size open that is not given, or has operators that are not supported,
+    with all of them in one message.
     """
     _need_onnx()
     from tensorsmith.frontends.onnx.importer import load_onnx
@@ -39,6 +45,13 @@ def from_torch(module: Any, example_inputs: Any) -> Model:
     `example_inputs` is a tensor, a tuple of arguments, or a dict of arguments by name; their shapes and types are the model's.
     Weights become constants: later changes to the module are not seen. Executables of the model are called as the module is, with
     tensors or arrays, and give tensors in the module's own structure.
+
+        model = ts.from_torch(module.eval(), (torch.randn(1, 3, 224, 224),))
+        exe = ts.compile(model)
+        y = exe(x)
+
+    Raises `UserError` if PyTorch cannot export the `module`, or if it uses operators that are not supported, with all of them in
+    one message.
     """
     try:
         import torch  # noqa: F401

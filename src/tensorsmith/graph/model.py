@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """A network of fixed shapes. `ts.compile(model)` makes it an executable, `ts.tune(model)` searches for a fast one."""
+    """A network of fixed shapes. `ts.compile(model)` makes it an executable, `ts.tune(model)` searches for a fast one.
+
+    It can be printed, and asked for its tasks and for what it should give:
+
+        model = ts.load("model.onnx")
+        print(model)
+        for task in model.tasks():
+            print(task.weight, task.name)
+        wanted = model.evaluate({"x": x})
+    """
 
     def __init__(self, source: Graph) -> None:
         self.source = source  # as imported: what the network means
@@ -36,10 +45,12 @@ class Model:
 
     @property
     def name(self) -> str:
+        """What the file or the module calls itself."""
         return self.source.name
 
     @property
     def inputs(self) -> tuple[Value, ...]:
+        """What it is called with: name, shape and type of each."""
         return self.source.inputs
 
     @property

@@ -38,6 +38,7 @@ class Case:
 
     @property
     def batch(self) -> int:
+        """Images, rows or sentences at once."""
         return self.shape[0]
 
     @property
@@ -50,6 +51,7 @@ class Case:
         return self.build(*self.shape)
 
     def workload(self) -> Workload:
+        """What it computes, as `ts.compile` and `ts.tune` take it."""
         return to_workload(self.tensors())
 
 

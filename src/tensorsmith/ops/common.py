@@ -65,5 +65,6 @@ def normal_axis(axis: int, rank: int, what: str) -> int:
 
 
 def check_rank(tensor: Tensor, rank: int, what: str, layout: str) -> None:
+    """Raises `UserError` unless a tensor has so many dimensions; `what` wants it, in that `layout`."""
     if len(tensor.shape) != rank:
         raise UserError(f"{what}: {tensor.name} has the shape {list(tensor.shape)}; expected {rank} dimensions, {layout}")

@@ -80,14 +80,17 @@ absolute = _unary(define.abs, "absolute")
 
 
 def negative(x: Tensor, name: str = "negative") -> Tensor:
+    """-x"""
     return apply(lambda v: -v, x, name=name)
 
 
 def square(x: Tensor, name: str = "square") -> Tensor:
+    """x * x"""
     return apply(lambda v: v * v, x, name=name)
 
 
 def cast(to: object, x: Tensor, name: str = "cast") -> Tensor:
+    """The elements of x in another type, as by `ts.cast`."""
     return apply(lambda v: define.cast(to, v), x, name=name)
 
 
@@ -110,10 +113,12 @@ def bias_add(x: Tensor, bias: Tensor, name: str = "bias_add") -> Tensor:
 
 
 def relu(x: Tensor, name: str = "relu") -> Tensor:
+    """max(x, 0)"""
     return apply(lambda v: define.maximum(v, 0), x, name=name)
 
 
 def leaky_relu(x: Tensor, slope: float = 0.01, name: str = "leaky_relu") -> Tensor:
+    """x, but slope * x where x is negative"""
     return apply(lambda v: select(v < 0, v * slope, v), x, name=name)
 
 

@@ -38,6 +38,7 @@ def reduce(
 
 
 def reduced_dimensions(x: Tensor, axes: Axes, name: str) -> list[int]:
+    """The dimensions that `axes` names (None: all), in order; an error that begins with `name` if one is wrong or named twice."""
     given = range(len(x.shape)) if axes is None else [axes] if isinstance(axes, int) else axes
     dims = sorted(normal_axis(d, len(x.shape), name) for d in given)
     if len(set(dims)) != len(dims):
@@ -46,6 +47,7 @@ def reduced_dimensions(x: Tensor, axes: Axes, name: str) -> list[int]:
 
 
 def reduced_shape(x: Tensor, dims: Sequence[int], keepdims: bool) -> list[int]:
+    """The shape of x without some dimensions, or with extent 1 there."""
     return [1 if d in dims else n for d, n in enumerate(x.shape) if keepdims or d not in dims]
 
 
@@ -64,18 +66,22 @@ def full_indices(x: Tensor, over: dict[int, Axis], indices: tuple[Expr, ...], ke
 
 
 def sum(x: Tensor, axes: Axes = None, keepdims: bool = False, name: str = "sum") -> Tensor:
+    """The sum over the dimensions `axes` (None: all); `keepdims` leaves them with extent 1."""
     return reduce(define.sum, x, axes, keepdims, name)
 
 
 def prod(x: Tensor, axes: Axes = None, keepdims: bool = False, name: str = "prod") -> Tensor:
+    """The product over the dimensions `axes` (None: all); `keepdims` leaves them with extent 1."""
     return reduce(define.prod, x, axes, keepdims, name)
 
 
 def max(x: Tensor, axes: Axes = None, keepdims: bool = False, name: str = "max") -> Tensor:
+    """The largest element over the dimensions `axes` (None: all); `keepdims` leaves them with extent 1."""
     return reduce(define.max, x, axes, keepdims, name)
 
 
 def min(x: Tensor, axes: Axes = None, keepdims: bool = False, name: str = "min") -> Tensor:
+    """The smallest element over the dimensions `axes` (None: all); `keepdims` leaves them with extent 1."""
     return reduce(define.min, x, axes, keepdims, name)
 
 

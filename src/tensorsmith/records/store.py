@@ -116,6 +116,7 @@ class Store:
         raise UserError(f"an open record file cannot be pickled or copied; open it again: Store.open({str(self.path)!r})")
 
     def close(self) -> None:
+        """Closes the file; `with Store.open(path) as store:` does it by itself."""
         with faults.explained(self.path, self._patience):
             self._connection.close()
 

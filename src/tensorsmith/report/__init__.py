@@ -35,7 +35,9 @@ def report(
 
     `source` is a record file, or a profile (`exe.profile()`) by itself. With a `model`, tasks have the names and weights they have
     there. A `profile` besides says where the time goes in the running network. `peak` is what `measure_peak()` gave on this
-    machine, for the roofline; without it the roof is estimated from the target's facts.
+    machine, for the roofline; without it the roof is estimated from the target's facts. `path` is the file to write.
+
+        ts.report("tune.db", "report.html", model=model, profile=exe.profile())
     """
     from tensorsmith.report import collect, render  # loaded by those who report, not by every worker and program
 

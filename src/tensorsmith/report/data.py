@@ -175,6 +175,7 @@ class Setting:
 
     @property
     def trials(self) -> int:
+        """Of all tasks together."""
         return sum(t.trials for t in self.tasks)
 
     @property

@@ -85,7 +85,13 @@ def device_of(kind: str) -> Device:
 
 def measure_peak(kind: str = "cpu") -> dict[str, float]:
     """FMA peak in f32 operations per second of all cores ("flops") and of one ("flops_one_core"), and memory
-    bandwidth in bytes read plus written per second ("bytes"). Best of several interleaved rounds; below a second."""
+    bandwidth in bytes read plus written per second ("bytes"). Best of several interleaved rounds; below a second.
+
+    `kind` is that of the machine; there is one that can be measured, "cpu".
+
+        peak = ts.measure_peak()
+        print(peak["flops"] / 1e9, "GFLOP/s")
+    """
     return _peak(kind).measure()
 
 

@@ -92,6 +92,11 @@ class Executable:
     Inputs must have exactly the shape and dtype of their `Argument`; arrays and DLPack tensors are not copied, but for those that
     are not C-contiguous, or whose data is misaligned. Constant inputs (`constants`) may be bound once with `bind`; those with a
     packer reach the code in the packer's layout, packed on every call unless they are bound.
+
+        kernel = ts.compile([A, B, C]).bind(B=b)
+        c = kernel(a)  # or kernel(A=a), or kernel(a, out=c)
+        print(kernel.benchmark(a), kernel.profile(a), kernel.memory)
+        kernel.save("kernel.tsm")
     """
 
     def __init__(self, network: Network, running: Running | None = None) -> None:

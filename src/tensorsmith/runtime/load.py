@@ -13,7 +13,10 @@ from tensorsmith.runtime.executable import Executable
 def load(path: str | Path) -> Executable:
     """The executable of a file that `save` wrote. Its machine code runs in this process: load only files that you trust.
 
-    Raises `UserError` if the file is damaged, of another version, or made for a machine that this one is not.
+        exe = ts.load_executable("model.tsm")
+        y = exe(x)
+
+    Raises `UserError` if the file at `path` is damaged, of another version, or made for a machine that this one is not.
     """
     network = file.read(path)
     why = device_of(network.target.kind).why_not(network.target)

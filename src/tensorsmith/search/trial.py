@@ -53,6 +53,7 @@ class Trial:
 
     @property
     def ok(self) -> bool:
+        """Whether it ran and was right."""
         return self.status is Status.OK
 
     def __repr__(self) -> str:

@@ -28,7 +28,14 @@ VERSION = 1  # of the JSON form; a form without one is of version 1 too
 
 @dataclass(frozen=True)
 class Target(ABC):
-    """A machine to generate for. Kinds are frozen dataclasses of facts, each with a default: equal facts, equal targets."""
+    """A machine to generate for. Kinds are frozen dataclasses of facts, each with a default: equal facts, equal targets.
+
+    This machine, or one by its name with some facts of its own:
+
+        here = ts.Target.native()
+        there = ts.Target.named("znver4", cores=16)
+        ts.compile([A, B, C], target=there).bind(B=b).save("there.tsm")
+    """
 
     kind: ClassVar[str]  # which backend generates for it
 
@@ -169,7 +176,13 @@ def _native(kind: str) -> Target:
 
 
 def targets() -> dict[str, Target]:
-    """The machines that are known by name, of all kinds."""
+    """The machines that are known by name, of all kinds.
+
+    Names are what `ts.compile(target=...)`, `Target.named` and `--target` take:
+
+        for name, target in ts.targets().items():
+            print(name, target.cores, target.key)
+    """
     return {name: target for kind in kinds() for name, target in kind_of(kind).catalogue().items()}
 
 

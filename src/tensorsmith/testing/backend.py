@@ -36,7 +36,10 @@ from tensorsmith.targets.target import Target, kind_of
 
 def check_backend(backend: Backend[Any], targets: Sequence[Target] | None = None) -> None:
     """Raises `AssertionError` if a backend breaks a promise. `targets`: those to build for, by default this machine's and one that
-    is known by name."""
+    is known by name.
+
+        check_backend(MY_BACKEND)
+    """
     named = list(backend.target.catalogue().values())
     given = list(targets) if targets is not None else [backend.target.detect(), *named[:1]]
     _check_record(backend, given)

@@ -20,7 +20,11 @@ _PROGRAMS = 200
 
 
 def check_cost_model(model: GivenModel, *, target: Target | None = None) -> None:
-    """Raises `BrokenPromise` if a cost model breaks a promise; `model` is what `ts.tune(model=...)` takes."""
+    """Raises `BrokenPromise` if a cost model breaks a promise; `model` is what `ts.tune(model=...)` takes. The `target` is this
+    machine, unless one is given.
+
+        check_cost_model(MyModel())
+    """
     suite = _Suite(model, target or native())
     for check in (
         suite.is_called_something,

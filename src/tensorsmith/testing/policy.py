@@ -26,7 +26,10 @@ _MOST_LOOKS = 100_000  # at `stop`, in one search of such a space
 def check_policy(policy: str | Preset | MakePolicy, *, workload: Workload | None = None, target: Target | None = None) -> None:
     """Raises `BrokenPromise` if a policy breaks a promise; `policy` is what `ts.tune(policy=...)` takes.
 
-    It is tried on a small `workload` of our own, unless one of a hundred programs or more is given, and on one of a few programs.
+    It is tried on a small `workload` of our own, unless one of a hundred programs or more is given, and on one of a few programs;
+    for this machine, unless a `target` is given.
+
+        check_policy(MyPolicy)
     """
     suite = _Suite(as_preset(policy), workload or matmul(), target or native())
     for check in (

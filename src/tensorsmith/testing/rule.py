@@ -39,7 +39,9 @@ def check_rule(
     """Raises `BrokenPromise` if a rule breaks a promise when it is asked before the others, those of `rules`.
 
     Give `workloads` that the rule applies to, small ones: some of their candidates are run by the interpreter. Without any it is
-    tried on an operator of every kind.
+    tried on an operator of every kind. The `target` is this machine, unless one is given.
+
+        check_rule(ShortWindow(), [ts.workload([x, avg_pool(x, kernel=3)])])
     """
     target = target or native()
     given = [catalogue.get(f"{name}-small").workload() for name in _WORKLOADS] if workloads is None else list(workloads)

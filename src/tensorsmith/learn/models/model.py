@@ -38,6 +38,8 @@ class Samples:
     base: list[float] = field(default_factory=list)  # log2 of the speed that the prior gives
 
     def add(self, rows: Array, throughput: float, group: str, base: float = 0.0) -> None:
+        """One program: the features of its statements, its speed relative to the best of its `group`, and the prior's logarithm
+        of it."""
         self.rows.append(np.asarray(rows, np.float32))
         self.throughput.append(float(throughput))
         self.group.append(group)

@@ -47,9 +47,11 @@ class State:
         return apply_rewrites(self.before.now, self.rewrites[len(self.before.rewrites) :])
 
     def stage(self, index: int) -> Stage:
+        """A stage of the workload as it is now."""
         return self.now.stages[index]
 
     def rewritten(self, rewrite: Rewrite) -> State:
+        """The state after one rewrite more."""
         return replace(self, before=self, rewrites=(*self.rewrites, rewrite))
 
     def with_nest(self, nest: Nest, *choices: Choice) -> State:
@@ -70,15 +72,19 @@ class State:
         return self.with_choice(Choice(stage.name, "at", tuple(options))) if len(options) > 1 else self
 
     def choice(self, stage: str, kind: str) -> Choice | None:
+        """The choice of a kind that a stage has, if any."""
         return next((c for c in self.choices if c.stage == stage and c.kind == kind), None)
 
     def nest(self, stage: str) -> Nest | None:
+        """The nest of a stage, if it has one yet."""
         return next((n for n in self.nests if n.stage == stage), None)
 
     def has_cache_write(self, stage: str) -> bool:
+        """Whether a stage is a cache that a rule has put before another."""
         return any(isinstance(r, CacheWrite) and r.cache == stage for r in self.rewrites)
 
     def sketch(self) -> Sketch:
+        """The sketch of a state in which all stages are done, checked."""
         order = {s.name: n for n, s in enumerate(self.now.stages)}
         nests = tuple(sorted(self.nests, key=lambda n: order[n.stage]))
         return Sketch(self.workload, nests, self.rewrites, self.choices).check()
@@ -92,9 +98,13 @@ class Rule(Protocol):
 
     name: str
 
-    def condition(self, state: State, index: int, target: Target) -> Verdict: ...
+    def condition(self, state: State, index: int, target: Target) -> Verdict:
+        """Whether it applies to the stage `state.stage(index)`, and whether the rules after it are asked too."""
+        ...
 
-    def apply(self, state: State, index: int, target: Target) -> Derived: ...
+    def apply(self, state: State, index: int, target: Target) -> Derived:
+        """The states that it makes of this one, each with the index of the stage to go on with."""
+        ...
 
 
 def levels(axes: Sequence[Axis], part: int, laid_out: str = "") -> str:

@@ -1,0 +1,30 @@
+"""What the snippets of the pages find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.docs import stand_ins
+
+import tensorsmith as ts
+from tensorsmith.tuning.finals import final
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_finals() -> object:
+    """A search of four trials needs no final of two seconds; the number of its rounds is of no interest here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(final, "_SECONDS", 0.2)
+        patch.setattr(final, "_CHECK_ROUNDS", 2)
+        patch.setattr(final, "_MOST_ROUNDS", 6)
+        yield
+
+
+@pytest.fixture(scope="session")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record file of the model that pages call model.onnx."""
+    folder = tmp_path_factory.mktemp("records")
+    stand_ins.use_model(folder, {}, "closed")
+    ts.tune(ts.load(folder / "model.onnx"), trials=stand_ins.TRIALS, database=folder / "tune.db", on_progress=lambda p: None)
+    return folder / "tune.db"
