@@ -183,6 +183,11 @@ def _plugins(folder: Path, names: Names, records: Path) -> None:
         store.add(workload, target, Timing("warm", target.cores), made_up)
 
 
+def _policies(folder: Path, names: Names, records: Path) -> None:
+    write_model(folder / "MODEL.onnx", (1, 3, 4, 4))
+    names["computation"] = ts.workload(matmul(16))
+
+
 def _architecture(folder: Path, names: Names, records: Path) -> None:
     names |= {"Sketch": Sketch, "Nest": Nest, "Candidate": Candidate, "build": build, "workload": ts.workload(matmul(512))}
 
@@ -196,7 +201,9 @@ PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "docs/how-long.md": _closed,
     "docs/howto.md": _howto,
     "docs/executables.md": _executables,
+    "docs/c-libraries.md": _closed,
     "docs/platforms.md": _closed,
+    "docs/policies.md": _policies,
     "docs/report.md": _closed,
     "docs/plugins.md": _plugins,
     "docs/architecture.md": _architecture,
