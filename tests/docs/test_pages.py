@@ -43,9 +43,7 @@ def broken(page: str, text: str) -> Iterator[str]:
             continue
         name, _, anchor = link.partition("#")
         there = ((ROOT / page).parent / name).resolve() if name else ROOT / page
-        if not there.exists():
-            yield link
-        elif anchor and anchor not in anchors(there):
+        if not there.exists() or (anchor and anchor not in anchors(there)):
             yield link
 
 
