@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tensorsmith.backends.cpu.codegen.ahead import Ahead, loads_ahead
 from tensorsmith.backends.cpu.codegen.body import form_key
 from tensorsmith.backends.cpu.codegen.borders import Borders
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
@@ -51,6 +53,8 @@ class Reduction(Borders):
         in_a_row = steps_in_a_row([int(v.count) for v in steps], int(block.unroll))
         self.in_a_row = {v.name: int(n) for v, n in zip(steps, in_a_row)}  # of each loop, in one round of it
         self.fetched: list[Fetching] = []  # operands whose next panel is fetched meanwhile
+        self.fetches = True  # every step does its part of it
+        self.behind: Callable[[Key], None] | None = None  # writes what comes behind each point of a step
         self._steps = 0  # that were written
         self._last_fetch: dict[str, tuple[str, int]] = {}  # of each operand: the basic block and the step of its last line
 
@@ -208,7 +212,11 @@ class Reduction(Borders):
                     return [value for values in zip(*groups) for value in values]
 
                 spread = [value for old in state for value in (old, *[self._nothing(old.lanes)] * (sums - 1))]
-                spread = self.f.loop(i64(0), i64(main), in_a_row, spread, several, runs=True)
+                ahead = Ahead(self, var, env, in_a_row, sums) if loads_ahead(self, depth, main // in_a_row) else None
+                if ahead is not None and ahead.possible:
+                    spread = ahead.rounds(main, spread, lambda bound, now: once(bound, now, full))
+                else:
+                    spread = self.f.loop(i64(0), i64(main), in_a_row, spread, several, runs=True)
                 state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
             for n in range(main, trips):
                 state = once(n, state)
@@ -271,7 +279,8 @@ class Reduction(Borders):
 
     def _step(self, env: dict[str, LoopValue], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
         """Every point's contribution at one step of the reduction."""
-        self._fetch(env)
+        if self.fetches:
+            self.fetch(env)
         result = []
         for key, old in zip(self.keys, state):
             lanes = parts[key[1]]
@@ -282,9 +291,11 @@ class Reduction(Borders):
             if self.across and lanes is not None:
                 plain = lanes if lanes.width > 1 else None
             result.append(self._combine(old, self.block.stage.body, point, plain))
+            if self.behind is not None:
+                self.behind(key)
         return result
 
-    def _fetch(self, env: LoopValues) -> None:
+    def fetch(self, env: LoopValues) -> None:
         """Fetches what belongs to this step of operands that stream; steps in a row that share a line do it once."""
         self._steps += 1
         for what in self.fetched:
