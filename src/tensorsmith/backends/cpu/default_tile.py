@@ -154,7 +154,7 @@ class TilePlan:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
         if self.target.in_order:
-            return max(1, min(innermost, in_order.COPIES))
+            return max(1, min(math.prod(a.extent for a in self.stage.reduce_axes), in_order.COPIES))
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
 
     def parallel(self, outer: list[NestLoop]) -> int:
@@ -185,7 +185,7 @@ def register_tiles(rows: int, vectors: int, target: CpuTarget) -> list[tuple[flo
     cycles_of = in_order.cycles if target.in_order else _cycles
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
-            if in_order.group_of_steps(r, v, target.lanes(), target) if target.in_order else r * v + v + factors <= registers:
+            if in_order.fits(r, v, target) if target.in_order else r * v + v + factors <= registers:
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):

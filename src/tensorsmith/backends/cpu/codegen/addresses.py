@@ -44,6 +44,11 @@ class Addresses:
         """Drops what was loaded, so that it is loaded again instead of staying in a register; addresses are kept."""
         self._memo = {key: value for key, value in self._memo.items() if key[0] in _ADDRESSES}
 
+    def keep_loads(self, loaded: Mapping[tuple[object, ...], Value]) -> None:
+        """Drops all that was loaded but this."""
+        self.forget_loads()
+        self._memo.update(loaded)
+
     def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Value | None, int, int]:
         """(run-time part, constant part, step per lane) of a linear form."""
         constant = int(form.offset)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tensorsmith.backends.cpu.codegen.addresses import Addresses, Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, storage_type, type_text
-from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues, Shifted, active_mask, blank, stored_type
+from tensorsmith.backends.cpu.codegen.points import InARow, Lanes, LoopValues, active_mask, blank, stored_type
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
@@ -42,7 +42,7 @@ class BodyEmitter(Addresses):
         self.program = program
         self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
         self.known: set[FormKey] = set()  # conditions that hold here
-        self.in_a_row: tuple[str, int] | None = None  # a loop of which as many steps, from a multiple of that on, can be loaded at once
+        self.in_a_row: InARow | None = None  # steps of which several can be loaded at once
         # What depends on the expression alone is worked out once, not at every point; nodes stay alive, so `id` will do.
         self._forms: dict[tuple[int, int], Linear | None] = {}
         self._offsets: dict[tuple[int, int], tuple[Linear | None, bool]] = {}
@@ -197,8 +197,8 @@ class BodyEmitter(Addresses):
                 return const(0, e.dtype)
             needs = None if inside is True else inside
         running, constant, step = self.linear(form, env, lanes)
-        if needs is None and not step and (place := self._place_in_a_row(form, env)) is not None:
-            return self._one_of_several(e, running, constant, *place)
+        if needs is None and not step and self._in_a_row(form):
+            return self._one_of_several(e, running, constant, env)
         key = (
             "load",
             e.tensor,
@@ -210,22 +210,22 @@ class BodyEmitter(Addresses):
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
 
-    def _place_in_a_row(self, form: Linear, env: LoopValues) -> tuple[int, int] | None:
-        """(which, of how many) neighbours in memory a step reads, where a whole row of steps can be loaded at once."""
-        if self.in_a_row is None or form.terms.get(self.in_a_row[0]) != 1:
-            return None
-        bound = env[self.in_a_row[0]]
-        return (bound.by % self.in_a_row[1], self.in_a_row[1]) if isinstance(bound, Shifted) else None
+    def _in_a_row(self, form: Linear) -> bool:
+        """Whether neighbouring steps read neighbours in memory, and can be loaded at once."""
+        steps = self.in_a_row
+        return steps is not None and steps.width > 1 and all(form.terms.get(name) == n for name, n in steps.apart.items())
 
-    def _one_of_several(self, e: Load, running: Value | None, constant: int, place: int, count: int) -> Value:
-        """What one step reads, out of a vector with what all steps in a row read."""
+    def _one_of_several(self, e: Load, running: Value | None, constant: int, env: LoopValues) -> Value:
+        """What one step reads, out of a vector with what its neighbours read."""
+        assert self.in_a_row is not None
+        place, width = self.in_a_row.place(env), self.in_a_row.width
 
-        def loads() -> Value:
+        def several() -> Value:
             pointer = self.pointer(e.tensor, running, constant - place)
-            return self.f.op(f"load {storage_type(e.dtype, count)}, {pointer}, align {_align(e.dtype)}", e.dtype, count)
+            return self.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {_align(e.dtype)}", e.dtype, width)
 
-        several = self.remember(("loads", e.tensor, running and running.text, constant - place), loads)
-        return self.remember(("element", several.text, place), lambda: self.arith.piece(several, place, 1))
+        found = self.remember(("loads", e.tensor, running and running.text, constant - place), several)
+        return self.remember(("element", found.text, place), lambda: self.arith.piece(found, place, 1))
 
     def _in_bounds(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> Value | bool:
         """Whether a load at affine indices reads an element that is there."""

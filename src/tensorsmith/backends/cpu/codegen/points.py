@@ -21,6 +21,23 @@ LoopValues = Mapping[str, LoopValue]  # in nesting order
 
 
 @dataclass(frozen=True)
+class InARow:
+    """Steps of reduction loops that are written one after another, `width` of which one vector can hold the operands of."""
+
+    apart: Mapping[str, int]  # steps from one of a loop to its next; not of the outermost loop where it takes one in a round
+    width: int
+
+    def place(self, values: LoopValues) -> int:
+        """Of a step in its vector."""
+        number = 0
+        for name, distance in self.apart.items():
+            value = values[name]
+            assert not isinstance(value, Value)
+            number += distance * (value.by if isinstance(value, Shifted) else value)
+        return number % self.width
+
+
+@dataclass(frozen=True)
 class Lanes:
     """Which steps of the vector loop a vector holds: `start` .. `start + active`; lanes from `active` on hold anything."""
 

@@ -177,7 +177,7 @@ class Reduction(Borders):
 
     def _loop(self, depth: int, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         if depth == len(self.block.reduce):
-            return self._step(env, state, self.shape.chunks)
+            return self.step(env, state, self.shape.chunks)
         var = self.block.reduce[depth]
         if var.name == self.block.vector:
             return self._vector_step(var, env, left, state)
@@ -212,9 +212,9 @@ class Reduction(Borders):
                     return [value for values in zip(*groups) for value in values]
 
                 spread = [value for old in state for value in (old, *[self._nothing(old.lanes)] * (sums - 1))]
-                ahead = Ahead(self, var, env, in_a_row, sums) if loads_ahead(self, depth, main // in_a_row) else None
-                if ahead is not None and ahead.possible:
-                    spread = ahead.rounds(main, spread, lambda bound, now: once(bound, now, full))
+                ahead = self._ahead(depth, env, left, main // in_a_row, sums)
+                if ahead is not None:
+                    spread = ahead.rounds(main, spread)
                 else:
                     spread = self.f.loop(i64(0), i64(main), in_a_row, spread, several, runs=True)
                 state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
@@ -234,6 +234,20 @@ class Reduction(Borders):
 
         state = self.f.loop(i64(0), main_end, in_a_row, state, row)
         return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
+
+    def _ahead(self, depth: int, env: dict[str, LoopValue], left: Remainders, rounds: int, sums: int) -> Ahead | None:
+        """Who writes a loop with its loads ahead of their use, if that can be done: all loops inside have to be written whole."""
+        var, inside = self.block.reduce[depth], list(self.block.reduce[depth + 1 :])
+        if rounds < 2 or not loads_ahead(self):
+            return None
+        now = {**left, var.axis: Remaining(int(var.stride))}
+        for v in inside:
+            count, size = int(v.count), now[v.axis].now
+            if size != count * int(v.stride) or not is_written_whole(v.name in self.block.laid_out, count, self.in_a_row[v.name]):
+                return None
+            now[v.axis] = Remaining(int(v.stride))
+        ahead = Ahead(self, var, inside, env, self.in_a_row[var.name], sums)
+        return ahead if ahead.possible else None
 
     def _nothing(self, lanes: int) -> Value:
         """What a result is before its first step."""
@@ -273,11 +287,11 @@ class Reduction(Borders):
             assert lanes is not None
             active = max(0, min(lanes.active, count - lanes.start))
             cut.append(replace(lanes, active=active) if active else None)
-        return self._step(env, state, tuple(cut))
+        return self.step(env, state, tuple(cut))
 
     # -- one step --------------------------------------------------------------------------------------------------
 
-    def _step(self, env: dict[str, LoopValue], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
+    def step(self, env: dict[str, LoopValue], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
         """Every point's contribution at one step of the reduction."""
         if self.fetches:
             self.fetch(env)
