@@ -52,9 +52,8 @@ def test_random_definitions(vector_bytes: int, registers: int) -> None:
 
 
 @pytest.mark.parametrize("way", IN_ORDER)
-@pytest.mark.parametrize("registers", [16, 32])
-def test_loads_ahead(way: str, registers: int) -> None:
+def test_loads_ahead(way: str) -> None:
     for seed, case in enumerate(catalogue.small().values()):
-        check(case.workload(), 16, registers, seed, **IN_ORDER[way])
-    for seed in range(RANDOM):
-        check(random_workload(Random(seed)), 16, registers, seed, **IN_ORDER[way])
+        check(case.workload(), 16, 32, seed, **IN_ORDER[way])
+    for seed in range(RANDOM, RANDOM + 10):
+        check(random_workload(Random(seed)), 16, 32, seed, **IN_ORDER[way])
