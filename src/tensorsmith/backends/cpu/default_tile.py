@@ -63,7 +63,8 @@ class TilePlan:
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
-        return register_tiles(rows, vectors, self.target)[0][1]
+        in_lanes = all(self.vector_axis.name in variables(x) for x in self.stage.reads)
+        return register_tiles(rows, vectors, self.target, in_lanes)[0][1]
 
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
         """(outer loops, register tile, sizes)"""
@@ -178,10 +179,14 @@ class TilePlan:
         return count
 
 
-def register_tiles(rows: int, vectors: int, target: CpuTarget) -> list[tuple[float, tuple[int, int]]]:
-    """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile)."""
+def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = False) -> list[tuple[float, tuple[int, int]]]:
+    """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile).
+
+    `in_lanes`: every point has vectors of its own as factors (a depthwise convolution), not one number for a row of them.
+    """
     found, registers = [], target.vector_registers
-    factors = 1 if target.is_x86 else 3  # registers for what rows are multiplied by: x86 reads that from memory as it multiplies
+    # registers for what rows are multiplied by: x86 reads that from memory as it multiplies; of vectors LLVM loads some early
+    factors = 1 if target.is_x86 else 8 if in_lanes else 3
     cycles_of = in_order.cycles if target.in_order else _cycles
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):

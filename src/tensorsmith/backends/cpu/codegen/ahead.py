@@ -56,10 +56,14 @@ class Ahead:
         lanes = target.lanes(dtype(self.block.stage.dtype).bytes)
         self.gathered = gathers(target) or self.count % lanes > 0  # LLVM spills parts of registers if they are carried
         width = max(1 << n for n in range(lanes.bit_length()) if self.count % (1 << n) == 0)
-        self.steps = InARow(apart, width)
-        vectors = len(reduction.shape.chunks)
-        self.group = group_of_steps(sums * len(reduction.keys) // vectors, vectors, width, target, self.gathered)
         self.in_lanes = [e for e in (body.a, body.b) if any(self.block.vector in form.terms for form in self._forms(e))]
+        others = [form for e in (body.a, body.b) if not any(e is x for x in self.in_lanes) for form in self._forms(e)]
+        self.steps = InARow(apart, width)
+        if not all(self.steps.neighbours(form) for form in others):
+            self.steps = InARow(apart, 1)
+        vectors = len(reduction.shape.chunks)
+        rows = sums * len(reduction.keys) // vectors
+        self.group = group_of_steps(rows, vectors, self.steps.width, target, self.gathered)
         self.operands = sorted((body.a, body.b), key=lambda e: not any(e is x for x in self.in_lanes))
         moving = [e for e in self.operands if all(self.var.name in form.terms for form in self._forms(e))]
         self.carried = [] if self.gathered else moving
@@ -70,10 +74,10 @@ class Ahead:
 
     @property
     def possible(self) -> bool:
-        """Whether there are registers for it, and all is read at places that are known beforehand."""
+        """Whether there are registers for it (not if every point has vectors of its own), and all places are known beforehand."""
         own = {v.name for v in (self.var, *self.inside)}
         undecided = [fact for fact in self.reduction.facts if form_key(fact) not in self.body.known]
-        if not self.group or any(own & fact.terms.keys() for fact in undecided):
+        if not self.group or len(self.in_lanes) > 1 or any(own & fact.terms.keys() for fact in undecided):
             return False
         found = [x for e in self.operands for x in loads(e)]
         return all(x.tensor not in self.body.registers and self.body.offset(x, self.block)[0] is not None for x in found)
@@ -113,6 +117,8 @@ class Ahead:
         for n in range(0, self.count, self.group):
             if self.carried or n % self.steps.width == 0:
                 self.body.keep_loads(now)
+                if self.steps.width == 1:
+                    self.f.barrier()  # or LLVM would find what it has loaded before
             steps = range(n, n + self.group)
             for step in steps:
                 self.reduction.fetch(self._at(bound, step))

@@ -197,7 +197,7 @@ class BodyEmitter(Addresses):
                 return const(0, e.dtype)
             needs = None if inside is True else inside
         running, constant, step = self.linear(form, env, lanes)
-        if needs is None and not step and self._in_a_row(form):
+        if needs is None and not step and self.in_a_row is not None and self.in_a_row.width > 1 and self.in_a_row.neighbours(form):
             return self._one_of_several(e, running, constant, env)
         key = (
             "load",
@@ -209,11 +209,6 @@ class BodyEmitter(Addresses):
             needs and needs.text,
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
-
-    def _in_a_row(self, form: Linear) -> bool:
-        """Whether neighbouring steps read neighbours in memory, and can be loaded at once."""
-        steps = self.in_a_row
-        return steps is not None and steps.width > 1 and all(form.terms.get(name) == n for name, n in steps.apart.items())
 
     def _one_of_several(self, e: Load, running: Value | None, constant: int, env: LoopValues) -> Value:
         """What one step reads, out of a vector with what its neighbours read."""

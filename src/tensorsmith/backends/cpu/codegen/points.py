@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.codegen.irtext import Value, const
+from tensorsmith.program.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class InARow:
 
     apart: Mapping[str, int]  # steps from one of a loop to its next; not of the outermost loop where it takes one in a round
     width: int
+
+    def neighbours(self, form: Linear) -> bool:
+        """Whether neighbouring steps read neighbours in memory, at positions of that form."""
+        return all(form.terms.get(name) == distance for name, distance in self.apart.items())
 
     def place(self, values: LoopValues) -> int:
         """Of a step in its vector."""
