@@ -27,7 +27,7 @@ from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target
 
-TARGETS = ("cortex-a53", "neoverse-n1", "neoverse-v1")
+TARGETS = ("cortex-a53", "cortex-a55", "neoverse-n1", "neoverse-v1")
 MOST_FLOPS = 3e7  # of a case; an emulated multiply-add takes some tens of nanoseconds
 BATCH = 20  # kernels in one program
 

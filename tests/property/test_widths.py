@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from tests.property.agreement import answers, describe, problem
@@ -24,8 +25,12 @@ MACHINES = sorted({(t.vector_bytes, t.vector_registers) for t in NAMED.values()}
 RANDOM = 25  # workloads of each
 
 
-def check(workload: Workload, vector_bytes: int, registers: int, seed: int) -> None:
-    target = replace(native(), vector_bytes=vector_bytes, vector_registers=registers)
+#: Machines that take instructions in their order load operands ahead, in two ways: see backends/cpu/in_order.py.
+IN_ORDER = {"carried": {"in_order": True, "fma_latency": 4}, "gathered": {"in_order": True, "fma_latency": 10}}
+
+
+def check(workload: Workload, vector_bytes: int, registers: int, seed: int, **facts: Any) -> None:
+    target = replace(native(), vector_bytes=vector_bytes, vector_registers=registers, **facts)
     candidate = backend_of(target).default_candidate(workload, target)
     arrays = random_arrays(workload, seed)
     want = evaluate(workload, arrays, precise=True)
@@ -44,3 +49,11 @@ def test_the_small_catalogue(vector_bytes: int, registers: int) -> None:
 def test_random_definitions(vector_bytes: int, registers: int) -> None:
     for seed in range(RANDOM):
         check(random_workload(Random(seed)), vector_bytes, registers, seed)
+
+
+@pytest.mark.parametrize("way", IN_ORDER)
+def test_loads_ahead(way: str) -> None:
+    for seed, case in enumerate(catalogue.small().values()):
+        check(case.workload(), 16, 32, seed, **IN_ORDER[way])
+    for seed in range(RANDOM, RANDOM + 10):
+        check(random_workload(Random(seed)), 16, 32, seed, **IN_ORDER[way])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tensorsmith.backends.cpu import in_order
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.affine import conjuncts
 from tensorsmith.lang.dtypes import dtype
@@ -62,7 +63,8 @@ class TilePlan:
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
-        return register_tiles(rows, vectors, self.target)[0][1]
+        in_lanes = all(self.vector_axis.name in variables(x) for x in self.stage.reads)
+        return register_tiles(rows, vectors, self.target, in_lanes)[0][1]
 
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
         """(outer loops, register tile, sizes)"""
@@ -152,6 +154,8 @@ class TilePlan:
     def unroll(self) -> int:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
+        if self.target.in_order:
+            return max(1, min(math.prod(a.extent for a in self.stage.reduce_axes), in_order.COPIES))
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
 
     def parallel(self, outer: list[NestLoop]) -> int:
@@ -175,17 +179,22 @@ class TilePlan:
         return count
 
 
-def register_tiles(rows: int, vectors: int, target: CpuTarget) -> list[tuple[float, tuple[int, int]]]:
-    """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile)."""
+def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = False) -> list[tuple[float, tuple[int, int]]]:
+    """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile).
+
+    `in_lanes`: every point has vectors of its own as factors (a depthwise convolution), not one number for a row of them.
+    """
     found, registers = [], target.vector_registers
-    factors = 1 if target.is_x86 else 3  # registers for what rows are multiplied by: x86 reads that from memory as it multiplies
+    # registers for what rows are multiplied by: x86 reads that from memory as it multiplies; of vectors LLVM loads some early
+    factors = 1 if target.is_x86 else 8 if in_lanes else 3
+    cycles_of = in_order.cycles if target.in_order else _cycles
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
-            if r * v + v + factors <= registers:
+            if in_order.fits(r, v, target) if target.in_order else r * v + v + factors <= registers:
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * _cycles(row, vec, target)
+                        cycles += times_row * times_vec * cycles_of(row, vec, target)
                 found.append((cycles, (r, v)))
     return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
 

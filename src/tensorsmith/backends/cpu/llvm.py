@@ -76,7 +76,7 @@ def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, ma
         return module
 
     def assembly() -> str:
-        with _without_strength_reduction():
+        with _emission(target):
             return str(compiler.machine.emit_assembly(optimised()))
 
     start = perf_counter()
@@ -85,7 +85,7 @@ def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, ma
     compiler.optimise(module, list_of_passes)
     passed = perf_counter()
     exported = frozenset(f.name for f in module.functions if not f.is_declaration and f.linkage.name not in ("internal", "private"))
-    with _without_strength_reduction():
+    with _emission(target):
         object_code = compiler.machine.emit_object(module)
     seconds = {"parse": parsed - start, "passes": passed - parsed, "emit": perf_counter() - passed}
     return Code(target, exported, object_code, {"llvm": lambda: str(optimised()), "asm": assembly}, seconds, made_from)
@@ -95,8 +95,13 @@ def emit_object(ir_text: str, target: CpuTarget) -> bytes:
     """An object file that any linker takes, of IR text that the passes have been run on."""
     compiler = _compiler(target, for_linkers=True)
     module = compiler.parse(ir_text)
-    with _without_strength_reduction():
+    with _emission(target):
         return bytes(compiler.machine.emit_object(module))
+
+
+def _emission(target: CpuTarget) -> contextlib.AbstractContextManager[None]:
+    """Where instructions are taken in their order, loads would wait for an address that is computed anew in every round."""
+    return contextlib.nullcontext() if target.in_order else _without_strength_reduction()
 
 
 @contextlib.contextmanager

@@ -61,6 +61,13 @@ NAMED: Mapping[str, CpuTarget] = {
         "cortex-a53", "",
         l1_ways=4, l2_bytes=128 << 10, l3_bytes=512 << 10, cores=4, fma_latency=10, fmas_per_cycle=1, in_order=True,
     ),
+    # Arm, Cortex-A55 Technical Reference Manual (4-way first cache) and Software Optimization Guide (latency 4). LLVM's model,
+    # AArch64SchedA55.td, starts two multiply-adds in a cycle; two vectors loaded by one instruction take the load unit six cycles
+    # there, and two if they are loaded one by one: `slow-paired-128`. Caches as in many telephones: 128 KB a core, 1 MB for all.
+    "cortex-a55": _arm(
+        "cortex-a55", ",+fullfp16,+dotprod,+slow-paired-128",
+        l1_ways=4, l2_bytes=128 << 10, l3_bytes=1 << 20, cores=4, fma_latency=4, fmas_per_cycle=2, in_order=True,
+    ),
     # Arm, Cortex-A72 Software Optimization Guide (UAN 0016): latency 7, two pipes; Raspberry Pi 4: 1 MB for four cores.
     "cortex-a72": _arm("cortex-a72", "", l1_ways=2, l2_bytes=256 << 10, l3_bytes=1 << 20, cores=4, fma_latency=7),
     # Arm, Neoverse N1 Software Optimization Guide: latency 4, two pipes; last cache of AWS's Graviton2.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
@@ -11,6 +11,7 @@ from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues
 from tensorsmith.program.linear import Linear
 
 _ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
+_LOADED = ("load", "loads")  # the kinds that come from memory
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Addresses:
         self.storage = storage
         self._memo: dict[tuple[object, ...], Value] = {}
         self._memo_of = ""
+        self._asked: dict[tuple[object, ...], Value] | None = None  # what was wanted from memory, where somebody wants to know it
+        self._given: Iterator[Value] | None = None  # what was loaded before, in the order in which it is asked for
 
     def forget(self) -> None:
         """Drops values remembered for reuse; call where memory may have changed."""
@@ -40,6 +43,11 @@ class Addresses:
     def forget_loads(self) -> None:
         """Drops what was loaded, so that it is loaded again instead of staying in a register; addresses are kept."""
         self._memo = {key: value for key, value in self._memo.items() if key[0] in _ADDRESSES}
+
+    def keep_loads(self, loaded: Mapping[tuple[object, ...], Value]) -> None:
+        """Drops all that was loaded but this."""
+        self.forget_loads()
+        self._memo.update(loaded)
 
     def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Value | None, int, int]:
         """(run-time part, constant part, step per lane) of a linear form."""
@@ -89,8 +97,27 @@ class Addresses:
         if self._memo_of != self.f.basic_block:
             self._memo, self._memo_of = {}, self.f.basic_block
         if key not in self._memo:
-            self._memo[key] = make()
+            if self._given is not None and key[0] in _LOADED:
+                self._memo[key] = next(self._given)
+            else:
+                self._memo[key] = make()
+        if self._asked is not None and key[0] in _LOADED:
+            self._asked[key] = self._memo[key]
         return self._memo[key]
+
+    def asking(self, asked: dict[tuple[object, ...], Value], write: Callable[[], None]) -> None:
+        """Adds to `asked` what `write` gets from memory, or got before: each once, in the order of asking."""
+        self._asked = asked
+        write()
+        self._asked = None
+
+    def given(self, values: Sequence[Value], write: Callable[[], None]) -> None:
+        """`write` loads nothing: it gets what `asking` found when the same was written for another step."""
+        self.forget_loads()
+        self._given = iter(values)
+        write()
+        assert next(self._given, None) is None
+        self._given = None
 
     def integer(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> Value:
         """A linear form as an i64, a vector if it differs between lanes."""

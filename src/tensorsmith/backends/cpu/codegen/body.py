@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tensorsmith.backends.cpu.codegen.addresses import Addresses, Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, storage_type, type_text
-from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues, active_mask, blank, stored_type
+from tensorsmith.backends.cpu.codegen.points import InARow, Lanes, LoopValues, active_mask, blank, stored_type
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
@@ -42,6 +42,7 @@ class BodyEmitter(Addresses):
         self.program = program
         self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
         self.known: set[FormKey] = set()  # conditions that hold here
+        self.in_a_row: InARow | None = None  # steps of which several can be loaded at once
         # What depends on the expression alone is worked out once, not at every point; nodes stay alive, so `id` will do.
         self._forms: dict[tuple[int, int], Linear | None] = {}
         self._offsets: dict[tuple[int, int], tuple[Linear | None, bool]] = {}
@@ -198,6 +199,8 @@ class BodyEmitter(Addresses):
                 return const(0, e.dtype)
             needs = None if inside is True else inside
         running, constant, step = self.linear(form, env, lanes)
+        if needs is None and not step and self.in_a_row is not None and self.in_a_row.width > 1 and self.in_a_row.neighbours(form):
+            return self._one_of_several(e, running, constant, env)
         key = (
             "load",
             e.tensor,
@@ -208,6 +211,18 @@ class BodyEmitter(Addresses):
             needs and needs.text,
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
+
+    def _one_of_several(self, e: Load, running: Value | None, constant: int, env: LoopValues) -> Value:
+        """What one step reads, out of a vector with what its neighbours read."""
+        assert self.in_a_row is not None
+        place, width = self.in_a_row.place(env), self.in_a_row.width
+
+        def several() -> Value:
+            pointer = self.pointer(e.tensor, running, constant - place)
+            return self.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {_align(e.dtype)}", e.dtype, width)
+
+        found = self.remember(("loads", e.tensor, running and running.text, constant - place), several)
+        return self.remember(("element", found.text, place), lambda: self.arith.piece(found, place, 1))
 
     def _in_bounds(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> Value | bool:
         """Whether a load at affine indices reads an element that is there."""

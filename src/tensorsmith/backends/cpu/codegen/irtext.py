@@ -17,6 +17,7 @@ _SCALARS = {
     "f16": "half", "f32": "float", "f64": "double", "i8": "i8", "u8": "i8", "i32": "i32", "i64": "i64", "bool": "i1",
 }  # fmt: skip
 
+BOUNDARY = "declare void @llvm.codeview.annotation(metadata)"  # what `Function.boundary` wants declared
 MAX_LINES = 60_000  # of one module: more is a candidate that unrolls without measure
 
 
@@ -103,6 +104,10 @@ class Function:
     def barrier(self) -> None:
         """Keeps loads and stores on their side of it when LLVM schedules; costs nothing by itself."""
         self.line('call void asm sideeffect "", "~{memory}"()')
+
+    def boundary(self) -> None:
+        """Nothing at all moves past it when LLVM schedules. It is a label that nobody jumps to, and costs nothing by itself."""
+        self.line('call void @llvm.codeview.annotation(metadata !{!"boundary"})')
 
     def label(self) -> str:
         self._count += 1

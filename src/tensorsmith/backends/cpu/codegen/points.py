@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.codegen.irtext import Value, const
+from tensorsmith.program.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,27 @@ class Shifted:
 
 LoopValue = Value | int | Shifted  # of a loop variable: known when the code runs, or now, or in part
 LoopValues = Mapping[str, LoopValue]  # in nesting order
+
+
+@dataclass(frozen=True)
+class InARow:
+    """Steps of reduction loops that are written one after another, `width` of which one vector can hold the operands of."""
+
+    apart: Mapping[str, int]  # steps from one of a loop to its next; not of the outermost loop where it takes one in a round
+    width: int
+
+    def neighbours(self, form: Linear) -> bool:
+        """Whether neighbouring steps read neighbours in memory, at positions of that form."""
+        return all(form.terms.get(name) == distance for name, distance in self.apart.items())
+
+    def place(self, values: LoopValues) -> int:
+        """Of a step in its vector."""
+        number = 0
+        for name, distance in self.apart.items():
+            value = values[name]
+            assert not isinstance(value, Value)
+            number += distance * (value.by if isinstance(value, Shifted) else value)
+        return number % self.width
 
 
 @dataclass(frozen=True)

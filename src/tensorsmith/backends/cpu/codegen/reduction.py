@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tensorsmith.backends.cpu.codegen.ahead import Ahead, loads_ahead
 from tensorsmith.backends.cpu.codegen.body import form_key
 from tensorsmith.backends.cpu.codegen.borders import Borders
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
@@ -51,6 +53,8 @@ class Reduction(Borders):
         in_a_row = steps_in_a_row([int(v.count) for v in steps], int(block.unroll))
         self.in_a_row = {v.name: int(n) for v, n in zip(steps, in_a_row)}  # of each loop, in one round of it
         self.fetched: list[Fetching] = []  # operands whose next panel is fetched meanwhile
+        self.fetches = True  # every step does its part of it
+        self.behind: Callable[[Key], None] | None = None  # writes what comes behind each point of a step
         self._steps = 0  # that were written
         self._last_fetch: dict[str, tuple[str, int]] = {}  # of each operand: the basic block and the step of its last line
 
@@ -173,7 +177,7 @@ class Reduction(Borders):
 
     def _loop(self, depth: int, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         if depth == len(self.block.reduce):
-            return self._step(env, state, self.shape.chunks)
+            return self.step(env, state, self.shape.chunks)
         var = self.block.reduce[depth]
         if var.name == self.block.vector:
             return self._vector_step(var, env, left, state)
@@ -208,7 +212,11 @@ class Reduction(Borders):
                     return [value for values in zip(*groups) for value in values]
 
                 spread = [value for old in state for value in (old, *[self._nothing(old.lanes)] * (sums - 1))]
-                spread = self.f.loop(i64(0), i64(main), in_a_row, spread, several, runs=True)
+                ahead = self._ahead(depth, env, left, main // in_a_row, sums)
+                if ahead is not None:
+                    spread = ahead.rounds(main, spread)
+                else:
+                    spread = self.f.loop(i64(0), i64(main), in_a_row, spread, several, runs=True)
                 state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
             for n in range(main, trips):
                 state = once(n, state)
@@ -226,6 +234,20 @@ class Reduction(Borders):
 
         state = self.f.loop(i64(0), main_end, in_a_row, state, row)
         return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
+
+    def _ahead(self, depth: int, env: dict[str, LoopValue], left: Remainders, rounds: int, sums: int) -> Ahead | None:
+        """Who writes a loop with its loads ahead of their use, if that can be done: all loops inside have to be written whole."""
+        var, inside = self.block.reduce[depth], list(self.block.reduce[depth + 1 :])
+        if rounds < 2 or not loads_ahead(self):
+            return None
+        now = {**left, var.axis: Remaining(int(var.stride))}
+        for v in inside:
+            count, size = int(v.count), now[v.axis].now
+            if size != count * int(v.stride) or not is_written_whole(v.name in self.block.laid_out, count, self.in_a_row[v.name]):
+                return None
+            now[v.axis] = Remaining(int(v.stride))
+        ahead = Ahead(self, var, inside, env, self.in_a_row[var.name], sums)
+        return ahead if ahead.possible else None
 
     def _nothing(self, lanes: int) -> Value:
         """What a result is before its first step."""
@@ -265,13 +287,14 @@ class Reduction(Borders):
             assert lanes is not None
             active = max(0, min(lanes.active, count - lanes.start))
             cut.append(replace(lanes, active=active) if active else None)
-        return self._step(env, state, tuple(cut))
+        return self.step(env, state, tuple(cut))
 
     # -- one step --------------------------------------------------------------------------------------------------
 
-    def _step(self, env: dict[str, LoopValue], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
+    def step(self, env: dict[str, LoopValue], state: list[Value], parts: tuple[Lanes | None, ...]) -> list[Value]:
         """Every point's contribution at one step of the reduction."""
-        self._fetch(env)
+        if self.fetches:
+            self.fetch(env)
         result = []
         for key, old in zip(self.keys, state):
             lanes = parts[key[1]]
@@ -282,9 +305,11 @@ class Reduction(Borders):
             if self.across and lanes is not None:
                 plain = lanes if lanes.width > 1 else None
             result.append(self._combine(old, self.block.stage.body, point, plain))
+            if self.behind is not None:
+                self.behind(key)
         return result
 
-    def _fetch(self, env: LoopValues) -> None:
+    def fetch(self, env: LoopValues) -> None:
         """Fetches what belongs to this step of operands that stream; steps in a row that share a line do it once."""
         self._steps += 1
         for what in self.fetched:
