@@ -5,6 +5,7 @@ Nothing here knows records, networks or search. A kernel is a value (`runtime/bu
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Sequence
@@ -76,15 +77,24 @@ def build_kernel(
 
 
 def build_best(
-    workload: Workload, found: Sequence[Found], target: Target, name: str | None = None, options: Options | None = None
+    workload: Workload,
+    found: Sequence[Found],
+    target: Target,
+    name: str | None = None,
+    options: Options | None = None,
+    carried: Found | None = None,
 ) -> Kernel:
-    """The first that was `found` and can be built, else the default schedule of one of the `options`, else the plain one."""
+    """The first that was `found` and can be built, else what was `carried` over from another size, else the default schedule of one
+    of the `options`, else the plain one."""
     for n, (candidate, formulation) in enumerate(found, 1):
         try:
             return build_kernel(candidate, target, name, "record", formulation)
         except Exception as problem:  # whatever it is, it must not end the whole
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)
+    if carried is not None:
+        with contextlib.suppress(Exception):  # it was only a guess
+            return build_kernel(carried[0], target, name, "carried", carried[1])
     return build_default(workload, target, name, options)[0]
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, overload
 
 from tensorsmith.build import Found, build_best, kernel_alone
+from tensorsmith.carried import carried
 from tensorsmith.errors import UserError
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.graph.varying import open_executable
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.workload import Workload
@@ -21,7 +24,9 @@ from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.rewrites.formulations import ALL, Options, allowed
 from tensorsmith.rewrites.formulations import formulations as formulations_of
+from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable, executable
+from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.targets.target import Target, given_or_native
 
 _RECORDS = 3  # how many records of a task are tried before the default schedule
@@ -33,6 +38,7 @@ class Records(Protocol):
     def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]: ...
 
 
+@overload
 def compile(
     computation: Workload | Sequence[Tensor] | Model,
     *,
@@ -40,7 +46,32 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
-) -> Executable:
+) -> Executable: ...
+
+
+@overload
+def compile(
+    computation: OpenModel,
+    *,
+    database: str | Path | None = None,
+    target: Target | str | None = None,
+    name: str | None = None,
+    formulations: str = ALL,
+    keep: int | None = None,
+    background: bool = False,
+) -> OpenExecutable: ...
+
+
+def compile(
+    computation: Workload | Sequence[Tensor] | Model | OpenModel,
+    *,
+    database: str | Path | None = None,
+    target: Target | str | None = None,
+    name: str | None = None,
+    formulations: str = ALL,
+    keep: int | None = None,
+    background: bool = False,
+) -> Executable | OpenExecutable:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, a `Workload`, or a `Model`, whose tasks are each compiled so.
@@ -53,12 +84,21 @@ def compile(
 
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
+
+    An `OpenModel` gives an executable for any sizes. The sizes that the model names are compiled now, others when they first come;
+    of these the last `keep` (16) stay. With `background` new sizes are compiled by a thread, and calls are served meanwhile by the
+    next larger variant, with filled-up inputs, where it is proved that this gives the same results; else they wait. A task without
+    a record of its own takes that of the nearest size where that is likely to be ahead of the default schedule.
     """
     target = given_or_native(target)
+    if isinstance(computation, OpenModel):
+        made = open_executable(computation, builder(database, target, formulations), name, keep, background)
+        made.compile(computation.named)
+        return made
+    if keep is not None or background:
+        raise UserError("keep and background are for models with open dimensions: shapes={'batch': None}")
     timing = Timing("warm", target.cores)
-    with contextlib.ExitStack() as opened:
-        path = database_path(database)
-        store = None if path is None else opened.enter_context(Store.open(path, read_only=True))
+    with _opened(database) as store:
         if isinstance(computation, Model):
             computation = computation.with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
@@ -70,6 +110,46 @@ def compile(
         found = _best_records(workload, store, target, _preferred(timing), options)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
         return _alone(workload, found, target, name, options)
+
+
+def builder(
+    database: str | Path | None, target: Target, formulations: str = ALL, constants: Constants | None = None
+) -> Callable[[Model], Executable]:
+    """What compiles the variants of one model: they share the `constants` that are packed alike, and records seed other sizes."""
+    shared = Constants() if constants is None else constants
+    with _opened(database):  # a database that is not there is noticed now
+        pass
+
+    def build(model: Model) -> Executable:
+        with _opened(database) as store:
+            model = model.with_formulations(formulations)
+            timing = Timing(usual_cache([model], target), target.cores)
+            best = _best_of_tasks(model, store, target, timing)
+            return _network(model, best, target, None, shared, _carried(model, best, store, target, timing))
+
+    return build
+
+
+@contextlib.contextmanager
+def _opened(database: str | Path | None) -> Iterator[Store | None]:
+    """The record file, to read."""
+    path = database_path(database)
+    if path is None:
+        yield None
+        return
+    with Store.open(path, read_only=True) as store:
+        yield store
+
+
+def _carried(
+    model: Model, best: Mapping[Workload, list[Found]], store: Store | None, target: Target, timing: Timing
+) -> dict[Workload, Found]:
+    """Schedules from other sizes, for tasks without a record."""
+    if store is None:
+        return {}
+    missing = [t for t in model.partition.tasks if t.tunable and not best[t.workload]]
+    found = {t.workload: carried(store, target, timing, t.formulations or formulations_of(t.workload)) for t in missing}
+    return {workload: one for workload, one in found.items() if one is not None}
 
 
 def compile_workload(
@@ -85,15 +165,31 @@ def compile_workload(
     return _alone(workload, found, target, None, options)
 
 
-def compile_model(model: Model, records: Records | None, target: Target, timing: Timing, name: str | None = None) -> Executable:
+def compile_model(
+    model: Model,
+    records: Records | None,
+    target: Target,
+    timing: Timing,
+    name: str | None = None,
+    constants: Constants | None = None,
+) -> Executable:
     """A network whose tasks have each the best of the `records`, else the default schedule."""
-    return _network(model, _best_of_tasks(model, records, target, timing), target, name)
+    return _network(model, _best_of_tasks(model, records, target, timing), target, name, constants)
 
 
-def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> Executable:
-    partition = model.partition
-    kernels = [build_best(t.workload, best[t.workload], target, t.name, t.formulations) for t in partition.tasks]
-    return model.presented(executable(assemble(partition, kernels, target, name)))
+def _network(
+    model: Model,
+    best: Mapping[Workload, list[Found]],
+    target: Target,
+    name: str | None,
+    constants: Constants | None = None,
+    carried: Mapping[Workload, Found] | None = None,
+) -> Executable:
+    partition, other = model.partition, carried or {}
+    kernels = [
+        build_best(t.workload, best[t.workload], target, t.name, t.formulations, other.get(t.workload)) for t in partition.tasks
+    ]
+    return model.presented(executable(assemble(partition, kernels, target, name, constants)))
 
 
 def _alone(

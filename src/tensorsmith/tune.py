@@ -8,17 +8,22 @@ everything and gives the best so far; a second Ctrl-C ends at once.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
+from tensorsmith.compile import as_workload, builder, compile_model, compile_workload, database_path, usual_cache
 from tensorsmith.errors import OutOfMemory, UserError
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.graph.varying import open_executable
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import ALL, Options, allowed
+from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.search.objectives import Objective, named
 from tensorsmith.search.policy import MakePolicy, Preset
 from tensorsmith.search.scheduler import Schedule
@@ -77,6 +82,10 @@ def tune(computation: Model, **options: Unpack[_NetworkOptions]) -> Executable: 
 
 
 @overload
+def tune(computation: OpenModel, **options: Unpack[_NetworkOptions]) -> OpenExecutable: ...
+
+
+@overload
 def tune(computation: Sequence[Model], **options: Unpack[_NetworkOptions]) -> list[Executable]: ...
 
 
@@ -85,7 +94,7 @@ def tune(computation: Workload | Sequence[Tensor], **options: Unpack[_WorkloadOp
 
 
 def tune(
-    computation: Workload | Sequence[Tensor] | Model | Sequence[Model],
+    computation: Workload | Sequence[Tensor] | Model | OpenModel | Sequence[Model],
     *,
     trials: int | None = None,
     seconds: float | None = None,
@@ -103,7 +112,7 @@ def tune(
     schedule: str | Schedule | None = None,
     verbose: bool = False,
     on_progress: Callable[[Any], None] | None = None,
-) -> Executable | list[Executable]:
+) -> Executable | OpenExecutable | list[Executable]:
     """Searches for a fast program, and gives it.
 
     The run ends after `trials` candidates, after `seconds`, or after `patience` trials in a row that did not improve the best by
@@ -127,6 +136,10 @@ def tune(
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
     seconds, to be minimised. The `schedule` says which task gets the next trials: "gradient", "round-robin", or a `Schedule` of
     `tensorsmith.search.scheduler`. A list of models gives a list of executables.
+
+    An `OpenModel` is tuned at the sizes that it names, all in one run: what several of them compute alike is tuned once, and good
+    programs of one size are tried at the others. The objective is then "geomean" unless another is given, so that every size
+    counts, not only the largest. Sizes that come later are compiled with the `database`, as `compile` does it.
     """
     if cache is not None:
         check_cache(cache)
@@ -140,13 +153,22 @@ def tune(
     plugins = Plugins.of(target, policy, rules, model)
     models = _models(computation)
     if models is not None:
+        if isinstance(computation, OpenModel):
+            objective = objective or "geomean"
         models = [m.with_formulations(formulations) for m in models]
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         _check_memory(task.workload for task in _tunable(models))
         options = RunOptions(budget, HowMeasured(target, cache or usual_cache(models, target)), plugins, seed, verbose)
-        built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress))
-        return built[0] if isinstance(computation, Model) else built
+        constants = Constants() if isinstance(computation, OpenModel) else None
+        built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants)
+        if isinstance(computation, OpenModel):
+            made = open_executable(computation, builder(database, target, formulations, constants))
+            for sizes, (executable, took) in zip(computation.named, built):
+                made.add(sizes, executable, took, kept=True)
+            return made
+        executables = [executable for executable, _ in built]
+        return executables[0] if isinstance(computation, Model) else executables
     if objective is not None or schedule is not None:
         raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
     workload = as_workload(computation)  # type: ignore[arg-type]
@@ -171,6 +193,11 @@ def _models(computation: Any) -> list[Model] | None:
     """The models to tune; None if it is a workload."""
     if isinstance(computation, Model):
         return [computation]
+    if isinstance(computation, OpenModel):
+        if not computation.named:
+            open_ones = [d for d, found in computation.sizes.items() if not found]
+            raise UserError(f"tune needs sizes to tune for: name some, as in shapes={{{open_ones[0]!r}: [1, 8, 32]}}")
+        return [computation.model(sizes) for sizes in computation.named]
     if isinstance(computation, Workload) or not isinstance(computation, Sequence):
         return None
     found = [m for m in computation if isinstance(m, Model)]
@@ -228,7 +255,9 @@ def _tune_models(
     objective: Objective,
     schedule: Schedule,
     reporter: Reporter,
-) -> list[Executable]:
+    constants: Constants | None = None,
+) -> list[tuple[Executable, float]]:
+    """The executables, and how long each took to compile in the end."""
     budget, measured = options.budget, options.measured
     clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
     try:
@@ -250,6 +279,11 @@ def _tune_models(
                         reporter.warn(f"the best programs were not compared in their network: {problem}")
                     if (lost := journal.finish()) is not None:
                         reporter.warn(lost)
-            return [compile_model(m, journal, measured.target, measured.timing) for m in models]
+            built = []
+            for model in models:
+                begun = time.perf_counter()
+                made = compile_model(model, journal, measured.target, measured.timing, constants=constants)
+                built.append((made, time.perf_counter() - begun))
+            return built
     finally:
         reporter.close()

@@ -10,9 +10,9 @@ import typer
 
 from tensorsmith.cli import peers, show
 from tensorsmith.cli.arrays import check_writable, inputs_for
-from tensorsmith.cli.computation import is_model, load_model
-from tensorsmith.cli.executables import executable_of, kernels
-from tensorsmith.cli.options import Inputs, ModelOrExecutable, Records, Shapes
+from tensorsmith.cli.computation import is_model, load_fixed
+from tensorsmith.cli.executables import executables_of, kernels
+from tensorsmith.cli.options import Inputs, ModelOrExecutable, OpenShapes, Records
 from tensorsmith.cli.race import Times, largest_difference, race
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
@@ -44,11 +44,12 @@ def bench(
         str | None, typer.Option(metavar="FILE", help="Write a page with the profile, the comparison and what --db knows.")
     ] = None,
     input: Inputs = None,
-    shape: Shapes = None,
+    shape: OpenShapes = None,
 ) -> None:
     """Times a model side by side with other systems, in turns, and compares their outputs.
 
-    A system that is not installed is left out, with a note. Exits with 1 if outputs differ by more than rounding.
+    A system that is not installed is left out, with a note. Exits with 1 if outputs differ by more than rounding. With several
+    sizes (--shape batch=1,8,32, or an executable that has them) there is a table for each.
     """
     names = peers.parse(vs)
     source = file if is_model(file) else model
@@ -57,19 +58,24 @@ def bench(
     if report is not None:
         check_writable(report)
         library()
-    executable = executable_of(file, db, shape or ())
-    inputs = inputs_for(executable, input or ())
-    show.say(f"{executable.name}: {kernels(executable)}; {shared().threads} threads")
+    found = executables_of(file, db, shape or (), input or ())
+    if report is not None and len(found) > 1:
+        raise UserError(f"--report {report}: a report is of one size; give --shape with one")
     if source is None and names:
         show.say(f"without others: give --model MODEL.onnx, which {', '.join(names)} can read")
-    others = [] if source is None else make_peers(names, source, inputs)
-    fine, times = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
-    if profile or report is not None:
-        found = executable.profile(*inputs.values())
-        if profile:
-            show.say(found)
-        if report is not None:
-            write_report(report, db, load_model(file, shape or ()) if is_model(file) else None, found, times)
+    fine = True
+    for executable in found:
+        inputs = inputs_for(executable, input or ())
+        show.say(f"{executable.name}: {kernels(executable)}; {shared().threads} threads")
+        others = [] if source is None else make_peers(names, source, inputs)
+        same, times = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
+        fine = fine and same
+        if profile or report is not None:
+            profiled = executable.profile(*inputs.values())
+            if profile:
+                show.say(profiled)
+            if report is not None:
+                write_report(report, db, load_fixed(file, shape or ()) if is_model(file) else None, profiled, times)
     if not fine:
         raise typer.Exit(1)
 

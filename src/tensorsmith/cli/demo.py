@@ -12,7 +12,7 @@ import typer
 from tensorsmith.cli import show, smallnet
 from tensorsmith.cli.arrays import inputs_for
 from tensorsmith.cli.bench import make_peers, side_by_side
-from tensorsmith.cli.computation import load_model
+from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.tasks import show_tasks
 from tensorsmith.compile import compile
 from tensorsmith.errors import InternalError
@@ -37,7 +37,7 @@ def demo(
 
 
 def _demo(path: Path, seconds: float) -> bool:
-    model = load_model(str(path))
+    model = load_fixed(str(path))
     show.say(f"{path.name}: an image classifier of {len(model.source.nodes)} operators, made on the spot. Its tasks:\n")
     show_tasks(model)
     untuned = compile(model)

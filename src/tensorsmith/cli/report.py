@@ -10,7 +10,7 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
-from tensorsmith.cli.computation import load_model
+from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.options import Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
@@ -42,7 +42,7 @@ def report(
     """Writes a report to one HTML file that needs no network: where the time goes, tuning curves, roofline, programs, failures."""
     check_writable(output)
     render.library()  # better now than after the work
-    maker = _Maker(file, output, load_model(model, shape or ()) if model is not None else None, measure)
+    maker = _Maker(file, output, load_fixed(model, shape or ()) if model is not None else None, measure)
     if not watch:
         show.say(_said(maker.make(), output))
         return

@@ -9,8 +9,9 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_outputs, inputs_for, write_outputs
-from tensorsmith.cli.executables import executable_of
-from tensorsmith.cli.options import Inputs, ModelOrExecutable, Records, Shapes
+from tensorsmith.cli.executables import executables_of
+from tensorsmith.cli.options import Inputs, ModelOrExecutable, OpenShapes, Records
+from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
 
 
@@ -22,14 +23,19 @@ def run(
         typer.Option("--output", metavar="[NAME=]FILE", help="Writes an output to NAME=FILE.npy, or all of them to FILE.npz."),
     ] = None,
     db: Records = None,
-    shape: Shapes = None,
+    shape: OpenShapes = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
 ) -> None:
     """Runs a model or an executable once, and shows what it gives.
 
     An executable is machine code: run only files that you trust.
     """
-    executable = executable_of(file, db, shape or ())
+    found = executables_of(file, db, shape or (), input or ())
+    if len(found) > 1:
+        raise UserError(
+            f"{file} has {len(found)} sizes ({', '.join(e.name for e in found)}): give --input FILE, or --shape with one"
+        )
+    (executable,) = found
     check_outputs(executable.outputs, output or ())
     results = executable.run(inputs_for(executable, input or (), seed))
     written = write_outputs(results, output or ())

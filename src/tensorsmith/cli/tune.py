@@ -11,10 +11,12 @@ from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.compile import save
 from tensorsmith.cli.computation import load_any
 from tensorsmith.cli.executables import kernels
-from tensorsmith.cli.options import Formulations, Shapes
+from tensorsmith.cli.options import Formulations, OpenShapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.rewrites.formulations import ALL
+from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
@@ -66,7 +68,7 @@ def tune(
     ] = None,
     formulations: Formulations = ALL,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
-    shape: Shapes = None,
+    shape: OpenShapes = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Executable of a model to write (model.tsm).")
     ] = None,
@@ -78,7 +80,7 @@ def tune(
     """
     loaded = load_any(computation, shape or ())
     if output is not None:
-        if not isinstance(loaded, Model):
+        if not isinstance(loaded, (Model, OpenModel)):
             raise UserError(f"-o {output}: only a model can be written; `kernel.bind(...).save(path)` does it for a workload")
         check_writable(output)
     options: dict[str, Any] = {
@@ -98,8 +100,13 @@ def tune(
     found = search(loaded, **options)
     if output is not None:
         save(found, output)
-    elif isinstance(loaded, Model):
-        show.say(f"{found.name}: {kernels(found)}")
+    if isinstance(found, OpenExecutable):
+        for variant in found.variants:
+            show.say(f"{variant.executable.name}: {kernels(variant.executable)}; {variant.executable.benchmark()}")
+        return
+    if isinstance(loaded, Model):
+        if output is None:
+            show.say(f"{found.name}: {kernels(found)}")
     else:
         print(found.program)
     print(found.benchmark())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -68,7 +69,7 @@ class Model:
         partition = with_formulations(self.partition, which)
         if partition == self.partition:
             return self
-        allowed = Model(self.source)
+        allowed = copy.copy(self)
         allowed.graph, allowed.partition = self.graph, partition
         return allowed
 

@@ -5,6 +5,9 @@
     body                                                     object code of driver (the thread pool's too) and kernels,
                                                              constants; each 64-byte aligned
 
+The version says what the header is: 4, one network; 5, several variants of a network with open dimensions, whose inputs, sizes and
+networks it lists. Their constants and code lie in one body, equal ones once. Who knows format 4 alone refuses a file of variants.
+
 Everything is checked before it is used: the hashes, then every name, number and reference of the header. That guards against damage
 and mistakes. It cannot guard against malice, because the file is code: load only files that you trust.
 """
@@ -20,7 +23,8 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +38,28 @@ from tensorsmith.runtime.built import KINDS, Code, Kernel, Network, Place, Step
 from tensorsmith.targets.target import Target
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
-VERSION = 4
+VERSION, VARIANTS = 4, 5
 _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
+_MOST_VARIANTS = 1 << 16
 _counter = itertools.count()
 
 
 class _Damaged(Exception):
     """What a header says cannot be."""
+
+
+OpenForm = tuple[str, tuple[int | str, ...], str]  # an input: its name, its dimensions (a size, or a symbol), its type
+
+
+@dataclass(frozen=True)
+class Varying:
+    """Networks for several sizes of the open dimensions; sizes are in the order in which the inputs name the symbols."""
+
+    name: str
+    inputs: tuple[OpenForm, ...]
+    variants: tuple[tuple[tuple[int, ...], Network], ...]
 
 
 def given_path(path: str | Path, wanted: str) -> Path:
@@ -62,15 +79,33 @@ def given_path(path: str | Path, wanted: str) -> Path:
 def save(network: Network, path: str | Path) -> None:
     """Writes a network to a file, which is there complete or not at all."""
     path = given_path(path, "the path of the file to write")
+    body = _Body()
+    _write(path, VERSION, {"target": network.target.to_json(), **_network_form(network, body)}, body)
+
+
+def save_variants(
+    name: str, inputs: Sequence[OpenForm], variants: Sequence[tuple[tuple[int, ...], Network]], path: str | Path
+) -> None:
+    """Writes the networks of several sizes, all for one target, to one file."""
+    path = given_path(path, "the path of the file to write")
+    body = _Body()
+    header = {
+        "name": name,
+        "target": variants[0][1].target.to_json(),
+        "inputs": [[n, list(dims), dtype] for n, dims, dtype in inputs],
+        "variants": [{"sizes": list(sizes), "network": _network_form(network, body)} for sizes, network in variants],
+    }
+    _write(path, VARIANTS, header, body)
+
+
+def _network_form(network: Network, body: _Body) -> dict[str, Any]:
     packed = [name for name, packer in network.unbound.items() if packer is not None]
     if packed:
         first = packed[0]
         raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be saved: kernel.bind({first}=...)")
-    body = _Body()
     code = network.driver or driver.driver_code(network.target)
-    header = {
+    return {
         "name": network.name,
-        "target": network.target.to_json(),
         "inputs": [_argument_form(a) for a in network.inputs],
         "outputs": [_argument_form(a) for a in network.outputs],
         "driver": None if code is None else _code_form(code, body),
@@ -84,9 +119,12 @@ def save(network: Network, path: str | Path) -> None:
             for s in network.steps
         ],
     }
+
+
+def _write(path: Path, version: int, header: dict[str, Any], body: _Body) -> None:
     text = json.dumps(header).encode()
     text += b" " * (-(_PROLOGUE.size + len(text)) % ALIGNMENT)
-    prologue = _PROLOGUE.pack(MAGIC, VERSION, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
+    prologue = _PROLOGUE.pack(MAGIC, version, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
     with _replacing(path) as temporary, open(temporary, "xb") as stream:
         for part in (prologue, text, *body.parts):
             stream.write(part)
@@ -98,14 +136,17 @@ class _Body:
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
         self.size = 0
+        self._known: dict[tuple[int, bytes], list[int]] = {}  # sections by content: variants share weights, and the driver
 
     def add(self, part: bytes | memoryview) -> list[int]:
-        """A new section; gives its offset and size."""
-        place = [self.size, len(part)]
-        padding = -len(part) % ALIGNMENT
-        self.parts += [part, bytes(padding)]
-        self.size += len(part) + padding
-        return place
+        """The offset and size of a section, a new one unless there is one of that content."""
+        key = (len(part), hashlib.sha256(part).digest())
+        if key not in self._known:
+            self._known[key] = [self.size, len(part)]
+            padding = -len(part) % ALIGNMENT
+            self.parts += [part, bytes(padding)]
+            self.size += len(part) + padding
+        return self._known[key]
 
     def digest(self) -> bytes:
         found = hashlib.sha256()
@@ -144,17 +185,18 @@ def _replacing(path: Path) -> Iterator[Path]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read(path: str | Path) -> Network:
-    """The network of a file that `save` wrote, whatever machine it is for. Raises `UserError` if the file is damaged, or of another
-    version."""
+def read(path: str | Path) -> Network | Varying:
+    """The network of a file that `save` wrote, or those of `save_variants`, whatever machine they are for. Raises `UserError` if
+    the file is damaged, or of another version."""
     path = given_path(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
-    whole, header, start = _open(path)
+    whole, version, header, start = _open(path)
     try:
         target = Target.from_json(header.get("target"))
     except UserError as problem:
         raise UserError(f"{path}: {problem}") from problem
     with damage_named(path):
-        return _Reader(whole, start, target).network(header).check()
+        reader = _Reader(whole, start, target)
+        return reader.network(header).check() if version == VERSION else reader.varying(header)
 
 
 @contextlib.contextmanager
@@ -166,8 +208,8 @@ def damage_named(path: str | Path) -> Iterator[None]:
         raise UserError(f"{path} is damaged: {problem}; make it again with `tensorsmith compile`") from problem
 
 
-def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
-    """The file's memory, its header, and where its body starts; all hashes are right."""
+def _open(path: Path) -> tuple[mmap.mmap, int, dict[str, Any], int]:
+    """The file's memory, its version, its header, and where its body starts; all hashes are right."""
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -180,9 +222,10 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
     except OSError as problem:
         raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
-    if version != VERSION:
+    if version not in (VERSION, VARIANTS):
         raise UserError(
-            f"{path} has format {version}, this version reads format {VERSION}; make it again with `tensorsmith compile`"
+            f"{path} has format {version}, this version reads formats {VERSION} and {VARIANTS}; "
+            "make it again with `tensorsmith compile`"
         )
     start = _PROLOGUE.size + header_bytes
     if zero or start + body_bytes != size or start % ALIGNMENT:
@@ -197,7 +240,7 @@ def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
         raise UserError(f"{path} is damaged: its header is not JSON: {problem}") from problem
     if not isinstance(header, dict):
         raise UserError(f"{path} is damaged: its header is no JSON object")
-    return whole, header, start
+    return whole, version, header, start
 
 
 class _Reader:
@@ -218,6 +261,25 @@ class _Reader:
             _size(header, "arena_threads"),
             driver=self._driver(header),
         )
+
+    def varying(self, header: dict[str, Any]) -> Varying:
+        inputs = tuple(_open_argument(form) for form in _field(header, "inputs", list))
+        symbols = tuple(dict.fromkeys(d for _, dims, _ in inputs for d in dims if isinstance(d, str)))
+        forms = _forms(header, "variants")
+        if not symbols or not 0 < len(forms) <= _MOST_VARIANTS:
+            raise _Damaged(f"it has {len(symbols)} open dimensions and {len(forms)} variants")
+        found: dict[tuple[int, ...], Network] = {}
+        for form in forms:
+            sizes = tuple(_whole(n, "sizes") for n in _field(form, "sizes", list))
+            network = self.network(_field(form, "network", dict)).check()
+            if len(sizes) != len(symbols) or sizes in found:
+                raise _Damaged(f"the sizes of a variant are {list(sizes)}")
+            by_name = dict(zip(symbols, sizes))
+            wanted = [(n, tuple(by_name[d] if isinstance(d, str) else d for d in dims), dtype) for n, dims, dtype in inputs]
+            if [(a.name, a.shape, a.dtype) for a in network.inputs] != wanted:
+                raise _Damaged(f"the variant of the sizes {list(sizes)} has other inputs")
+            found[sizes] = network
+        return Varying(_field(header, "name", str), inputs, tuple(found.items()))
 
     def _driver(self, header: dict[str, Any]) -> Code | None:
         """The code that runs the steps; files for kinds that are no hosts have none."""
@@ -284,6 +346,16 @@ def _argument(form: Any) -> Argument:
     if math.prod(argument.shape) > _LARGEST:
         raise _Damaged(f"the shape of {name} is {list(argument.shape)}")
     return argument
+
+
+def _open_argument(form: Any) -> OpenForm:
+    """An input whose dimensions may be names."""
+    if not isinstance(form, list) or len(form) != 3 or not isinstance(form[1], list):
+        raise _Damaged(f"an argument is {form!r}")
+    if any(isinstance(d, str) and not d for d in form[1]):
+        raise _Damaged(f"a dimension of {form[0]!r} has no name")
+    checked = _argument([form[0], [0 if isinstance(d, str) else d for d in form[1]], form[2]])
+    return checked.name, tuple(d if isinstance(d, str) else n for d, n in zip(form[1], checked.shape)), checked.dtype
 
 
 def _place(form: Any) -> Place:

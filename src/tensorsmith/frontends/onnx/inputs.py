@@ -19,7 +19,7 @@ def bind(
     inputs: Sequence[ValueInfoProto], given: Bindings, constants: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Shape and type of each input. Raises `UserError` with every dimension that is left open."""
-    declared = {v.name: _declared(v) for v in inputs}
+    declared = {v.name: declared_shape(v) for v in inputs}
     types = {v.name: type_of(v.type.tensor_type.elem_type, f"input {v.name}") for v in inputs}
     names = {d for dims in declared.values() for d in dims or () if isinstance(d, str)}
     sizes: dict[str, int] = {}
@@ -49,7 +49,7 @@ def bind(
     return {name: (tuple(int(d) for d in shape if d is not None), types[name]) for name, shape in shapes.items()}
 
 
-def _declared(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
+def declared_shape(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
     """What the file says of an input's shape; None where it says nothing. Some write -1 or "?" for a size that is open."""
     kind = v.type.WhichOneof("value")
     if kind != "tensor_type":

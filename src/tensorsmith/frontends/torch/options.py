@@ -8,24 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tensorsmith.compile import compile
+from tensorsmith.compile import builder, compile
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.model import Model
+from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
+from tensorsmith.runtime.variants.executable import KEEP
 from tensorsmith.targets.target import native
 
 
 @dataclass(frozen=True)
 class Options:
     """`database` has the records to use. With `seconds` or `effort` a graph is tuned when it is first called, otherwise it is
-    compiled with the records alone. `threads` is how many run it."""
+    compiled with the records alone. `threads` is how many run it. Where shapes vary, each is compiled when it first comes, and the
+    last `keep` stay."""
 
     database: str | Path | None = None
     seconds: float | None = None
     effort: Literal["quick", "normal", "thorough"] | None = None
     threads: int | None = None
+    keep: int = KEEP
 
     @staticmethod
     def of(given: Mapping[str, Any] | None) -> Options:
@@ -37,13 +41,17 @@ class Options:
         options = Options(**(given or {}))
         if options.threads is not None and (not isinstance(options.threads, int) or options.threads < 1):
             raise UserError(f"threads is {options.threads!r}; give a whole number of at least 1")
+        if isinstance(options.keep, bool) or not isinstance(options.keep, int) or options.keep < 1:
+            raise UserError(f"keep is {options.keep!r}; give how many shapes are to stay compiled, at least 1")
         return options
 
-    def build(self, graph: Graph) -> Executable:
-        """The executable of a graph."""
+    def build(self, graph: Graph, constants: Constants | None = None) -> Executable:
+        """The executable of a graph. Those that are built with the same `constants` share what is packed alike."""
         model = Model.from_graph(graph)
         target = native() if self.threads is None else native().with_facts(cores=self.threads)
         if self.seconds is None and self.effort is None:
+            if constants is not None:
+                return builder(self.database, target, constants=constants)(model)
             return compile(model, database=self.database, target=target)
         from tensorsmith.tune import tune  # the search is loaded by those who search
 
