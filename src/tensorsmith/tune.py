@@ -159,7 +159,8 @@ def tune(
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         _check_memory(task.workload for task in _tunable(models))
-        options = RunOptions(budget, HowMeasured(target, cache or usual_cache(models, target)), plugins, seed, verbose)
+        measured = HowMeasured(target, cache or usual_cache(models, target))
+        options = RunOptions(budget, measured, plugins, seed, verbose, sizes=isinstance(computation, OpenModel))
         constants = Constants() if isinstance(computation, OpenModel) else None
         built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants)
         if isinstance(computation, OpenModel):
