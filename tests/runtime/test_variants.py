@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -368,10 +367,3 @@ def test_what_a_header_cannot_say(saved: Path, tmp_path: Path, change: Any, mess
     path.write_bytes(prologue + text + content[_PROLOGUE.size + size :])
     with pytest.raises(UserError, match=message):
         read(path)
-
-
-def test_the_time_to_compile_is_that_of_compiling() -> None:
-    executable = ts.compile(model())
-    begun = time.perf_counter()
-    executable(rows(3))
-    assert 0 < (executable.variants[0].seconds or 0) < time.perf_counter() - begun

@@ -55,9 +55,7 @@ def opened(inputs: Sequence[ValueInfoProto], given: OpenBindings, constants: Map
             plain[name] = value  # type: ignore[assignment]  # a size, or a mistake that `bind` names
             continue
         if name in declared:
-            raise UserError(
-                f"{name} is an input: give its shape, with None for what is open ({name}=? on the command line is no shape)"
-            )
+            raise UserError(f"{name} is an input: give its shape, with None for each dimension that is open")
         if name not in dimensions and name not in sizes:
             known = [f"input {n}" for n in declared] + [f"dimension {n}" for n in sorted(dimensions)]
             raise UserError(f"{name!r} is not a dimension of the model; it has {', '.join(known) or 'no inputs'}")

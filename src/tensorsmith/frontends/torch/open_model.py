@@ -101,11 +101,9 @@ def _symbols(program: ExportedProgram, wanted: Mapping[_Place, str]) -> _Symbols
 
 def _whole(bound: Any) -> int | None:
     """A bound of PyTorch's as a number; None where it is none."""
-    try:
-        n = int(bound)
-    except (TypeError, ValueError, OverflowError):
+    if not getattr(bound, "is_Integer", isinstance(bound, int)):  # one of SymPy's, or infinity
         return None
-    return n if abs(n) < LARGEST else None
+    return int(bound) if abs(int(bound)) < LARGEST else None
 
 
 def _dimension_names(
