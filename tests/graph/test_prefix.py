@@ -161,7 +161,8 @@ def test_the_larger_one_cannot_be_served_by_the_smaller() -> None:
 
 
 STEPS = [
-    "Relu({v})", "Tanh({v})", "Softmax<axis = -1>({v})", "Softmax<axis = 0>({v})", "MatMul({v}, w)", "Add({v}, bias)", "Add({v}, x)",
+    "Relu({v})", "Tanh({v})", "Softmax<axis = -1>({v})", "Softmax<axis = 0>({v})", "MatMul({v}, w)", "Add({v}, bias)",
+    "Add({v}, x)",
     "Slice({v}, minus, far, zeros, minus)", "Slice({v}, minus, far, ones, minus)", "CumSum({v}, one)", "CumSum({v}, zero)",
     "Reshape({v}, flat)|Reshape({v}, back)", "Transpose({v})|Reshape({v}, back)", "Transpose({v})|Transpose({v})",
     "Transpose({v})|Relu({v})|Transpose({v})", "ReduceMax<axes = [0], keepdims = 1>({v})|Sub(x, {v})",

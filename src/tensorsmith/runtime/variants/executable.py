@@ -7,6 +7,7 @@ is proved that this gives the same results; else it waits.
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import itertools
 import threading
 import time
@@ -197,9 +198,9 @@ class OpenExecutable:
             raise
 
     def _forget(self, sizes: Sizes, job: Future[Variant]) -> None:
-        """A job is over: who asks for those sizes again finds the variant, or tries again."""
+        """If a job is over, who asks for those sizes again finds the variant, or tries again."""
         with self._lock:
-            if self._jobs.get(sizes) is job:
+            if job.done() and self._jobs.get(sizes) is job:
                 del self._jobs[sizes]
 
     # -- in the background -------------------------------------------------------------------------------------------
@@ -207,15 +208,17 @@ class OpenExecutable:
     def serve(self, sizes: Sizes, arrays: Sequence[np.ndarray], out: Any = None) -> list[np.ndarray] | None:
         """What a larger variant gives for inputs of these sizes, while their own is compiled in the background; None if no larger
         one is proved to give the same."""
-        self._begin(sizes)
+        if self.maker is None:
+            return None
         for size in larger(sizes, list(self._variants)):
             shapes = self._outputs_within(sizes, size)
             variant = self._variants.get(size)
             if isinstance(shapes, str) or variant is None:
                 continue
+            self._begin(sizes)
             variant.used = next(self._clock)
             return self._padded(variant.executable, arrays, shapes, out)
-        return None
+        return None  # who has to wait anyway compiles it at once, not behind others
 
     def _begin(self, sizes: Sizes) -> None:
         """Lets the thread compile a variant, unless it does already. What went wrong with it before is raised."""
@@ -235,6 +238,9 @@ class OpenExecutable:
         job.result()
 
     def _compile_behind(self, sizes: Sizes, job: Future[Variant]) -> None:
+        if getattr(concurrent.futures.thread, "_shutdown", False):  # Python waits for its threads before it ends: not for this
+            job.set_exception(UserError("Python is about to end"))
+            return
         self._compile(sizes, job)
         if job.exception() is None:
             self._forget(sizes, job)
