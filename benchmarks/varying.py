@@ -111,8 +111,9 @@ def serve(executable: OpenExecutable, model: OpenModel, sizes: list[int], right:
         begun = time.perf_counter()
         results = executable(*inputs)
         seconds = time.perf_counter() - begun
-        padded = [large for (small, large), shapes in executable._within.items() if small == (size,) and not isinstance(shapes, str)]
-        served = "its own, known" if size in known else f"size {padded[0][0]}, filled up" if padded else "its own, compiled now"
+        proved = {small[0]: large[0] for (small, large), shapes in executable._within.items() if not isinstance(shapes, str)}
+        served = "its own, compiled now" if size not in proved else f"size {proved[size]}, filled up"
+        served = "its own, known" if size in known else served
         whole = results if isinstance(results, tuple) else (results,)
         found.append(Call(size, seconds, served, _difference(list(whole), right(inputs))))
     return found

@@ -32,7 +32,7 @@ from tensorsmith.graph.graph import Array, Attribute, Graph, Value, dtype_name
 from tensorsmith.graph.stages import tidied
 from tensorsmith.lang.affine import Affine, affine
 from tensorsmith.lang.define import placeholder, workload
-from tensorsmith.lang.expr import Expr, Load, Var, loads
+from tensorsmith.lang.expr import Expr, Var, loads
 from tensorsmith.lang.workload import Stage, Workload
 
 _HELD = 1 << 20  # bytes: of larger constants a digest is enough, they are weights and the same for all sizes
@@ -237,7 +237,7 @@ class _Alike:
 
     def _form(self, e: Expr) -> tuple[dict[str, int], int] | None:
         """An index as an affine form, without what is always 0."""
-        found: Affine | None = affine(e) if e.dtype == "i64" and not isinstance(e, Load) else None
+        found: Affine | None = affine(e) if e.dtype == "i64" else None
         return None if found is None else ({v: k for v, k in found.terms.items() if v not in self.ones}, found.offset)
 
 
