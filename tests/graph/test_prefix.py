@@ -16,6 +16,7 @@ from tensorsmith.lang.define import Tensor
 
 WEIGHTS = {
     "w": np.random.default_rng(1).uniform(-1, 1, (6, 6)).astype(np.float32),
+    "small": np.random.default_rng(4).uniform(-1, 1, (3, 3)).astype(np.float32),
     "bias": np.random.default_rng(2).uniform(-1, 1, (6,)).astype(np.float32),
     "table": np.random.default_rng(3).uniform(-1, 1, (64, 6)).astype(np.float32),
     "zero": np.array(0, np.int64),
@@ -85,6 +86,11 @@ ROW_BY_ROW = {
     "columns joined": "r = Relu(x) y = Concat<axis = 1>(x, r)",
     "a table of positions": "s = Shape(x) n = Gather(s, zero) i = Range(zero, n, one) e = Gather(table, i) y = Add(x, e)",
     "two inputs": "y = Mul(x, z)",
+    "inside and out again": "t = Transpose(x) f = Reshape(t, minus) r = Tanh(f) b = Reshape(r, turned) y = Transpose(b)",
+    "a product of rows in another order": (
+        "s = Reshape(x, split) t = Transpose<perm = [1, 0, 2]>(s) f = Reshape(t, flat) h = MatMul(f, small) "
+        "l = Shape(t) b = Reshape(h, l) y = Transpose<perm = [1, 0, 2]>(b)"
+    ),
 }
 
 
@@ -122,6 +128,20 @@ MIXED = {
     "its size as a number": (
         "s = Shape(x) n = Gather(s, zero) f = Cast<to = 1>(n) y = Div(x, f)",
         "a constant depends on the size",
+    ),
+    "rows in another order come out": ("t = Transpose(x) f = Reshape(t, minus) y = Tanh(f)", "its rows are in another order"),
+    "softmax over rows in another order": (
+        "t = Transpose(x) f = Reshape(t, minus) y = Softmax<axis = 0>(f)",
+        "combines 18 elements",
+    ),
+    "numbers of rows in another order": (
+        "t = Transpose(x) f = Reshape(t, minus) s = Shape(f) n = Gather(s, zero) i = Range(zero, n, one) c = Cast<to = 1>(i) "
+        "a = Add(f, c) b = Reshape(a, turned) y = Transpose(b)",
+        "in two orders",
+    ),
+    "taken apart in another way": (
+        "t = Transpose(x) f = Reshape(t, minus) r = Tanh(f) y = Reshape(r, back)",
+        "by a computed index",
     ),
     "the last row": ("l = Gather<axis = 0>(x, minus) y = Add(x, l)", "size"),
 }
@@ -167,6 +187,10 @@ STEPS = [
     "Reshape({v}, flat)|Reshape({v}, back)", "Transpose({v})|Reshape({v}, back)", "Transpose({v})|Transpose({v})",
     "Transpose({v})|Relu({v})|Transpose({v})", "ReduceMax<axes = [0], keepdims = 1>({v})|Sub(x, {v})",
     "ReduceMax<axes = [1], keepdims = 1>({v})|Sub(x, {v})", "Reshape({v}, turned)|Transpose({v})",
+    "Transpose({v})|Reshape({v}, minus)|Tanh({v})|Reshape({v}, turned)|Transpose({v})",
+    "Transpose({v})|Reshape({v}, minus)|Softmax<axis = 0>({v})|Reshape({v}, turned)|Transpose({v})",
+    "Transpose({v})|Reshape({v}, flat)|Tanh({v})|Reshape({v}, turned)|Transpose({v})",
+    "Reshape({v}, flat)|Transpose({v})|Reshape({v}, minus)|Tanh({v})|Reshape({v}, back)",
 ]  # fmt: skip
 
 

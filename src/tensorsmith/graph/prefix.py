@@ -14,6 +14,11 @@ takes it apart or a flip of it has its size as a number in an index, a concatena
 An index from data is limited to the size of what it looks into, so that size must be the same in both. Constants must be corners of
 each other too: a table of positions may be longer, a number made of the size (the mean of a batch, written by hand) may not differ.
 
+A reshape may put an open dimension inside of another: [6, n, 32] -> [6 * n, 32], as PyTorch does before a product. A row of the
+small value is then not the row of that number in the large one, but the one with the same digits l and i of l * n + i
+(`graph/digits.py`). Such an axis may only be walked along, as a product does with its rows, until a reshape takes it apart again;
+outputs must have none.
+
 Nothing is said about a third size: every pair needs a proof of its own.
 """
 
@@ -21,18 +26,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tensorsmith.graph import operators
+from tensorsmith.graph.digits import Digits, Maps, regrouped, sizes
 from tensorsmith.graph.graph import Array, Attribute, Graph, Value, dtype_name
 from tensorsmith.graph.stages import tidied
 from tensorsmith.lang.affine import Affine, affine
 from tensorsmith.lang.define import placeholder, workload
-from tensorsmith.lang.expr import Expr, Var, loads
+from tensorsmith.lang.expr import Expr, Var, loads, walk
 from tensorsmith.lang.workload import Stage, Workload
 
 _HELD = 1 << 20  # bytes: of larger constants a digest is enough, they are weights and the same for all sizes
@@ -114,6 +120,7 @@ class _Pair:
     def __init__(self, small: Outline, large: Outline) -> None:
         self.small, self.large = small, large
         self.names: dict[str, str] = {}  # of a value in the small graph: its name in the large one
+        self.maps: dict[str, Maps] = {}  # of values with an axis that is not simply longer in the large graph
 
     def problem(self) -> str | None:
         small, large = self.small, self.large
@@ -130,6 +137,8 @@ class _Pair:
                 return f"{mine}: {why}"
         for (outside, a), (other, b) in zip(small.outputs, large.outputs):
             why = "it is another value" if outside != other else self._same_value(a.name, b.name)
+            if why is None and any(self._maps(a.name, a.shape)):
+                why = "its rows are in another order"
             if why is not None:
                 return f"output {outside}: {why}"
         return None
@@ -155,9 +164,21 @@ class _Pair:
         self.names |= dict(zip(mine.outputs, theirs.outputs))
         if mine.types == theirs.types and mine.attributes == theirs.attributes:
             return None  # the same function of operands of the same shapes
-        return _definitions_differ(
-            _definition(mine.operator, mine.types, mine.attributes), _definition(theirs.operator, theirs.types, theirs.attributes)
-        )
+        maps = tuple(self._maps(name, shape) for name, (shape, _) in zip(mine.inputs, mine.types))
+        small = _definition(mine.operator, mine.types, mine.attributes)
+        large = _definition(theirs.operator, theirs.types, theirs.attributes)
+        found = _compared(small, large, maps)
+        if isinstance(found, str) and mine.operator == "reshape":
+            shapes = [(node.types[0][0], dict(node.attributes)["shape"]) for node in (mine, theirs)]
+            again = regrouped(maps[0], (shapes[0][0], shapes[1][0]), (shapes[0][1], shapes[1][1]))
+            found = found if again is None else (again,)
+        if isinstance(found, str):
+            return found
+        self.maps |= {name: own for name, own in zip(mine.outputs, found) if any(own)}
+        return None
+
+    def _maps(self, name: str, shape: Sequence[int]) -> Maps:
+        return self.maps.get(name, (None,) * len(shape))
 
 
 @dataclass(frozen=True)
@@ -177,38 +198,88 @@ def _definition(operator: str, types: Types, attributes: tuple[tuple[str, Attrib
     return _Definition(whole, tuple(t.name for t in made))
 
 
-def _definitions_differ(small: _Definition, large: _Definition) -> str | None:
+def _compared(small: _Definition, large: _Definition, maps: Sequence[Maps]) -> tuple[Maps, ...] | str:
+    """How the axes of the results correspond, given how those of the operands do; or why that is not proved."""
+    known: dict[str, Maps] = {f"in{n}": own for n, own in enumerate(maps)}
     if small.results != large.results or (small.whole is None) != (large.whole is None):
         return "it is defined in another way"
-    if small.whole is None or large.whole is None:
-        return None
-    if [s.name for s in small.whole.stages] != [s.name for s in large.whole.stages]:
-        return "it is defined in another way"
-    for a, b in zip(small.whole.stages, large.whole.stages):
-        why = _stages_differ(a, b, small.whole, large.whole)
-        if why is not None:
-            return why
-    return None
+    if small.whole is not None and large.whole is not None:
+        if [s.name for s in small.whole.stages] != [s.name for s in large.whole.stages]:
+            return "it is defined in another way"
+        for a, b in zip(small.whole.stages, large.whole.stages):
+            found = _stages_compared(a, b, small.whole, large.whole, known)
+            if isinstance(found, str):
+                return found
+            known[a.name] = found
+    return tuple(known[name] for name in small.results)
 
 
-def _stages_differ(a: Stage, b: Stage, small: Workload, large: Workload) -> str | None:
+def _stages_compared(a: Stage, b: Stage, small: Workload, large: Workload, known: dict[str, Maps]) -> Maps | str:
     names = [[x.name for x in s.all_axes] for s in (a, b)]
     if names[0] != names[1] or a.reduction != b.reduction or not _corner(a.shape, b.shape):
         return "it is defined in another way"
     for x, y in zip(a.reduce_axes, b.reduce_axes):
         if x.extent != y.extent:
             return f"it combines {x.extent} elements at the one size and {y.extent} at the other"
+    if any(any(known[load.tensor]) for load in (*loads(a.body), *loads(b.body))):
+        return _walked_along(a, b, known)
     here = replace(b, axes=a.axes)  # on the points that the small one has
     ones = frozenset(x.name for x in a.all_axes if x.extent == 1)
     if a.body is not b.body and not _Alike(ones)(tidied(a).body, tidied(here).body):
         return "its indices depend on the size"
+    return _clamped_apart(a, b, small, large) or (None,) * len(a.axes)
+
+
+def _clamped_apart(a: Stage, b: Stage, small: Workload, large: Workload) -> str | None:
+    """Why indices from data are not limited in the same way at both sizes; None if they are."""
     bounds = a.bounds()
     for load in (*loads(a.body), *loads(b.body)):
-        sizes = [w.buffers[load.tensor].shape for w in (small, large)]
-        for index, m, n in zip(load.indices, *sizes):
+        extents = [w.buffers[load.tensor].shape for w in (small, large)]
+        for index, m, n in zip(load.indices, *extents):
             if m != n and bounds.range(index) is None:
                 return f"it looks up indices from data in {m} elements at the one size and {n} at the other"
     return None
+
+
+def _walked_along(a: Stage, b: Stage, known: dict[str, Maps]) -> Maps | str:
+    """How the axes of a stage correspond that reads tensors with axes that are not simply longer.
+
+    Each such axis must be read by one axis of the stage as it is, and that one may be used for nothing else.
+    """
+    if a.body is not b.body:
+        return "its indices depend on the size"
+    reduced = {x.name for x in a.reduce_axes}
+    found: dict[str, Digits] = {}
+    for load in loads(a.body):
+        for index, digits in zip(load.indices, known[load.tensor]):
+            if isinstance(index, Var):
+                if found.setdefault(index.name, digits) != digits:
+                    return f"it walks along axis {index.name} in two orders"
+            elif digits is not None:
+                return "it reads rows that are in another order by a computed index"
+    special = {name: digits for name, digits in found.items() if digits is not None}
+    if any(name in reduced for name in special) or _occurrences(a.body, special) != _bare(a.body, special):
+        return "it uses the number of a row that has another number at the other size"
+    if any(_unbounded(index, a) for load in loads(a.body) for index in load.indices):
+        return "it looks up indices from data"
+    for x, y in zip(a.axes, b.axes):
+        if x.name in special and sizes(special[x.name]) != (x.extent, y.extent):
+            return "it is defined in another way"
+    return tuple(special.get(x.name) for x in a.axes)
+
+
+def _unbounded(index: Expr, stage: Stage) -> bool:
+    return stage.bounds().range(index) is None
+
+
+def _occurrences(body: Expr, names: Mapping[str, object]) -> int:
+    """How many operands in an expression are one of these variables."""
+    return sum(isinstance(x, Var) and x.name in names for e in walk(body) for x in e.operands)
+
+
+def _bare(body: Expr, names: Mapping[str, object]) -> int:
+    """How many of them are indices of loads."""
+    return sum(isinstance(x, Var) and x.name in names for load in loads(body) for x in load.indices)
 
 
 class _Alike:
