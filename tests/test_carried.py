@@ -105,6 +105,21 @@ def test_the_prior_may_object(tuned: Any, monkeypatch: pytest.MonkeyPatch) -> No
     assert schedule(database, 12) == "carried"
 
 
+def test_the_prior_alone_is_no_evidence(tuned: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was hardly ahead at its own size, and is said to be so here."""
+    database = tuned(1.02e-6, 1e-6)
+    (task,) = model().at(batch=12).tasks()
+    default = backend_of(TARGET).default_candidate(task.workload, TARGET)
+    programs = Programs()
+
+    def speed(candidate: Candidate, target: Any) -> float:
+        here = candidate.sketch.workload.key == task.workload.key
+        return 3.0 if here and programs.key(candidate) != programs.key(default) else 0.0
+
+    monkeypatch.setattr(carried, "_speed", speed)
+    assert schedule(database, 12) == "default"
+
+
 def test_what_cannot_be_built_falls_back(tuned: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tensorsmith import build
 
