@@ -99,6 +99,12 @@ def test_inputs_that_are_constants_have_their_sizes() -> None:
         ts.load(TWO, shapes={"batch": None}, constants={"z": np.ones((3, 2), np.float32)})
 
 
+def test_a_constant_has_no_open_dimension() -> None:
+    two = model("float[n, 4] x, float[4] b", "y = Add(x, b)")
+    with pytest.raises(UserError, match="dimension n is left open, but no input has it"):
+        ts.load(two, shapes={"x": (None, 4)}, constants={"x": np.ones((2, 4), np.float32)})
+
+
 def test_a_model_at_some_size_is_a_model() -> None:
     made = opened(TWO, {"batch": None, "n": 2})
     at = made.at(batch=3)
