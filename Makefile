@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MINUTES ?= 5
+ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
-.PHONY: demo smoke test test-long test-peers test-peers-short mutants bench soak lint clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-arm mutants bench soak lint clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,6 +33,10 @@ test-peers: $(VENV)/.bench  ## what needs PyTorch and OpenVINO beside us; a peer
 
 test-peers-short: $(VENV)/.bench  ## the same without what takes minutes
 	$(BIN)/python -m pytest -m "peers and not long" -n 2 --dist worksteal
+
+test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's packages are installed where they are missing
+	command -v qemu-aarch64-static aarch64-linux-gnu-gcc >/dev/null || apt-get install -y -q $(ARM_PACKAGES)
+	$(BIN)/python -m pytest tests/arm -m "arm or not arm" -n 2 --dist worksteal
 
 mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have to notice each
 	$(BIN)/python -m tests.mutants

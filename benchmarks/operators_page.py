@@ -1,35 +1,57 @@
-"""The page of supported operators, docs/operators.md, from a run of ONNX's test suite.
+"""The page of supported operators, docs/operators.md: tables that `tensorsmith ops` prints, and a run of ONNX's test suite.
 
-python benchmarks/onnx_suite.py --all --page docs/operators.md
+python benchmarks/onnx_suite.py --all --page docs/operators.md    # all of it
+python benchmarks/operators_page.py docs/operators.md             # the tables of `tensorsmith ops` alone, in a page that is there
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 
 import onnx
 
-from tensorsmith.frontends.onnx.chance import RANDOM
-from tensorsmith.frontends.onnx.table import table
+from tensorsmith.cli import show
+from tensorsmith.cli.ops import table_of
+from tensorsmith.errors import UserError
+from tensorsmith.frontends.operators import operators
 
-_HEAD = """# Supported operators of ONNX
+_HEAD = """# Supported operators
 
-Made by `python benchmarks/onnx_suite.py --all --page docs/operators.md` from ONNX's own backend tests (onnx {version}): {figures}.
-Do not edit it by hand.
+`tensorsmith ops` prints these tables, `tensorsmith ops conv` those of its lines that have a word in them, and
+`tensorsmith ops --json` the same for programs. The results of ONNX's own backend tests (onnx {version}) are from
+`python benchmarks/onnx_suite.py --all --page docs/operators.md`: {figures}.
+Do not edit this page by hand.
 
-A refusal is an error of one line that says what is not supported, and where. Everything that a file says is heeded or refused: an
-attribute or an input that the importer does not read is an error, not a default.
+A refusal is an error of one line that says what is not supported, and where. Everything that a file or a module says is heeded or
+refused: an attribute, an input or an argument that is not read is an error, not a default.
 
-## Operators
+## Operators of ONNX
 
-"From" is the first version of the operator set that is supported; "body" marks operators that are laid out by ONNX's own definition
-of them in terms of others. Tests of models with several operators are counted in one line at the end. Operators without tests of
-their own are part of other tests.
+"From opset" is the first version of the operator set that is supported, "by definition" an operator that is laid out by ONNX's own
+definition of it in terms of others. The types are those of the first tensor: what ONNX allows there, as far as it is supported.
+Where a type is held in another one (bf16 in f32; i16, u16, u32 and u64 in wider integers), results are given in that one.
 
-| operator | from | tests passed | refused there |
-| --- | --- | --- | --- |
+{onnx}
+
+## Operators of PyTorch
+
+By `ts.from_torch` and `torch.compile(backend="tensorsmith")`: ATen's operators and their overloads. The types are those of
+tensors, as far as the operator itself takes them.
+
+{torch}
+
+## ONNX's own tests
+
+Tests of models with several operators are counted in one line at the end. Operators without tests of their own are part of
+other tests.
+
+| operator | tests passed | refused there |
+| --- | --- | --- |
 """
+_NOT_HERE = "(made without PyTorch: `tensorsmith ops --system torch --markdown` prints the table)"
 
 
 def page(counts: Mapping[str, Counter[str]], reasons: Mapping[str, Counter[str]]) -> str:
@@ -39,40 +61,57 @@ def page(counts: Mapping[str, Counter[str]], reasons: Mapping[str, Counter[str]]
         f"{total['passed']} of {sum(total.values())} pass, {total['rounding']} differ from ONNX's numbers by rounding only, "
         f"{total['refused']} are refused, {total['wrong']} wrong, {total['internal']} errors"
     )
-    supported = handled()
-    bodies = {kind: "body" for kind in with_body() if kind not in supported and counts.get(kind, Counter())["passed"]}
-    lines = [_row(kind, first, counts, reasons) for kind, first in sorted({**supported, **bodies}.items())]
-    rest = sorted(kind for kind in counts if kind not in supported and kind not in bodies and kind != "(several)")
+    names = supported()
+    rest = sorted(kind for kind in counts if kind not in names and kind != "(several)")
     missing = [f"| {kind} | {_reasons(reasons.get(kind, Counter()))} |" for kind in rest]
-    several = _row("models of several operators", "", {"models of several operators": counts["(several)"]}, {
-        "models of several operators": reasons.get("(several)", Counter())
-    })  # fmt: skip
-    head = _HEAD.format(version=onnx.__version__, figures=figures)
+    several = "models of several operators"
+    rows = [_row(kind, counts.get(kind, Counter()), reasons.get(kind, Counter())) for kind in names]
+    rows.append(_row(several, counts["(several)"], reasons.get("(several)", Counter())))
+    head = _HEAD.format(version=onnx.__version__, figures=figures, onnx=section("onnx"), torch=section("torch"))
     tail = ["", "## Operators with tests, but without support", "", "| operator | why |", "| --- | --- |", *missing, ""]
-    return head + "\n".join([*lines, several, *tail])
+    return head + "\n".join([*rows, *tail])
 
 
-def handled() -> dict[str, str]:
-    """The operators that have a handler, each with the first version that ONNX and we have it in; random ones are refused."""
-    first: dict[str, int] = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if not schema.domain:
-            first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
-    return {kind: str(max(min(versions), first[kind])) for (_, kind), versions in table().items() if kind not in RANDOM}
+def supported() -> list[str]:
+    """The names of ONNX's operators, without their domains, as its tests know them."""
+    return sorted(o.operator.rpartition(".")[2] for o in operators("onnx"))
 
 
-def listed(text: str) -> dict[str, str]:
-    """The operators that a page says are supported, each with the version it is from."""
-    rows = text.split("## Operators\n")[1].split("## Operators with tests")[0].splitlines()
-    cells = [[c.strip() for c in row.split("|")[1:-1]] for row in rows if row.startswith("| ")]
-    return {c[0]: c[1] for c in cells[1:] if c[1] and c[0] != "---"}
+def section(system: str) -> str:
+    """The table of a system between two marks; a note where the system is not installed."""
+    try:
+        text = show.markdown(*table_of(system, operators(system)))
+    except UserError:
+        text = _NOT_HERE
+    return f"{_begin(system)}\n\n{text}\n\n{_END}"
 
 
-def _row(kind: str, first: str, counts: Mapping[str, Counter[str]], reasons: Mapping[str, Counter[str]]) -> str:
-    own = counts.get(kind, Counter())
+def in_page(text: str, system: str) -> str:
+    """The table that a page has."""
+    return text.split(f"{_begin(system)}\n\n")[1].split(f"\n\n{_END}")[0]
+
+
+def refreshed(text: str) -> str:
+    """A page with the tables as they are now; one that cannot be made here stays."""
+    for system in ("onnx", "torch"):
+        made = section(system)
+        if _NOT_HERE not in made:
+            before, _, rest = text.partition(_begin(system))
+            text = before + made + rest.partition(_END)[2]
+    return text
+
+
+_END = "<!-- end of the table -->"
+
+
+def _begin(system: str) -> str:
+    return f"<!-- printed by: tensorsmith ops --system {system} --markdown -->"
+
+
+def _row(kind: str, own: Counter[str], why: Counter[str]) -> str:
     tests = f"{own['passed']} of {sum(own.values())}" if own else ""
     rounding = f", {own['rounding']} differ by rounding" if own["rounding"] else ""
-    return f"| {kind} | {first} | {tests}{rounding} | {_reasons(reasons.get(kind, Counter()))} |"
+    return f"| {kind} | {tests}{rounding} | {_reasons(why)} |"
 
 
 def _reasons(found: Counter[str]) -> str:
@@ -84,8 +123,6 @@ def _reasons(found: Counter[str]) -> str:
     return "; ".join(start + ", ".join(ends) for start, ends in types.items()).replace("|", "\\|")
 
 
-def with_body() -> Iterable[str]:
-    """The operators that ONNX defines by others."""
-    for schema in onnx.defs.get_all_schemas():
-        if schema.has_function or schema.has_context_dependent_function:
-            yield schema.name
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(refreshed(path.read_text()))

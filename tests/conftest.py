@@ -23,6 +23,15 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test says anything about who else uses the machine, or measures on it: the other tests do."""
+    from tensorsmith.targets import neighbours
+
+    monkeypatch.setattr(neighbours, "read", lambda: neighbours.Reading(0.0, 1))
+    monkeypatch.setattr(neighbours, "measuring", list)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Files of tests that all need peers import them at once, so they are not even read where peers are not asked for."""
     if collection_path.suffix != ".py" or "not peers" not in config.option.markexpr:

@@ -32,7 +32,7 @@ from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 from tensorsmith.tune import NetworkProgress
 from tensorsmith.tuning import run
-from tensorsmith.tuning.progress.network import TaskSummary, table
+from tensorsmith.tuning.progress.network import UNCHANGED, Settled, TaskSummary, table
 from tensorsmith.tuning.roofline import Roofline
 from tensorsmith.tuning.tasks import formulation
 from tensorsmith.tuning.tasks.opened import OpenTunings
@@ -296,14 +296,9 @@ def test_what_is_said_at_the_end(bench, capsys: pytest.CaptureFixture[str]) -> N
     bench(lambda w, n: None if n == 5 else 1e-6 * size(w) * (2 if n == 0 else 1))
     ts.tune(MODEL, trials=60, verbose=True)
     out = capsys.readouterr().out
-    assert "dense 152.0 us (" in out and "3 tasks, 60/60 trials" in out
+    assert "dense 304 us -> 152 us, 2.00x, 3 tasks, 60/60 trials" in out
     assert "calls    best us  share trials  GFLOP/s speed-up  task" in out
-    assert (
-        "(304.0 us at first)" in out
-        and "matmul+relu" in out
-        and "trials failed, for example:" in out
-        and "refused: candidate" in out
-    )
+    assert "matmul+relu f32[4, 32]" in out and "trials failed, for example:" in out and "refused: candidate" in out
     assert "search " in out and "s in all" in out
 
 
@@ -323,7 +318,7 @@ def test_a_task_that_cannot_be_tuned_keeps_its_default(
     check(executable)
     assert sorted(k.schedule for k in executable.network.kernels) == ["default", "record", "record"]
     assert len(made.order) == 60 and 48 not in {size(w) for w in made.order}
-    assert "task matmul+relu [4, 48] cannot be tuned, and stays as it is: Refusal('too odd')" in capsys.readouterr().out
+    assert "task matmul+relu f32[4, 48] cannot be tuned, and stays as it is: Refusal('too odd')" in capsys.readouterr().out
 
 
 def test_when_everything_fails_the_default_schedules_are_given(bench) -> None:
@@ -368,6 +363,42 @@ def test_bad_input(bench, given: Any, options: dict[str, Any], words: str) -> No
         ts.tune(given, **options)
 
 
+def test_latencies_count_all_tasks_from_the_start_and_never_rise(bench) -> None:
+    """Whatever the estimates are: here every task takes longer than the ones before it would make believe."""
+    bench(lambda w, n: 1e-6 * size(w) ** -2 * max(5, 50 - n))
+    seen = tune(trials=120)
+    assert [p.first_look for p in seen[:1]] == [True] and not seen[-1].first_look
+    assert all(p.latencies[0] > 0 and len(p.latencies) == 1 for p in seen)
+    shown = [p.latencies[0] for p in seen if not p.first_look]
+    assert len(shown) > 3 and shown == sorted(shown, reverse=True)
+    assert all("->" not in p.line(80) for p in seen if p.first_look) and all("->" in p.line(80) for p in seen if not p.first_look)
+    assert all(p.first[0] >= p.latencies[0] for p in seen)
+
+
+@pytest.mark.parametrize(
+    ("settled", "line"),
+    [
+        (Settled(530e-6, 310e-6), "dense: 530 us -> 310 us, 1.7x\n"),
+        (Settled(530e-6, 310e-6, estimated=True), "dense: 530 us -> 310 us, 1.7x (estimated: the sum of its tasks)\n"),
+        (UNCHANGED, "dense: 304 us -> 304 us, 1.0x (estimated: the sum of its tasks)\n"),
+        (None, "dense: 304 us -> 152 us, 2.0x (estimated: the sum of its tasks)\n"),
+    ],
+)
+def test_the_last_line_is_what_the_network_takes(
+    bench, settled: Any, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench(lambda w, n: 1e-6 * size(w) * (2 if n == 0 else 1), again=lambda w: 1e-6 * size(w))
+    monkeypatch.setattr("tensorsmith.tuning.finals.in_network.settle", lambda *given: settled)
+    ts.tune(MODEL, trials=60)
+    assert capsys.readouterr().out.endswith(line)
+
+
+def test_a_run_that_is_stopped_ends_with_an_estimate(bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench(constant, after=lambda n: os.kill(os.getpid(), signal.SIGINT) if n == 40 else None)
+    ts.tune(MODEL, trials=500)
+    assert capsys.readouterr().out.endswith("dense: 152 us -> 152 us, 1.0x (estimated: the sum of its tasks)\n")
+
+
 def test_the_table() -> None:
     lines = table(
         [
@@ -386,7 +417,7 @@ def test_the_table() -> None:
 def test_the_line() -> None:
     progress = NetworkProgress(("a", "b"), (1.5e-3, 8e-6), (3e-3, 9e-6), 4, 6, "conv", 20, 40, 10.0, failures=Counter(refused=2))
     latencies, rest = str(progress).split(", 4 of 6 tasks, ")
-    assert latencies == "a 1.50 ms (3.00 ms at first), b 8.0 us (9.0 us at first)"
+    assert latencies == "a 3 ms -> 1.5 ms, 2.00x, b 9 us -> 8 us, 1.12x"
     assert rest == "20/40 trials, 2 failed, 2.0 trials/s, 10s left, conv"
 
 

@@ -6,6 +6,7 @@ Nothing here knows records, networks or search. A kernel is a value (`runtime/bu
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import warnings
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, native
+
+log = logging.getLogger(__name__)
 
 _SLACK = 64  # elements behind a packed constant: vectors may be read past its end
 
@@ -92,6 +95,7 @@ def build_best(
         except Exception as problem:  # whatever it is, it must not end the whole
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)
+            log.warning("record %d of %s cannot be built", n, name or workload.title, exc_info=problem)
     if carried is not None:
         with contextlib.suppress(Exception):  # it was only a guess
             return build_kernel(carried[0], target, name, "carried", carried[1])
@@ -110,6 +114,7 @@ def build_default(
         what = name or ", ".join(workload.outputs)
         message = f"{what} has no default schedule for {target.name}, so plain loops are used: {problem!r}; workload {workload.key}"
         warnings.warn(message, stacklevel=2)
+        log.warning("%s falls back to plain loops", name or workload.title, exc_info=problem)
         found = plain_candidate(workload), as_written(workload)
         return build_kernel(found[0], target, name, "plain"), found
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Protocol, overload
 
 from tensorsmith.build import Found, build_best, kernel_alone
 from tensorsmith.carried import carried
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, UserError
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.graph.varying import open_executable
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
+from tensorsmith.lang.index_check import index_check
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.rewrites.formulations import ALL, Options, allowed
 from tensorsmith.rewrites.formulations import formulations as formulations_of
+from tensorsmith.runtime.checked import CheckedExecutable, IndexLimit
 from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.targets.target import Target, given_or_native
+
+log = logging.getLogger(__name__)
 
 _RECORDS = 3  # how many records of a task are tried before the default schedule
 
@@ -46,6 +52,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    check_indices: bool = False,
 ) -> Executable: ...
 
 
@@ -69,6 +76,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
 ) -> Executable | OpenExecutable:
@@ -82,6 +90,10 @@ def compile(
     be saved and printed here, and runs there. With `formulations="direct"` everything is computed as it was written, and nothing by
     another definition of the same outputs (Winograd's convolution), whose rounding is larger.
 
+    An index that is computed from data, as in `A[index[i]]`, is clamped to the tensor. With `check_indices=True` a call with one
+    that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
+    is for definitions only, and such an executable cannot be saved.
+
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
 
@@ -91,12 +103,15 @@ def compile(
     a record of its own takes that of the nearest size where that is likely to be ahead of the default schedule.
     """
     target = given_or_native(target)
+    if check_indices and isinstance(computation, (Model, OpenModel)):
+        raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
         made = open_executable(computation, builder(database, target, formulations), name, keep, background)
         made.compile(computation.named)
         return made
     if keep is not None or background:
-        raise UserError("keep and background are for models with open dimensions: shapes={'batch': None}")
+        example = Parameter("shapes", entries=(("batch", "None"),))
+        raise UserError("keep and background are for models with open dimensions: ", example)
     timing = Timing("warm", target.cores)
     with _opened(database) as store:
         if isinstance(computation, Model):
@@ -109,7 +124,17 @@ def compile(
         options = allowed(workload, formulations)
         found = _best_records(workload, store, target, _preferred(timing), options)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
-        return _alone(workload, found, target, name, options)
+        alone = _alone(workload, found, target, name, options)
+        return _checked(workload, alone, target) if check_indices else alone
+
+
+def _checked(workload: Workload, made: Executable, target: Target) -> Executable:
+    """An executable that refuses indices out of bounds, where any of its indices come from data."""
+    check = index_check(workload)
+    if check is None:
+        return made
+    furthest, limits = check
+    return CheckedExecutable(made, _alone(furthest, [], target, f"{made.name}_indices"), [IndexLimit(*astuple(c)) for c in limits])
 
 
 def builder(
@@ -186,6 +211,8 @@ def _network(
     carried: Mapping[Workload, Found] | None = None,
 ) -> Executable:
     partition, other = model.partition, carried or {}
+    known = sum(bool(best[t.workload]) for t in partition.tasks)
+    log.info("compiling %s for %s: %d of %d tasks have a record", model.name, target.key, known, len(partition.tasks))
     kernels = [
         build_best(t.workload, best[t.workload], target, t.name, t.formulations, other.get(t.workload)) for t in partition.tasks
     ]

@@ -7,13 +7,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a message tells its reader to give: an argument to callers in Python, an option to users of the command line.
+
+    `name` is the argument's, `value` what to give for it; of an argument that is a mapping, `entries` are those to give. As text
+    it is Python.
+    """
+
+    name: str
+    value: str = ""
+    entries: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        given = "{" + ", ".join(f'"{key}": {value}' for key, value in self.entries) + "}" if self.entries else self.value
+        return f"{self.name}={given}" if given else self.name
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a message tells its reader to do: a call to callers in Python, a command to users of the command line.
+
+    `name` is what the command line calls it, `python` the call; `arguments` go into either. As text it is Python.
+    """
+
+    name: str
+    python: str
+    arguments: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"`{self.python.format(*map(repr, self.arguments))}`"
+
+
+#: what a message is made of: text as it stands, and what each reader is told in their own words
+Part = str | Parameter | Action
+
+TUNE = Action("tune", "ts.tune(..., database=...)")
+COMPILE = Action("compile", "ts.compile(model).save(path)")
+
 
 class TensorsmithError(Exception):
     """Base of every error raised on purpose."""
 
 
 class UserError(TensorsmithError, ValueError):
-    """The input is wrong; the message says what would be right."""
+    """The input is wrong; the message says what would be right. As text it speaks to callers in Python, see `told`."""
+
+    def __init__(self, *parts: Part) -> None:
+        super().__init__(*parts)
+
+    def __str__(self) -> str:
+        return self.told(str)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def told(self, words: Callable[[Parameter | Action], str]) -> str:
+        """The message with its parameters and actions in other words."""
+        return "".join(words(part) if isinstance(part, (Parameter, Action)) else str(part) for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What the message is made of, to go into another one."""
+        return self.args
 
 
 class OutOfMemory(UserError, MemoryError):

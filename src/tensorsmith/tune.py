@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from tensorsmith.compile import as_workload, builder, compile_model, compile_workload, database_path, usual_cache
-from tensorsmith.errors import OutOfMemory, UserError
+from tensorsmith.errors import OutOfMemory, Parameter, UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.graph.varying import open_executable
@@ -32,7 +32,7 @@ from tensorsmith.targets.host import memory_bytes
 from tensorsmith.targets.target import Target, given_or_native
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.history.journal import Journal
-from tensorsmith.tuning.progress.network import NetworkProgress
+from tensorsmith.tuning.progress.network import UNCHANGED, NetworkProgress, Settled
 from tensorsmith.tuning.progress.reporter import Reporter, make_reporter
 from tensorsmith.tuning.progress.workload import Progress
 from tensorsmith.tuning.tasks.tuned import TunedTask, together
@@ -122,8 +122,8 @@ def tune(
 
     With a `database` file everything is stored, and what is there already is built upon. The `cache` is what measured runs
     find in the caches: "warm", everything; "streamed", all but their constants; "cold", nothing. By default it is "warm", and
-    "streamed" for networks whose constants do not fit the last-level cache. A progress line is printed, with `verbose` also where
-    the time went; with `on_progress` that is called instead, and nothing is printed.
+    "streamed" for networks whose constants do not fit the last-level cache. A progress line is printed, in a notebook a bar is
+    shown, with `verbose` also where the time went; with `on_progress` that is called instead, and nothing is printed.
 
     Who searches, where and by which model can be chosen: `policy` is "tensorsmith", "ansor" or "random", a registered name, or a
     class or function that makes a policy (`tensorsmith.search.policy`); `rules` the name of a set, "default" or "ansor", to which
@@ -144,7 +144,7 @@ def tune(
     if cache is not None:
         check_cache(cache)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UserError(f"seed is {seed!r}; give a whole number, 0 or more")
+        raise UserError(Parameter("seed"), f" is {seed!r}; give a whole number, 0 or more")
     if on_progress is not None and not callable(on_progress):
         raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
     target = given_or_native(target)
@@ -196,12 +196,16 @@ def _models(computation: Any) -> list[Model] | None:
         return [computation]
     if isinstance(computation, OpenModel):
         if not computation.named:
-            open_ones = [d for d, found in computation.sizes.items() if not found]
-            raise UserError(f"tune needs sizes to tune for: name some, as in shapes={{{open_ones[0]!r}: [1, 8, 32]}}")
+            wanted = Parameter("shapes", entries=tuple((d, "[1, 8, 32]") for d, found in computation.sizes.items() if not found))
+            raise UserError("tune needs sizes to tune for: name some, as in ", wanted)
         return [computation.model(sizes) for sizes in computation.named]
     if isinstance(computation, Workload) or not isinstance(computation, Sequence):
         return None
     found = [m for m in computation if isinstance(m, Model)]
+    open_one = next((m for m in computation if isinstance(m, OpenModel)), None)
+    if open_one is not None:
+        at = ", ".join(f"{symbol}=8" for symbol in open_one.symbols)
+        raise UserError(f"a list of models to tune has {open_one.name} in it, of open sizes; tune it alone, or give model.at({at})")
     if found and len(found) < len(computation):
         other = next(m for m in computation if not isinstance(m, Model))
         raise UserError(f"a list of models to tune has a {type(other).__name__} in it; give models only")
@@ -209,15 +213,14 @@ def _models(computation: Any) -> list[Model] | None:
 
 
 def _tunable(models: Sequence[Model]) -> list[TunedTask]:
-    """The workloads that are worth tuning, each with its name and shape, its formulations, and how often each model runs it."""
+    """The workloads that are worth tuning, each with its name, its formulations, and how often each model runs it."""
     names: dict[Workload, str] = {}
     weights: dict[Workload, list[int]] = {}
     options: dict[Workload, list[Any]] = {}
     for n, model in enumerate(models):
         for task in model.tasks():
             if task.tunable:
-                result = task.workload.buffers[task.workload.outputs[0]]
-                names.setdefault(task.workload, f"{task.name} {list(result.shape)}")
+                names.setdefault(task.workload, task.name)
                 weights.setdefault(task.workload, [0] * len(models))[n] += task.weight
                 options.setdefault(task.workload, []).append(task.formulations)
     return [TunedTask(name, w, tuple(weights[w]), together(options[w])) for w, name in names.items()]
@@ -242,6 +245,13 @@ def _tune_workload(
             return compile_workload(workload, journal, measured.target, measured.timing, formulations, winner)
     finally:
         reporter.close()
+
+
+def _outcome(network: str, settled: Settled | None, first: float, now: float) -> str:
+    """The last line: `model: 530 us -> 310 us, 1.7x`, as the network itself was timed; else by the sums of its tasks."""
+    if settled is UNCHANGED:
+        settled = Settled(first, first, estimated=True)
+    return f"{network}: {settled or Settled(first, now, estimated=True)}"
 
 
 def _is_empty(workload: Workload) -> bool:
@@ -272,14 +282,17 @@ def _tune_models(
 
                 run = NetworkRun([m.name for m in models], tasks, options, journal, clock, reporter, objective, schedule)
                 run.go()
+                settled: dict[int, Settled | None] = {}
                 if not run.ctrl_c.came:
                     try:
-                        for model in models:
-                            settle(model, journal, measured.target, measured.timing)
+                        for n, model in enumerate(models):
+                            settled[n] = settle(model, journal, measured.target, measured.timing)
                     except UserError as problem:  # of the machine: no room for files, no process
                         reporter.warn(f"the best programs were not compared in their network: {problem}")
                     if (lost := journal.finish()) is not None:
                         reporter.warn(lost)
+                for n, network in enumerate(run.networks):
+                    reporter.say(_outcome(network, settled.get(n), run.first_latencies()[n], run.latencies()[n]))
             built = []
             for model in models:
                 begun = time.perf_counter()

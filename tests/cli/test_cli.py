@@ -74,6 +74,17 @@ def test_a_file_without_a_definition(tmp_path: Path) -> None:
     assert "must define `tensors" in str(result.exception)
 
 
+def test_help_says_how_commands_end() -> None:
+    out = " ".join(RUN.invoke(app, ["--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output.split())
+    for meaning in (
+        "Exit codes: 0, done",
+        "1, done, but a result is wrong",
+        "2, something that was given is wrong",
+        "130, ended by Ctrl-C",
+    ):
+        assert meaning in out
+
+
 def test_version() -> None:
     result = RUN.invoke(app, ["--version"])
     assert result.exit_code == 0 and result.output.strip() == f"tensorsmith {ts.__version__}"

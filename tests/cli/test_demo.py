@@ -31,7 +31,7 @@ def test_the_demo_shows_tasks_a_table_and_a_file(peer: bool, monkeypatch: pytest
 def test_the_network_has_the_layers_of_real_ones_and_natural_activations(tmp_path: Path) -> None:
     smallnet.write(tmp_path / "net.onnx")
     model = ts.load(tmp_path / "net.onnx")
-    names = [task.name for task in model.tasks()]
+    names = [task.workload.operators for task in model.tasks()]
     for layer in ("conv+add+relu", "conv+add+add+relu", "depthwise_conv+add+relu", "conv+add+add", "global_avg_pool"):
         assert layer in names, f"batch norm and residual are fused into the convolution: {layer}"
     image = np.random.default_rng(0).standard_normal((1, 3, 96, 96)).astype(np.float32)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 import tensorsmith as ts
 from tensorsmith.cli import app
+from tensorsmith.cli.words import told
 from tensorsmith.errors import UserError
 from tensorsmith.records import Store, Timing
 from tensorsmith.search.trial import Status, Trial
@@ -168,7 +169,7 @@ def test_bench_exits_with_1_if_outputs_differ(dense: str, tmp_path: Path) -> Non
 def mistake(*arguments: object) -> str:
     result = invoke(*arguments)
     assert isinstance(result.exception, UserError), (result.output, result.exception)
-    return str(result.exception)
+    return told(result.exception)
 
 
 @pytest.mark.parametrize("command", ["tasks", "compile", "run", "bench", "tune", "sketches"])
@@ -274,6 +275,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("tensorsmith: these dimensions are open") and done.stderr.count("\n") == 1
+    assert done.stderr.endswith("Bind them: --shape rows=N\n")
 
 
 # -- help --------------------------------------------------------------------------------------------------------------

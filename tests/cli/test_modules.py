@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.cli.models import write_dense
 from typer.testing import CliRunner
 
 import tensorsmith as ts
@@ -46,6 +47,18 @@ def test_a_module_is_tuned_compiled_and_written(file: str, tmp_path: Path) -> No
     np.testing.assert_allclose(got, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
     assert "matmul" in RUN.invoke(app, ["tasks", f"{file}:make_model"]).output
     assert RUN.invoke(app, ["compile", f"{file}:make_model", "--db", db, "-o", str(written)]).exit_code == 0
+
+
+def test_a_module_and_a_file_are_tuned_together(file: str, tmp_path: Path) -> None:
+    model, db = write_dense(tmp_path / "dense.onnx", ("rows", 8)), str(tmp_path / "tune.db")
+    (tmp_path / "out").mkdir()
+    arguments = [f"{file}:make_model", model, "--shape", "rows=3", "--trials", "2", "--db", db, "-o", str(tmp_path / "out")]
+    result = RUN.invoke(app, ["tune", *arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert ts.load_executable(tmp_path / "out" / "make_model.tsm")(np.zeros((4, 8), np.float32)).shape == (4, 4)
+    assert ts.load_executable(tmp_path / "out" / "dense.tsm")(np.zeros((3, 8), np.float32))[0].shape == (3, 16)
+    result = RUN.invoke(app, ["records", db, "best", f"{file}:make_model"])
+    assert result.exit_code == 0 and "matmul" in result.output
 
 
 @pytest.mark.parametrize(

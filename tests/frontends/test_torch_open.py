@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,7 @@ def opened(module: Any, example: Any, dynamic_shapes: Any) -> TorchOpenModel:
 def test_any_size_in_the_modules_own_structure(tmp_path: Path) -> None:
     module = Dense().eval()
     model = opened(module, torch.randn(3, 6), {"x": {0: Dim("batch")}})
-    assert repr(model) == "<OpenModel Dense(x: f32[batch, 6])>"
+    assert repr(model) == "<TorchOpenModel Dense(x: f32[batch, 6]): batch=?>"
     executable = ts.compile(model.with_sizes(batch=[2]))
     for rows in (1, 2, 5):
         x = torch.randn(rows, 6)
@@ -49,6 +51,10 @@ def test_any_size_in_the_modules_own_structure(tmp_path: Path) -> None:
         assert type(got) is OrderedDict and all(torch.allclose(got[k], wanted[k], atol=1e-5) for k in wanted)
     assert torch.allclose(executable.run({"x": x})["y"], wanted["y"], atol=1e-5)
     assert [v.sizes["batch"] for v in executable.variants] == [1, 2, 5]
+    again = copy.deepcopy(executable)
+    assert torch.allclose(again(x)["y"], wanted["y"], atol=1e-5) and repr(again) == repr(executable)
+    with pytest.raises(UserError, match=r"cannot be pickled; use save\(\)"):
+        pickle.dumps(executable)
     executable.save(tmp_path / "dense.tsm")
     loaded = ts.load_executable(tmp_path / "dense.tsm")
     assert isinstance(loaded, OpenExecutable)

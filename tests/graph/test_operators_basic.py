@@ -118,6 +118,14 @@ def test_logic_and_comparisons() -> None:
     check("where", [p, floats(3, 1), floats(5)], np.where(p, floats(3, 1), floats(5)))
 
 
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_not"])
+def test_logic_is_of_bools_only(name: str) -> None:
+    """Python's `&` of integers would be of their bits, and 1 & 2 is 0."""
+    numbers = [np.array([1, 2]), np.array([2, 1])]
+    with pytest.raises(UserError, match=r"bool|does not take"):
+        operators.evaluate(name, numbers[: 1 if name == "logical_not" else 2], {})
+
+
 def test_special_numbers() -> None:
     x = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1], "f4")
     check("is_nan", [x], np.isnan(x))

@@ -25,6 +25,53 @@ BENCH = "tests/measure/test_bench.py::"
 TIMING = "tests/measure/test_timing.py::"
 RECORDS = "tests/records/test_store.py::"
 NAMES = "tests/records/test_names.py::"
+POSITIONS = "tests/lang/test_reductions.py::"
+INDICES = "tests/lang/test_index_check.py::"
+
+_LANGUAGE = (
+    Mutant(
+        "two-zeros-are-two-values",
+        "plain = value + 0.0",
+        "plain = value",
+        (POSITIONS + "test_positions_are_numpys",),
+    ),
+    Mutant(
+        "the-last-of-equal-values",
+        "later = count - 1 - place if largest else place",
+        "later = place if largest else count - 1 - place",
+        (POSITIONS + "test_positions_are_numpys",),
+    ),
+    Mutant(
+        "a-nan-that-is-not-found",
+        "here = here | (value != value)",
+        "here = here | (value < value)",
+        (POSITIONS + "test_positions_are_numpys",),
+    ),
+    Mutant(
+        "reductions-are-not-shared",
+        "if (e, axes) not in self.reductions:",
+        "if True:",
+        (POSITIONS + "test_a_reduction_inside_of_an_expression_is_a_stage_of_its_own",),
+    ),
+    Mutant(
+        "the-sign-is-lost-by-long-shifts",
+        "Select(value < 0, wrap(-1, value.dtype), nothing))",
+        "nothing)",
+        ("tests/lang/test_bits.py::test_operators_of_integers",),
+    ),
+    Mutant(
+        "what-is-not-read-is-checked",
+        "Select(e.cond, a, b))",
+        "Binary(op, a, b))",
+        (INDICES + "test_a_load_that_is_not_performed_is_not_checked",),
+    ),
+    Mutant(
+        "half-precision-all-the-way",
+        'if e.dtype == "f16" else f(e)',
+        'if e.dtype == "f99" else f(e)',
+        ("tests/lang/test_functions.py::test_the_error_is_small_and_special_values_are_numpys",),
+    ),
+)
 
 _GRAPH = (
     Mutant(
@@ -600,6 +647,7 @@ _REPORT = (
 )
 
 MUTANTS = (
+    *_LANGUAGE,
     *_GRAPH,
     *_SPACE,
     *_PROGRAM,
@@ -611,4 +659,34 @@ MUTANTS = (
     *_RECORDS,
     *_TUNING,
     *_REPORT,
+    Mutant(
+        "a-name-is-part-of-the-key",
+        "content = json.dumps(self._content(), sort_keys=True",
+        "content = json.dumps(self.to_json(), sort_keys=True",
+        ("tests/test_names.py::test_a_name_is_no_part_of_the_identity",),
+    ),
+    Mutant(
+        "a-name-is-markup-in-a-notebook",
+        "{html.escape(cell.text)}</td>",
+        "{cell.text}</td>",
+        ("tests/show/test_html.py::test_cells_are_escaped_and_ordered_by_their_values",),
+    ),
+    Mutant(
+        "a-short-line-without-the-time-left",
+        "Part(self._left(), 0),",
+        "Part(self._left(), 8),",
+        ("tests/tuning/test_bar.py::test_what_a_network_s_line_says",),
+    ),
+    Mutant(
+        "a-latency-before-every-task-is-measured",
+        "first_look=bool(self.scheduler.cold()),",
+        "first_look=False,",
+        ("tests/test_tune_network.py::test_latencies_count_all_tasks_from_the_start_and_never_rise",),
+    ),
+    Mutant(
+        "deep-copies-share-their-constants",
+        "constants=tuple(_copied(array, memo) for array in self.network.constants)",
+        "constants=self.network.constants",
+        ("tests/runtime/test_pickle.py::test_copies",),
+    ),
 )

@@ -115,7 +115,7 @@ def test_unusable_files(tmp_path: Path, no_measuring: None, make: Callable[[Path
         ts.tune(matmul(), trials=4, database=path)
     assert str(path) in str(problem.value)
     if "damaged" in message:
-        assert f"tensorsmith records {path} recover NEW_FILE" in str(problem.value)
+        assert f"tensorsmith.records.recover({str(path)!r}, new_path)" in str(problem.value)
     assert (path.read_bytes() if path.is_file() else b"") == before
     assert [p.name for p in tmp_path.iterdir()] == ["tune.db"]
 

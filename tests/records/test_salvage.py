@@ -49,7 +49,7 @@ def saved(path):
 def refused(path):
     """Opening says what to do, and does not touch the file."""
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"tensorsmith records .* recover NEW_FILE") as problem:
+    with pytest.raises(StoreError, match=r"tensorsmith\.records\.recover\(.*, new_path\)") as problem:
         Store.open(path)
     assert path.read_bytes() == before
     return problem.value.kind

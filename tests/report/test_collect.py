@@ -192,8 +192,8 @@ def test_a_model_names_and_weighs_its_tasks(tmp_path: Path) -> None:
     (setting,) = report.settings
     first, second = setting.tasks
     assert (report.title, report.model) == ("net", "net")
-    assert (first.name, first.weight, first.source, first.seconds) == (f"{often.name} [4, 32]", 3, ALONE, 1e-3)
-    assert (second.name, second.weight, second.source) == (f"{once.name} [4, 48]", 1, ESTIMATED)
+    assert (first.name, first.weight, first.source, first.seconds) == (often.name, 3, ALONE, 1e-3)
+    assert (second.name, second.weight, second.source) == (once.name, 1, ESTIMATED)
     assert second.seconds is not None and second.before is None and second.winner is None and second.plain is not None
     whole = 3e-3 + second.seconds
     assert (first.share, second.share) == (pytest.approx(3e-3 / whole), pytest.approx(second.seconds / whole))
@@ -208,13 +208,14 @@ def test_a_model_without_records_is_told(tmp_path: Path) -> None:
 
 
 def test_a_profile_alone() -> None:
-    conv = StepTime(0, "conv", "f32[8]", 3e-3, 6000, "record")
+    conv = StepTime(0, "conv", "f32[8]", 3e-3, 6000, "record", 3000)
     steps = (conv, StepTime(None, "copy", "", 1e-3), dataclasses.replace(conv, seconds=4e-3))
     report = collect.of_profile(Profile("net", steps), [Runner("tensorsmith", 1e-3, 2e-3)])
     assert (report.title, report.settings, report.race) == ("net", (), (Runner("tensorsmith", 1e-3, 2e-3),))
     first, second = report.kernels
-    assert (first.name, first.calls, first.seconds, first.share, first.flops) == ("conv", 2, 7e-3, 0.875, 12000)
-    assert second.name == "copy"
+    assert (first.name, first.calls, first.seconds, first.share, first.flops) == ("conv f32[8]", 2, 7e-3, 0.875, 12000)
+    assert (first.bytes, first.intensity, first.rate) == (6000, 2.0, pytest.approx(12000 / 7e-3))
+    assert (second.name, second.intensity, second.rate) == ("copy", None, None)
     with pytest.raises(UserError, match="no steps"):
         collect.of_profile(Profile("net", ()))
 

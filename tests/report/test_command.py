@@ -110,5 +110,6 @@ def test_bench_writes_what_it_measured(tmp_path: Path) -> None:
     data = embedded(page.read_text())
     assert data["settings"] == [] and [r["name"] for r in data["race"]] == ["tensorsmith"]
     assert sum(k["share"] for k in data["kernels"]) == pytest.approx(1.0)
+    assert data["roof"]["flops"] > 0 and all(k["bytes"] > 0 for k in data["kernels"])
     result = CliRunner().invoke(app, [*arguments, "--db", str(database)])
     assert f"the report is without records: {database} holds no records yet" in result.output

@@ -20,7 +20,7 @@ from tests.report.samples import LARGE, SMALL, TARGET, TIMING, default, failure,
 
 from tensorsmith.records import Store
 from tensorsmith.report import collect
-from tensorsmith.report.data import Kernel, Report, Runner
+from tensorsmith.report.data import Kernel, Report, Roof, Runner
 from tensorsmith.search.trial import Status
 
 TABS = ["time", "curves", "roofline", "programs", "failures", "forecasts", "before", "machine"]
@@ -189,6 +189,22 @@ def test_a_profile_alone(browser: Browser, tmp_path: Path) -> None:
     page = browser.open(report, tmp_path / "profile.html")
     assert [tab.text for tab in page.find("[role=tab]")] == ["Time", "Machine"]
     assert "87.5 %" in page.tab("time").text and "2.00×" in page.tab("time").text and page.undrawn == 0
+
+
+def test_the_roofline_of_a_profile(browser: Browser, report: Report, tmp_path: Path) -> None:
+    kernels = (Kernel("conv", "f32[8]", 2, 6e-6, 0.75, 12000, "record", 6000.0), Kernel("copy", "", 1, 2e-6, 0.25, 0, ""))
+    alone = Report("net", "a profile", "net", 0.0, (), (), kernels, roof=Roof(4e9, 2e9, "estimated"), facts=(("target", "x86"),))
+    page = browser.open(alone, tmp_path / "profile.html")
+    assert [tab.text for tab in page.find("[role=tab]")] == ["Time", "Roofline", "Machine"]
+    panel = page.tab("roofline")
+    assert page.undrawn == 0 and page.column(panel, 0) == ["conv f32[8]", "copy"]
+    assert page.column(panel, 3)[0] == "2.00" and page.column(panel, 5)[0] == "50.0 %"  # 2 GFLOP/s of 4 at that intensity
+    assert "x86" in page.tab("machine").text and "4 GFLOP/s (estimated)" in page.tab("machine").text
+    both = dataclasses.replace(report, kernels=kernels, roof=alone.roof)
+    page = browser.open(both, tmp_path / "both.html")
+    panel = page.tab("roofline")
+    assert page.undrawn == 0 and "Kernels of the profile" in panel.text and "Tasks of the records" in panel.text
+    assert page.column(panel, 0) == ["D f32[64, 64]", "C f32[32, 16]"]
 
 
 def test_several_targets(browser: Browser, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.records import Store
 from tensorsmith.report import collect, render
-from tensorsmith.report.data import Report
+from tensorsmith.report.data import Report, Roof
 from tensorsmith.runtime.profile import Profile, StepTime
 from tensorsmith.targets.target import native
 
@@ -116,9 +116,20 @@ class TestTheVerb:
     def test_of_a_profile(self, tmp_path: Path) -> None:
         profile = Profile("net", (StepTime(0, "conv", "f32[8]", 3e-3, 6000, "record"),))
         found = ts.report(profile, tmp_path / "report.html")
-        assert found.kernels[0].share == 1.0
+        assert found.kernels[0].share == 1.0 and found.roof is not None and found.roof.source == "estimated"
+        assert dict(found.facts)["target"] == native().key
+        found = ts.report(profile, tmp_path / "report.html", peak={"flops": 5e10, "bytes": 1e10})
+        assert found.roof == Roof(5e10, 1e10, "measured")
         with pytest.raises(UserError, match="give the record file first"):
             ts.report(profile, tmp_path / "report.html", profile=profile)
+
+    def test_a_profile_writes_its_own(self, tmp_path: Path) -> None:
+        a = ts.placeholder((16, 24), name="A")
+        executable = ts.compile([a, ts.compute((16, 24), lambda i, j: a[i, j] * 2.0, name="B")])
+        executable.profile(rounds=1).report(tmp_path / "report.html")
+        (kernel,) = embedded((tmp_path / "report.html").read_text())["kernels"]
+        assert (kernel["flops"], kernel["bytes"], kernel["intensity"]) == (16 * 24, 2 * 16 * 24 * 4, 0.125)
+        assert kernel["rate"] == pytest.approx(kernel["flops"] / kernel["seconds"])
 
     def test_refusals(self, tmp_path: Path) -> None:
         out, good = tmp_path / "report.html", tuned(tmp_path / "tune.db")

@@ -200,7 +200,7 @@ def test_profile_names_every_step():
     }
     assert sum(row.share for row in profile.kernels) == pytest.approx(1)
     text = str(profile)
-    assert text.splitlines()[0].split() == ["kernel", "result", "calls", "time", "share", "GFLOP/s", "schedule"]
+    assert text.splitlines()[0].split() == ["kernel", "calls", "time", "share", "GFLOP/s", "schedule"]
     assert "default" in text and f"perceptron: {len(profile.steps)} steps" in text
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import struct
 import threading
 from pathlib import Path
@@ -17,7 +19,7 @@ import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.file import _PROLOGUE, read
+from tensorsmith.runtime.file import _PROLOGUE, as_bytes, from_bytes, read, variants_from_bytes
 from tensorsmith.runtime.load import load
 from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.runtime.variants.symbols import Sizes
@@ -139,7 +141,13 @@ def test_two_inputs_must_agree() -> None:
         (lambda: ts.compile(model(), keep=0), "keep is 0; give how many"),
         (lambda: ts.compile(model().at(batch=1), keep=3), "keep and background are for models with open dimensions"),
         (lambda: model({"batch": range(1, 66)}), "65 combinations of sizes are named; name at most 64"),
-        (lambda: ts.tune(model(), trials=1), r"tune needs sizes to tune for: name some, as in shapes={'batch': \[1, 8, 32\]}"),
+        (lambda: ts.tune(model(), trials=1), r'tune needs sizes to tune for: name some, as in shapes={"batch": \[1, 8, 32\]}'),
+        (lambda: ts.tune([model(), model()]), r"has dense in it, of open sizes; tune it alone, or give model.at\(batch=8\)"),
+        (lambda: ts.compile(model(), check_indices=True), "check_indices is for definitions"),
+        (lambda: ts.compile(model().at(batch=1), check_indices=True), "check_indices is for definitions"),
+        (lambda: ts.compile(model()).export("x"), r"a C library has fixed sizes: use exe.at\(batch=8\).export\(folder\)"),
+        (lambda: pickle.dumps(model()), r"dense makes a network for any size, so it cannot be pickled; .* model.at\(batch=8\)"),
+        (lambda: pickle.dumps(ts.compile(model())), "dense has no variant to pickle yet"),
         (lambda: ts.compile(model()).save("x.tsm"), "dense has no variant to save yet"),
     ],
 )
@@ -270,8 +278,10 @@ def test_weights_that_are_packed_alike_are_there_once() -> None:
     text = str(table)
     assert text.splitlines()[0].split() == ["batch", "weights", "of", "them", "shared", "arena", "scratch", "compiled", "in"]
     assert len(text.splitlines()) == 4 and "2 variants" in text
-    assert repr(table) == "<Variants batch=64; batch=128>"
-    assert repr(executable) == "<dense(x: f32[batch, 16]), variants: batch=64; batch=128>"
+    weights = f"{one[0].nbytes / 1024:.1f} KiB"
+    assert repr(table) == f"<Variants batch=64; batch=128: 2 variants, {weights} of weights together>"
+    assert repr(executable) == "<OpenExecutable dense(x: f32[batch, 16]): 2 variants batch=64; batch=128>"
+    assert repr(ts.compile(model())) == "<OpenExecutable dense(x: f32[batch, 16]): no variant yet>"
 
 
 # -- files -----------------------------------------------------------------------------------------------------------------
@@ -293,6 +303,45 @@ def test_all_variants_are_in_one_file(saved: Path, tmp_path: Path) -> None:
     loaded.save(tmp_path / "again.tsm")
     again = ts.load_executable(tmp_path / "again.tsm")
     assert isinstance(again, OpenExecutable) and sizes(again) == [1, 8, 32]
+
+
+def test_a_pickle_is_the_file_that_is_saved(saved: Path) -> None:
+    executable = ts.compile(model({"batch": [1, 8, 32]}))
+    again = pickle.loads(pickle.dumps(executable))
+    assert type(again) is OpenExecutable and repr(again) == repr(executable) and sizes(again) == [1, 8, 32]
+    np.testing.assert_array_equal(again(rows(8)), executable(rows(8)))
+    data = saved.read_bytes()
+    assert executable.__reduce__()[1] == (data,) == again.__reduce__()[1]
+    with pytest.raises(UserError, match="dense has no variant for batch=5"):
+        again(rows(5))
+    broken = bytearray(data)
+    broken[-100] ^= 1
+    with pytest.raises(UserError, match="the pickled executable is damaged: its checksum is wrong"):
+        variants_from_bytes(bytes(broken))
+    with pytest.raises(UserError, match="the pickled executable is damaged: it has variants"):
+        from_bytes(data)
+    with pytest.raises(UserError, match="the pickled executable is damaged: it has no variants"):
+        variants_from_bytes(as_bytes(executable.at(batch=8).network))
+
+
+def test_copies_compile_more_and_share_what_the_variants_share() -> None:
+    executable = ts.compile(model({"batch": [64, 128]}), keep=3)
+    shallow, deep = copy.copy(executable), copy.deepcopy(executable)
+    for copied in (shallow, deep):
+        assert sizes(copied) == [64, 128] and copied.keep == 3 and all(v.kept for v in copied.variants)
+        np.testing.assert_allclose(copied(rows(5)), wanted(rows(5)), atol=1e-5)
+        assert sizes(copied) == [5, 64, 128]
+    assert sizes(executable) == [64, 128]
+    assert shallow.at(batch=64).network.constants[0] is executable.at(batch=64).network.constants[0]
+    one, other = (deep.at(batch=n).network.constants[0] for n in (64, 128))
+    assert one is other and not np.shares_memory(one, executable.at(batch=64).network.constants[0])
+
+
+def test_copies_of_models_make_networks_too() -> None:
+    whole = model({"batch": [1, 8]})
+    for copied in (copy.copy(whole), copy.deepcopy(whole)):
+        assert type(copied) is OpenModel and copied.named == whole.named and copied.at(batch=3).name == "dense[batch=3]"
+    assert whole.with_sizes(batch=[2]).named == ((2,),) and whole.named == ((1,), (8,))
 
 
 def test_sizes_that_a_file_has_not(saved: Path) -> None:

@@ -153,10 +153,32 @@ def test_a_final_has_as_much_time_as_there_is() -> None:
     assert hold(one, default=3, stop=lambda: True) is None and len(one.turns) == 1
 
 
+def test_without_a_final_the_default_stays_unless_another_is_ahead_by_what_a_win_is_worth() -> None:
+    close = Entrant({1: 10.0, 2: 10.2}, {}, [])
+    outcome = hold(close, default=2, seconds_left=lambda: 0.0)
+    assert outcome and outcome.default_won and close.ranking() == [2, 1]
+    far = Entrant({1: 10.0, 2: 10.6}, {}, [])
+    assert hold(far, default=2, seconds_left=lambda: 0.0) is None and far.ranking() == [1, 2]
+    unknown = Entrant({1: 10.0}, {}, [])  # the default schedule was not timed
+    assert hold(unknown, default=2, seconds_left=lambda: 0.0) is None
+
+
+def test_without_a_final_the_winner_of_an_earlier_one_stays() -> None:
+    one = Entrant({1: 10.0, 2: 10.2}, {}, [])
+    one.keep_final([Trial(one.candidates[1], Status.OK, 10.1e-6)], WINNER)
+    assert hold(one, default=2, seconds_left=lambda: 0.0) is None and one.ranking() == [1, 2]
+
+
 def test_slow_programs_have_a_small_final() -> None:
     calls: list = []
     one = Entrant({1: 1e5, 2: 1.01e5, 3: 1.02e5}, {1: 0.9e5, 2: 0.95e5, 3: 1e5}, calls)  # of a tenth of a second
     hold(one, default=3)
+    assert calls == [[1, 3]]
+    calls.clear()
+    two = Entrant({1: 3.3e4, 2: 3.4e4, 3: 4e4}, {1: 3.3e4, 2: 3.4e4, 3: 4e4}, calls)  # of 33 ms
+    hold(two, default=3, seconds_left=lambda: 2.5)
+    assert not calls
+    hold(two, default=3, seconds_left=lambda: 3.0)
     assert calls == [[1, 3]]
 
 

@@ -23,6 +23,7 @@ from tensorsmith.targets.target import native
 from tensorsmith.tuning.finals import in_network
 from tensorsmith.tuning.finals.in_network import settle, unlike
 from tensorsmith.tuning.history.journal import Journal
+from tensorsmith.tuning.progress.network import UNCHANGED, Settled
 
 TARGET = native()
 ALONE, TOGETHER = Timing("warm", TARGET.cores), Timing(IN_NETWORK, TARGET.cores)
@@ -110,9 +111,25 @@ def test_a_mixture_has_a_lap_of_its_own(journal: Journal) -> None:
     assert set(chosen(journal)) == {"default"}
 
 
+def test_what_the_network_takes_before_and_after(journal: Journal) -> None:
+    """Its five steps: three of the first task, one of each of the others."""
+    assert settle(MODEL, journal, TARGET, ALONE, Clock([[1.0], [2.0]])) == Settled(5.0, 5.0)
+
+
+def test_what_a_tuned_network_takes(journal: Journal) -> None:
+    assert settle(MODEL, journal, TARGET, ALONE, Clock([[2.0, 3.0, 4.0], [1.0]])) == Settled(13.0, 5.0)
+
+
+def test_what_a_network_takes_that_never_ran(journal: Journal) -> None:
+    """The second lap's choice is another mixture: its time is put together of those of its tasks."""
+    first = [[2.0, 1.0, 1.0], [1.0, 2.0, 2.0]]
+    second = [[2.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 0.5, 2.0]]
+    assert settle(MODEL, journal, TARGET, ALONE, Clock(first, second)) == Settled(8.0, 4.5, estimated=True)
+
+
 def test_without_records_there_is_nothing_to_decide(tmp_path: Path) -> None:
     with Journal(None) as empty:
-        settle(MODEL, empty, TARGET, ALONE, Clock())
+        assert settle(MODEL, empty, TARGET, ALONE, Clock()) is UNCHANGED
         assert not any(best_alike(w, empty, TARGET, TOGETHER) for w in TASKS)
 
 

@@ -23,6 +23,7 @@ from tensorsmith.records.store import Store
 from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.targets import neighbours
 from tensorsmith.targets.target import native
 from tensorsmith.tune import Progress
 from tensorsmith.tuning.history import journal
@@ -152,6 +153,25 @@ def test_ctrl_c_twice(measurer: Make, tmp_path: Path) -> None:
     with Store.open(tmp_path / "tune.db") as store:
         assert len(store.history(WORKLOAD, native(), Timing("warm", native().cores))) == 8
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_busy_machine_is_said(measurer: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Early in the run, once, and at its end; another tuner on the same cores at once."""
+    moments = iter(range(0, 1000, 10))
+
+    def read() -> neighbours.Reading:
+        moment = float(next(moments))
+        return neighbours.Reading(moment, 2, busy=2.0 * moment, ours=0.5 * moment)
+
+    monkeypatch.setattr(neighbours, "read", read)
+    monkeypatch.setattr(neighbours, "measuring", lambda: [neighbours.Measuring("tuning", 4711)])
+    monkeypatch.setattr(neighbours, "_FIRST_LOOK", -1.0)
+    measurer(slower)
+    ts.tune(matmul(), trials=20)
+    out = capsys.readouterr().out
+    first, second = (f"the machine {was} (other programs: 1.5 of the 2 cores)" for was in ("is busy", "was busy meanwhile"))
+    assert out.count(first) == out.count(second) == 1 and out.index(first) < out.index(second)
+    assert out.index("another measurement (tuning, process 4711)") < out.index(first)
 
 
 def test_failures_are_summed_up(measurer: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.built import Code
 from tensorsmith.runtime.device import Device, register_device
+from tensorsmith.show.line import line
 from tensorsmith.targets.target import Target, register_kind
 
 if TYPE_CHECKING:  # the record is asked for by programs that use little of it
@@ -60,6 +61,9 @@ class Backend(Generic[T]):
     explain: Callable[[Candidate, T], str]  # the same in words
     expected_roof: Callable[[T], tuple[float, float]]  # operations and bytes per second at most, by the target's facts
     module: str = ""  # whose import makes it known to the processes that measure; "": it is the package's own
+
+    def __repr__(self) -> str:
+        return line(self, self.kind)
 
     def prior_scores(self, rows: FeatureRows, target: T) -> Array:
         """The logarithm (to base 2) of the estimated speed of each candidate: what a cost model begins with."""

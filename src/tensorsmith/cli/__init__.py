@@ -16,16 +16,25 @@ from tensorsmith.cli.bench import bench
 from tensorsmith.cli.compile import compile
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
+from tensorsmith.cli.export import export
 from tensorsmith.cli.listing import targets, workloads
+from tensorsmith.cli.ops import ops
 from tensorsmith.cli.records import app as records
 from tensorsmith.cli.report import report
 from tensorsmith.cli.run import run
 from tensorsmith.cli.sketches import sketches
 from tensorsmith.cli.tasks import tasks
 from tensorsmith.cli.tune import tune
+from tensorsmith.cli.words import told
 from tensorsmith.errors import UserError
 
 _INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
+
+#: what programs can tell from how a command ended
+_EXITS = (
+    "Exit codes: 0, done; 1, done, but a result is wrong (doctor, demo, bench), or nobody reads the output, or a bug of ours (with "
+    "a traceback); 2, something that was given is wrong, said on the error stream; 130, ended by Ctrl-C."
+)
 
 
 class Commands(TyperGroup):
@@ -47,11 +56,12 @@ app = typer.Typer(
     name="tensorsmith",
     cls=Commands,
     help="Finds, by search, programs for a tensor computation or a whole network that are as fast as the machine allows.",
+    epilog=_EXITS,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (doctor, demo, workloads, targets, tasks, sketches, tune, compile, run, bench, report):
+for command in (doctor, demo, workloads, targets, ops, tasks, sketches, tune, compile, export, run, bench, report):
     app.command()(command)
 app.add_typer(records, name="records")
 
@@ -79,5 +89,5 @@ def main() -> None:
     try:
         app()
     except UserError as problem:
-        print(f"tensorsmith: {show.plain(' '.join(str(problem).split()))}", file=sys.stderr)
+        print(f"tensorsmith: {show.plain(' '.join(told(problem).split()))}", file=sys.stderr)
         raise SystemExit(2) from problem

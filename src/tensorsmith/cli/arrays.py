@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -36,9 +37,20 @@ def inputs_for(executable: Executable, texts: Sequence[str], seed: int = 0) -> d
     return {name: given[name][0] for name in known}
 
 
-def write_outputs(outputs: Mapping[str, Array], texts: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class Written:
+    """A file, and the outputs that are in it."""
+
+    file: str
+    outputs: tuple[str, ...]
+
+
+def write_outputs(outputs: Mapping[str, Array], texts: Sequence[str]) -> list[Written]:
     """Writes `NAME=FILE.npy` (just `FILE.npy` where there is one output) or all of them to `FILE.npz`; what was written."""
-    return [f"{file} written: {', '.join(chosen)}" for file, chosen in _plan(outputs, texts) if _write(file, outputs, chosen)]
+    plan = _plan(outputs, texts)
+    for file, chosen in plan:
+        _write(file, outputs, chosen)
+    return [Written(file, tuple(chosen)) for file, chosen in plan]
 
 
 def check_outputs(outputs: Sequence[Argument], texts: Sequence[str]) -> None:
@@ -115,7 +127,7 @@ def _plan(outputs: Mapping[str, object], texts: Sequence[str]) -> list[tuple[str
     return plan
 
 
-def _write(file: str, outputs: Mapping[str, Array], names: Sequence[str]) -> bool:
+def _write(file: str, outputs: Mapping[str, Array], names: Sequence[str]) -> None:
     try:
         with open(file, "wb") as stream:
             if file.endswith(".npy"):
@@ -124,7 +136,6 @@ def _write(file: str, outputs: Mapping[str, Array], names: Sequence[str]) -> boo
                 _save_archive(stream, {name: outputs[name] for name in names})
     except OSError as problem:
         raise UserError(f"{file} cannot be written: {problem.strerror or problem}") from problem
-    return True
 
 
 def _save_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -10,12 +11,14 @@ import typer
 
 from tensorsmith.cli import peers, show
 from tensorsmith.cli.arrays import check_writable, inputs_for
-from tensorsmith.cli.computation import is_model, load_fixed
-from tensorsmith.cli.executables import executables_of, kernels
-from tensorsmith.cli.options import Inputs, ModelOrExecutable, OpenShapes, Records
-from tensorsmith.cli.race import Times, largest_difference, race
+from tensorsmith.cli.computation import is_model, load_model
+from tensorsmith.cli.executables import Kernels, Sized, executables_of
+from tensorsmith.cli.options import AsJson, Inputs, ModelOrExecutable, OpenShapes, Records
+from tensorsmith.cli.race import largest_difference, race
+from tensorsmith.cli.words import told
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.dtypes import Array
 from tensorsmith.records import Store
 from tensorsmith.report import collect
@@ -24,7 +27,72 @@ from tensorsmith.report.render import library, write
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import shared
-from tensorsmith.runtime.profile import Profile
+from tensorsmith.runtime.profile import KernelTime, Profile
+from tensorsmith.targets import neighbours
+
+
+@dataclass(frozen=True)
+class System:
+    """A system in the race: seconds of a call, and how its outputs differ from those of the last of ours."""
+
+    system: str
+    best: float
+    median: float
+    relative: float  # its best time over that of the last of ours
+    largest_difference: float | None  # of any element; None: it is the one that others are compared with
+    same: bool  # but for rounding
+
+
+@dataclass(frozen=True)
+class Race:
+    """All systems, in turns. `largest` is the largest number of the outputs."""
+
+    systems: tuple[System, ...]
+    largest: float
+
+    @property
+    def fine(self) -> bool:
+        """Whether all outputs are the same but for rounding."""
+        return all(s.same for s in self.systems)
+
+
+@dataclass(frozen=True)
+class BenchedVariant:
+    """One of several sizes, as in `Benched`."""
+
+    model: str
+    sizes: Mapping[str, int]
+    kernels: Kernels
+    race: Race
+    profile: tuple[KernelTime, ...] | None
+
+
+@dataclass(frozen=True)
+class Benched:
+    """What `bench` found. `notes`: who was left out, and what disturbed it.
+
+    Of several sizes each is one of the `variants`; then there is no one race, and `kernels` are those of all of them.
+    """
+
+    model: str
+    sizes: Mapping[str, int]  # of the dimensions that were left open, where it is of one size
+    kernels: Kernels
+    threads: int
+    race: Race | None
+    profile: tuple[KernelTime, ...] | None  # the costliest kernel first; None: not asked for
+    variants: tuple[BenchedVariant, ...]
+    report: str | None  # the page that was written
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What was found of one size."""
+
+    of: Sized
+    race: Race
+    inputs: Mapping[str, Array]
+    profile: Profile | None = None
 
 
 def bench(
@@ -45,6 +113,7 @@ def bench(
     ] = None,
     input: Inputs = None,
     shape: OpenShapes = None,
+    json: AsJson = False,
 ) -> None:
     """Times a model side by side with other systems, in turns, and compares their outputs.
 
@@ -58,74 +127,133 @@ def bench(
     if report is not None:
         check_writable(report)
         library()
-    found = executables_of(file, db, shape or (), input or ())
-    if report is not None and len(found) > 1:
-        raise UserError(f"--report {report}: a report is of one size; give --shape with one")
-    if source is None and names:
-        show.say(f"without others: give --model MODEL.onnx, which {', '.join(names)} can read")
-    fine = True
-    for executable in found:
-        inputs = inputs_for(executable, input or ())
-        show.say(f"{executable.name}: {kernels(executable)}; {shared().threads} threads")
-        others = [] if source is None else make_peers(names, source, inputs)
-        same, times = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
-        fine = fine and same
+    with show.apart(json), neighbours.announced("bench"):
+        notes = Notes()
+        watch = neighbours.Watch(notes.add, shared().threads)
+        found = executables_of(file, db, shape or (), input or ())
+        if report is not None and len(found) > 1:
+            raise UserError(f"--report {report}: a report is of one size; give --shape with one")
+        if source is None and names:
+            notes.add(f"without others: give --model MODEL.onnx, which {', '.join(names)} can read")
+        runs = []
+        for one in found:
+            show.say(f"{one.executable.name}: {Kernels.of(one.executable)}; {shared().threads} threads")
+            inputs = inputs_for(one.executable, input or ())
+            others = [] if source is None else make_peers(names, source, inputs, notes)
+            watch.look_now()
+            runs.append(_Run(one, side_by_side({"tensorsmith": one.executable}, others, inputs, seconds), inputs))
+        watch.conclude()
         if profile or report is not None:
-            profiled = executable.profile(*inputs.values())
+            runs = [replace(run, profile=run.of.executable.profile(*run.inputs.values())) for run in runs]
+        if report is not None:
+            of_file = load_model(file, shape or ()) if is_model(file) else None
+            if isinstance(of_file, OpenModel):
+                of_file = of_file.at(**runs[0].of.sizes)
+            write_report(report, db, of_file, runs[0], notes)
+        benched = _benched(runs, profile, report, notes)
+
+    def shown(benched: Benched) -> None:
+        for run in runs:
+            if len(runs) > 1:
+                show.say(run.of.executable.name)
+            show_race(run.race)
             if profile:
-                show.say(profiled)
-            if report is not None:
-                write_report(report, db, load_fixed(file, shape or ()) if is_model(file) else None, profiled, times)
-    if not fine:
+                show.say(run.profile)
+        if benched.report is not None:
+            show.say(f"report: {benched.report}")
+
+    show.answer(benched, json, shown)
+    if not all(run.race.fine for run in runs):
         raise typer.Exit(1)
 
 
-def make_peers(names: Sequence[str], path: str, inputs: Mapping[str, Array]) -> list[peers.Peer]:
+def _benched(runs: Sequence[_Run], profile: bool, report: str | None, notes: Notes) -> Benched:
+    each = [
+        BenchedVariant(
+            model=run.of.executable.name,
+            sizes=run.of.sizes,
+            kernels=Kernels.of(run.of.executable),
+            race=run.race,
+            profile=tuple(run.profile.kernels) if profile and run.profile is not None else None,
+        )
+        for run in runs
+    ]
+    one = each[0] if len(each) == 1 else None
+    return Benched(
+        model=one.model if one else runs[0].of.model,
+        sizes=one.sizes if one else {},
+        kernels=Kernels.sum(v.kernels for v in each),
+        threads=shared().threads,
+        race=one.race if one else None,
+        profile=one.profile if one else None,
+        variants=() if one else tuple(each),
+        report=report,
+        notes=tuple(notes.found),
+    )
+
+
+class Notes:
+    """What is said beside the figures: to people at once, to programs with the answer."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, text: object) -> None:
+        self.found.append(show.line(text))
+        show.say(show.line(text))
+
+
+def make_peers(names: Sequence[str], path: str, inputs: Mapping[str, Array], notes: Notes) -> list[peers.Peer]:
     """Those that there are; a note for each that is not."""
     found = []
     for name in names:
         try:
             found.append(peers.make(name, path, inputs))
         except peers.Missing as problem:
-            show.say(problem)
+            notes.add(problem)
     return found
 
 
-def side_by_side(
-    ours: Mapping[str, Executable], others: Sequence[peers.Peer], inputs: Mapping[str, Array], seconds: float
-) -> tuple[bool, dict[str, Times]]:
-    """Prints the table, relative to the last of ours; whether all outputs are the same but for rounding, and the times."""
+def side_by_side(ours: Mapping[str, Executable], others: Sequence[peers.Peer], inputs: Mapping[str, Array], seconds: float) -> Race:
+    """Times all of them for about so many seconds, and compares their outputs with those of the last of ours."""
     runs = {name: call(executable, inputs) for name, executable in ours.items()} | {peer.name: peer.run for peer in others}
     outputs = {name: list(executable.run(inputs).values()) for name, executable in ours.items()}
     outputs |= {peer.name: peer.outputs for peer in others}
     times = race(runs, seconds)
     reference = list(ours)[-1]
-    rows, fine = [], True
+    systems = []
     for name, t in times.items():
         worst, same = largest_difference(outputs[name], outputs[reference])
-        fine = fine and same
-        apart = "" if name == reference else f"{worst:.1g}{'' if same else ' WRONG'}"
-        rows.append((name, show.time(t.best), show.time(t.median), f"{t.best / times[reference].best:.2f}x", apart))
+        apart = None if name == reference else worst
+        systems.append(System(name, t.best, t.median, t.best / times[reference].best, apart, same))
     largest = max((float(np.abs(a).max(initial=0.0)) for a in outputs[reference] if a.dtype.kind != "b"), default=1.0)
-    columns = ("system", "best", "median", f"time / {reference}", "largest difference")
-    show.table(columns, rows, ("system",))
+    return Race(tuple(systems), largest)
+
+
+def show_race(found: Race) -> None:
+    """The table, relative to the last of ours."""
+    rows = []
+    for s in found.systems:
+        apart = "" if s.largest_difference is None else f"{s.largest_difference:.1g}{'' if s.same else ' WRONG'}"
+        rows.append((s.system, show.time(s.best), show.time(s.median), f"{s.relative:.2f}x", apart))
+    reference = next(s.system for s in found.systems if s.largest_difference is None)
+    show.table(("system", "best", "median", f"time / {reference}", "largest difference"), rows, ("system",))
     if len(rows) > 1:
-        show.say(f"the largest number of the outputs is {largest:.3g}")
-    return fine, times
+        show.say(f"the largest number of the outputs is {found.largest:.3g}")
 
 
-def write_report(path: str, db: str | None, model: Model | None, profile: Profile, times: Mapping[str, Times]) -> None:
+def write_report(path: str, db: str | None, model: Model | None, run: _Run, notes: Notes) -> None:
     """A report of what was measured here, and of what the record file knows of the model."""
-    race = [Runner(name, t.best, t.median) for name, t in times.items()]
-    found = collect.of_profile(profile, race)
+    runners, profile = [Runner(s.system, s.best, s.median) for s in run.race.systems], run.profile
+    assert profile is not None
+    made = collect.of_profile(profile, runners)
     if db is not None and model is not None:
         try:
             with Store.open(db, read_only=True) as store:
-                found = collect.of_records(store, model=model, profile=profile, race=race)
+                made = collect.of_records(store, model=model, profile=profile, race=runners)
         except UserError as problem:
-            show.say(f"the report is without records: {problem}")
-    write(found, path)
-    show.say(f"report: {path}")
+            notes.add(f"the report is without records: {told(problem)}")
+    write(made, path)
 
 
 def call(executable: Executable, inputs: Mapping[str, Array]) -> Callable[[], object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +12,39 @@ import typer
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
-from tensorsmith.cli.executables import compile_model, kernels
-from tensorsmith.cli.options import Formulations, ModelFile, OpenShapes, Records, TargetName
+from tensorsmith.cli.executables import Kernels, compile_model
+from tensorsmith.cli.options import AsJson, Formulations, ModelFile, OpenShapes, Records, TargetName
 from tensorsmith.errors import UserError
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.rewrites.formulations import ALL
-from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.executable import Executable, Memory
 from tensorsmith.runtime.variants.executable import OpenExecutable
+from tensorsmith.show.units import size
+
+
+@dataclass(frozen=True)
+class SavedVariant:
+    """One size of an executable in a file. Of the constants in `memory`, `shared_bytes` are those of other variants too."""
+
+    sizes: Mapping[str, int]
+    kernels: Kernels
+    memory: Memory
+    shared_bytes: int
+    seconds: float | None  # that it took to compile
+
+
+@dataclass(frozen=True)
+class Saved:
+    """An executable in a file. `memory` is what it holds in bytes when it is loaded. With open dimensions there are `variants`, and
+    `kernels` and `memory` are of all of them together."""
+
+    file: str
+    file_bytes: int
+    model: str
+    target: str
+    kernels: Kernels
+    memory: Memory
+    variants: tuple[SavedVariant, ...] = ()
 
 
 def compile(
@@ -29,28 +57,56 @@ def compile(
     formulations: Formulations = ALL,
     shape: OpenShapes = None,
     target: TargetName = None,
+    json: AsJson = False,
 ) -> None:
     """Compiles a model without any search: the best record of each task, else the default schedule.
 
     The file that it writes holds machine code for one kind of machine; run only files that you trust.
     """
-    file = output or Path(model).stem + EXECUTABLE
-    check_writable(file)
-    loaded = load_model(model, shape or ())
-    if isinstance(loaded, OpenModel) and not loaded.named:
-        raise UserError(f"a file needs sizes of {', '.join(loaded.symbols)}: --shape {loaded.symbols[0]}=1,8,32")
-    save(compile_model(loaded, db, target, formulations), file)
+    with show.apart(json):
+        file = output or Path(model).stem + EXECUTABLE
+        check_writable(file)
+        loaded = load_model(model, shape or ())
+        if isinstance(loaded, OpenModel) and not loaded.named:
+            raise UserError(f"a file needs sizes of {', '.join(loaded.symbols)}: --shape {loaded.symbols[0]}=1,8,32")
+        saved = save(compile_model(loaded, db, target, formulations), file)
+    show.answer(saved, json, show_saved)
 
 
-def save(executable: Executable | OpenExecutable, file: str) -> None:
-    """Writes an executable, and says what is in it."""
+def save(executable: Executable | OpenExecutable, file: str) -> Saved:
+    """Writes an executable."""
     executable.save(file)
+    variants: tuple[SavedVariant, ...] = ()
     if isinstance(executable, OpenExecutable):
-        show.say(f"{file}: {executable.name}")
-        for variant in executable.variants:
-            show.say(f"  {variant}: {kernels(variant.executable)}")
-        show.say(executable.variants)
-        show.say(f"file: {Path(file).stat().st_size / 2**20:.1f} MiB")
-        return
-    show.say(f"{file}: {executable.name}, {kernels(executable)}")
-    show.say(f"memory: {executable.memory}; file: {Path(file).stat().st_size / 2**20:.1f} MiB")
+        found = executable.variants
+        variants = tuple(SavedVariant(v.sizes, Kernels.of(v.executable), v.memory, found.shared_bytes(v), v.seconds) for v in found)
+        target = found[0].executable.network.target
+    else:
+        target = executable.network.target
+    return Saved(
+        file=file,
+        file_bytes=Path(file).stat().st_size,
+        model=executable.name,
+        target=target.key,
+        kernels=Kernels.of(executable),
+        memory=executable.memory,
+        variants=variants,
+    )
+
+
+def show_saved(saved: Saved) -> None:
+    if not saved.variants:
+        show.say(f"{saved.file}: {saved.model}, {saved.kernels}")
+    else:
+        show.say(f"{saved.file}: {saved.model}, {len(saved.variants)} variants")
+        show_variants(saved.variants)
+    show.say(f"memory: {saved.memory}; file: {saved.file_bytes / 2**20:.1f} MiB")
+
+
+def show_variants(variants: Sequence[SavedVariant]) -> None:
+    rows = []
+    for v in variants:
+        sizes = (v.memory.constants, v.shared_bytes, v.memory.arena, v.memory.scratch)
+        rows.append([*v.sizes.values(), str(v.kernels), *map(size, sizes), "" if v.seconds is None else f"{v.seconds:.2f} s"])
+    columns = ("kernels", "weights", "of them shared", "arena", "scratch", "compiled in")
+    show.table([*variants[0].sizes, *columns], rows, ("kernels",))

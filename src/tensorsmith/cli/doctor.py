@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 import typer
 
+from tensorsmith.cli import show
+from tensorsmith.cli.options import AsJson
 from tensorsmith.compile import compile
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.runtime.device import measure_peak
 from tensorsmith.runtime.pool import measure_region_overhead
-from tensorsmith.targets.target import Target, native
+from tensorsmith.targets.target import native
 
 _PACKAGES = (
     "tensorsmith",
@@ -31,50 +35,87 @@ _PACKAGES = (
 _SELF_TEST = ("C2D-small", "GMM-small", "ConvLayer-small", "softmax-small", "T2D-small", "matmul-i32-small")
 
 
-def doctor() -> None:
+@dataclass(frozen=True)
+class SelfTest:
+    """A workload that was compiled and run. `problem` says how its result is wrong; None: it is right."""
+
+    workload: str
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Health:
+    """What machine this is, and how it does."""
+
+    target: Mapping[str, str]  # its facts in words
+    target_key: str
+    python: str
+    packages: Mapping[str, str | None]  # versions; None: not installed
+    peak_flops: float  # f32 operations per second of all cores
+    peak_flops_one_core: float
+    memory_bytes_per_second: float
+    region_seconds: float  # to start and join a parallel region
+    self_tests: tuple[SelfTest, ...]
+    ok: bool
+
+
+def doctor(json: AsJson = False) -> None:
     """Shows the detected target and versions, and runs a self-test; exits with 1 if a result is wrong."""
-    target = native()
-    for line in [*_target_lines(target), *_version_lines(), *_speed_lines()]:
-        print(line)
-    wrong = _self_test()
-    if wrong:
+    with show.apart(json):
+        health = _examine()
+    show.answer(health, json, _show)
+    if not health.ok:
         raise typer.Exit(1)
 
 
-def _target_lines(target: Target) -> list[str]:
-    return [f"{name:<10} {text}" for name, text in target.describe().items()]
+def _examine() -> Health:
+    target, peak = native(), measure_peak()
+    tests = tuple(SelfTest(name, _problem(name)) for name in _SELF_TEST)
+    return Health(
+        target=target.describe(),
+        target_key=target.key,
+        python=platform.python_version(),
+        packages={package: _version(package) for package in _PACKAGES},
+        peak_flops=peak["flops"],
+        peak_flops_one_core=peak["flops_one_core"],
+        memory_bytes_per_second=peak["bytes"],
+        region_seconds=measure_region_overhead(),
+        self_tests=tests,
+        ok=all(t.problem is None for t in tests),
+    )
 
 
-def _version_lines() -> list[str]:
-    found = []
-    for package in _PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            found.append(f"{package} -")
-    return [f"python     {platform.python_version()}", f"packages   {', '.join(found)}"]
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
-def _speed_lines() -> list[str]:
-    peak = measure_peak()
-    return [
-        f"peak       {peak['flops'] / 1e9:.0f} GFLOP/s, one core {peak['flops_one_core'] / 1e9:.0f}; "
-        f"memory {peak['bytes'] / 1e9:.0f} GB/s",
-        f"parallel   {measure_region_overhead() * 1e6:.2f} microseconds to start and join a region",
+def _problem(name: str) -> str | None:
+    """What is wrong with the result of a workload that is compiled and run here."""
+    workload = catalogue.small()[name].workload()
+    inputs = random_inputs(workload, 0)
+    got = compile(workload)(**inputs)
+    results = got if isinstance(got, tuple) else (got,)
+    want = evaluate(workload, inputs, precise=True)
+    problems = [difference(workload, n, np.asarray(g), want[n]) for n, g in zip(workload.outputs, results)]
+    return next((p for p in problems if p), None)
+
+
+def _show(health: Health) -> None:
+    packages = ", ".join(f"{name} {found or '-'}" for name, found in health.packages.items())
+    lines = [
+        *health.target.items(),
+        ("python", health.python),
+        ("packages", packages),
+        (
+            "peak",
+            f"{health.peak_flops / 1e9:.0f} GFLOP/s, one core {health.peak_flops_one_core / 1e9:.0f}; "
+            f"memory {health.memory_bytes_per_second / 1e9:.0f} GB/s",
+        ),
+        ("parallel", f"{health.region_seconds * 1e6:.2f} microseconds to start and join a region"),
+        *(("self-test", f"{t.workload}: {f'WRONG: {t.problem}' if t.problem else 'ok'}") for t in health.self_tests),
     ]
-
-
-def _self_test() -> int:
-    wrong = 0
-    small = catalogue.small()
-    for name in _SELF_TEST:
-        workload = small[name].workload()
-        inputs = random_inputs(workload, 0)
-        got = compile(workload)(**inputs)
-        results = got if isinstance(got, tuple) else (got,)
-        want = evaluate(workload, inputs, precise=True)
-        problems = [difference(workload, n, np.asarray(g), want[n]) for n, g in zip(workload.outputs, results)]
-        bad = [p for p in problems if p]
-        wrong += bool(bad)
-        print(f"self-test  {name}: {'WRONG: ' + bad[0] if bad else 'ok'}")
-    return wrong
+    for name, text in lines:
+        show.say(f"{name:<10} {text}")

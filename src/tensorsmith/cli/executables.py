@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
@@ -26,7 +27,16 @@ _KINDS = {
 }
 
 
-def executables_of(file: str, database: str | None, shapes: Sequence[str], inputs: Sequence[str]) -> list[Executable]:
+@dataclass(frozen=True)
+class Sized:
+    """An executable of a model, and the sizes of the open dimensions that it is for; none where nothing was open."""
+
+    model: str
+    executable: Executable
+    sizes: Mapping[str, int]
+
+
+def executables_of(file: str, database: str | None, shapes: Sequence[str], inputs: Sequence[str]) -> list[Sized]:
     """The executable in a file, or that of a model, compiled now. Raises `UserError` for options that a file cannot obey.
 
     With open dimensions, that of the sizes which the `inputs` have; without inputs, those of all sizes that are named, or in the
@@ -34,16 +44,20 @@ def executables_of(file: str, database: str | None, shapes: Sequence[str], input
     """
     made = _executable_of(file, database, shapes)
     if isinstance(made, Executable):
-        return [made]
+        return [Sized(made.name, made, {})]
+    sizes = _chosen(file, made, shapes) if is_executable(file) else {}
+    if sizes:
+        return [Sized(made.name, made.at(**sizes), sizes)]
     if inputs:
         given = {name: array for name, (array, _) in read_all(inputs).items()}
         missing = [a for a in made.inputs if a.name not in given]
         if missing:
             raise UserError(f"input {missing[0].name} is missing; give --input {missing[0].name}=FILE.npy, a {missing[0]}")
-        return [made.at(**dict(zip(made.symbols, made.sizes_of([given[a.name] for a in made.inputs]))))]
+        sizes = dict(zip(made.symbols, made.sizes_of([given[a.name] for a in made.inputs])))
+        return [Sized(made.name, made.at(**sizes), sizes)]
     if not made.variants:
         raise UserError(f"{', '.join(made.symbols)} has no size: give --input FILE, or name sizes: --shape {made.symbols[0]}=1,8")
-    return [variant.executable for variant in made.variants]
+    return [Sized(made.name, variant.executable, variant.sizes) for variant in made.variants]
 
 
 def _executable_of(file: str, database: str | None, shapes: Sequence[str]) -> Executable | OpenExecutable:
@@ -56,14 +70,17 @@ def _executable_of(file: str, database: str | None, shapes: Sequence[str]) -> Ex
     if database is not None:
         raise UserError(f"{file} is compiled: --db is for models")
     loaded = load_executable(file)
-    if not shapes:
-        return loaded
-    if isinstance(loaded, Executable):
+    if shapes and isinstance(loaded, Executable):
         raise UserError(f"{file} is compiled: --shape is for models")
+    return loaded
+
+
+def _chosen(file: str, executable: OpenExecutable, shapes: Sequence[str]) -> dict[str, int]:
+    """The sizes that `--shape` chooses of those in a file; none without it."""
     sizes = {name: n for name, n in parse_shapes(shapes).items() if isinstance(n, int)}
     if len(sizes) < len(shapes):
-        raise UserError(f"{file} is compiled: --shape chooses one of its sizes, {loaded.symbols[0]}=8")
-    return loaded.at(**sizes)
+        raise UserError(f"{file} is compiled: --shape chooses one of its sizes, {executable.symbols[0]}=8")
+    return sizes
 
 
 @overload
@@ -88,9 +105,30 @@ def check_database(database: str) -> None:
         raise UserError(f"there is no record file {database}; `tensorsmith tune` makes one")
 
 
-def kernels(executable: Executable) -> str:
-    """How many kernels there are, and where their schedules came from."""
-    network = executable.network
-    counts = Counter(kernel.schedule for kernel in network.kernels)
-    parts = [f"{counts[kind]} {text}" for kind, text in _KINDS.items() if counts[kind]]
-    return f"{len(network.kernels)} kernels in {len(network.steps)} steps{': ' if parts else ''}{', '.join(parts)}"
+@dataclass(frozen=True)
+class Kernels:
+    """How many kernels and steps an executable has, of open dimensions: all its variants. `schedules`: how many have theirs from a
+    record, from a record of another size, by default, as plain loops."""
+
+    kernels: int
+    steps: int
+    schedules: Mapping[str, int]
+
+    @staticmethod
+    def of(executable: Executable | OpenExecutable) -> Kernels:
+        if isinstance(executable, OpenExecutable):
+            return Kernels.sum(Kernels.of(variant.executable) for variant in executable.variants)
+        network = executable.network
+        counts = Counter(kernel.schedule for kernel in network.kernels)
+        return Kernels(len(network.kernels), len(network.steps), {kind: counts[kind] for kind in _KINDS})
+
+    @staticmethod
+    def sum(several: Iterable[Kernels]) -> Kernels:
+        """Of several executables together."""
+        found = list(several)
+        schedules = {kind: sum(k.schedules[kind] for k in found) for kind in _KINDS}
+        return Kernels(sum(k.kernels for k in found), sum(k.steps for k in found), schedules)
+
+    def __str__(self) -> str:
+        parts = [f"{count} {_KINDS[kind]}" for kind, count in self.schedules.items() if count]
+        return f"{self.kernels} kernels in {self.steps} steps{': ' if parts else ''}{', '.join(parts)}"

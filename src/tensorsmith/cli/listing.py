@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -15,6 +17,27 @@ from tensorsmith.targets.target import native
 from tensorsmith.targets.target import targets as named
 
 
+@dataclass(frozen=True)
+class NamedWorkload:
+    """A workload of the catalogue. `operator` is its kind, `title` what it is, with its sizes."""
+
+    name: str
+    operator: str
+    title: str
+    flops: int
+
+
+@dataclass(frozen=True)
+class NamedTarget:
+    """A machine that can be generated for. `key` is what records are found by."""
+
+    name: str
+    kind: str
+    machine: str
+    cores: int
+    key: str
+
+
 def workloads(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Those whose names begin so, such as C2D or GMM-3; else all.")
@@ -23,25 +46,26 @@ def workloads(
 ) -> None:
     """Lists the catalogue: the workloads of the Ansor paper at batch 1 and 16, and every operator at a small, odd size.
 
-    Their names can be given to `tune` and `sketches`.
+    Their names can be given to `tune`, `sketches` and `records FILE best`.
     """
-    found = [case for case in catalogue.everything().values() if not names or case.name.startswith(tuple(names))]
-    if not found:
+    cases = [case for case in catalogue.everything().values() if not names or case.name.startswith(tuple(names))]
+    if not cases:
         raise UserError(f"no workload's name begins with {' or '.join(names or ())}; `tensorsmith workloads` lists all")
-    rows = [((case.name, case.operator, case.title), flops(case.workload())) for case in found]
+    found = [NamedWorkload(case.name, case.operator, case.title, flops(case.workload())) for case in cases]
+    show.answer(found, json, _show_workloads)
+
+
+def _show_workloads(found: Sequence[NamedWorkload]) -> None:
     texts = ("name", "operator", "title")
-    if json:
-        show.as_json((*texts, "flops"), [(*row, count) for row, count in rows])
-    else:
-        show.table((*texts, "MFLOP"), [(*row, f"{count / 1e6:,.2f}") for row, count in rows], texts)
+    show.table((*texts, "MFLOP"), [(w.name, w.operator, w.title, f"{w.flops / 1e6:,.2f}") for w in found], texts)
 
 
 def targets(json: AsJson = False) -> None:
-    """Lists the machines that can be generated for by name (`--target`), and this one."""
-    found = {"native": native(), **named()}
+    """Lists the machines that can be generated for by name (`compile --target`), and this one, `native`."""
+    known = {"native": native(), **named()}
+    show.answer([NamedTarget(name, t.kind, t.name, t.cores, t.key) for name, t in known.items()], json, _show_targets)
+
+
+def _show_targets(found: Sequence[NamedTarget]) -> None:
     columns = ("name", "kind", "machine", "cores", "key")
-    rows = [[name, t.kind, t.name, t.cores, t.key] for name, t in found.items()]
-    if json:
-        show.as_json(columns, rows)
-    else:
-        show.table(columns, rows, ("name", "kind", "machine", "key"))
+    show.table(columns, [(t.name, t.kind, t.machine, t.cores, t.key) for t in found], ("name", "kind", "machine", "key"))

@@ -6,7 +6,13 @@ from typing import Annotated
 
 import typer
 
-ModelFile = Annotated[str, typer.Argument(metavar="MODEL.onnx", help="A model in the ONNX format.")]
+ModelFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A model: MODEL.onnx, or FILE.py:FUNCTION, a function that gives a PyTorch module and its example inputs.",
+    ),
+]
 
 ModelOrExecutable = Annotated[
     str, typer.Argument(metavar="FILE", help="A model (MODEL.onnx), or an executable that compile or tune wrote (model.tsm).")
@@ -53,7 +59,7 @@ Formulations = Annotated[
     ),
 ]
 
-AsJson = Annotated[bool, typer.Option("--json", help="For programs: a list of objects instead of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON on the standard output, and nothing else there.")]
 
 Inputs = Annotated[
     list[str] | None,

@@ -5,264 +5,331 @@ The file may come from a stranger: its texts are shown without markup and withou
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
+from typer.core import TyperGroup
 
-from tensorsmith.cli.computation import load
-from tensorsmith.cli.show import console, plain
-from tensorsmith.errors import UserError
-from tensorsmith.lang.flops import flops
-from tensorsmith.lang.workload import Workload
-from tensorsmith.records import Record, Store, Summary, Timing
+from tensorsmith.cli import recorded, show
+from tensorsmith.cli.options import AsJson, Shapes
+from tensorsmith.records import Store, Timing
 from tensorsmith.records import recover as recover_file
-from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.records.lines import Counts
 from tensorsmith.targets.target import native
 
-_SHORTEST_KEY = 4  # characters of a workload's key that may stand for it
-
 Name = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="its key in the file (or the beginning), a catalogue name, a .py file")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A workload: its key in the file (or the beginning), a catalogue name, a .py file; or a model: MODEL.onnx, "
+        "FILE.py:FUNCTION.",
+    ),
 ]
 
+
+class _AfterTheFile(TyperGroup):
+    """Takes `FILE --json`, as one writes it, for `--json FILE`: what follows an argument is else the name of a command."""
+
+    def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
+        if arguments[1:2] == ["--json"]:
+            arguments = ["--json", arguments[0], *arguments[2:]]
+        return super().parse_args(context, arguments)
+
+
 app = typer.Typer(
-    invoke_without_command=True, no_args_is_help=True, help="Shows what a record file holds; exports, imports, rescues."
+    cls=_AfterTheFile,
+    invoke_without_command=True,
+    no_args_is_help=True,
+    help="Shows what a record file holds; exports, imports, rescues.",
 )
 
 
+@dataclass(frozen=True)
+class _File:
+    """What the command's own arguments say: the file, and whether JSON is wanted."""
+
+    path: str
+    json: bool
+
+
 @app.callback()
-def records(context: typer.Context, file: Annotated[str, typer.Argument(metavar="FILE", help="a record file")]) -> None:
+def records(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A record file of `tensorsmith tune`.")],
+    json: AsJson = False,
+) -> None:
     """Shows what a record file holds: without a command, a line for each workload."""
-    context.obj = file
+    context.obj = _File(file, json)
     if context.invoked_subcommand is not None:
         return
-    with Store.open(file, read_only=True) as store:
-        table = Table("key", "workload", "target", "timing", "trials", "failed", "best", "GFLOP/s", "last trial")
-        for s in store.workloads():
-            rate = _rate(s.workload, s.best) if s.best else "-"
-            cells = [s.workload.key, s.title, s.target.key, s.timing, s.trials, s.failed, _time(s.best), rate, _when(s.last)]
-            table.add_row(*map(_plain, cells))
-        _show(table)
-        _complain(store)
+    with _reading(context) as store:
+        found = [recorded.Kept.of(s) for s in store.workloads()]
+        show.answer(found, json, _show_summary)
 
 
 @app.command()
-def best(context: typer.Context, workload: Name) -> None:
-    """The fastest program of a workload, for each target and timing."""
-    with Store.open(context.obj, read_only=True) as store:
-        for summary in _summaries(store, workload):
-            _heading(summary)
-            record = store.best(summary.workload, summary.target, summary.timing)
-            if record is None:
-                _say(store.why_missing(summary.workload, summary.target, summary.timing))
-                continue
-            t = record.trial
-            _say(f"{_time(t.seconds)} (spread {t.spread:.1%}), {_rate(record.workload, t.seconds)} GFLOP/s")
-            _say(f"measured {_when(record.created)}, candidate {record.key}")
-            _describe(record.candidate)
-        _complain(store)
+def best(context: typer.Context, name: Name, shape: Shapes = None, json: AsJson = False) -> None:
+    """The fastest program of a workload, for each target and timing; of a model, the best record of every task and its share."""
+    json = json or context.obj.json
+    with _reading(context) as store:
+        with show.apart(json):
+            model = recorded.model_of(name, shape or ())
+        if model is not None:
+            show.answer(recorded.best_of_model(store, model), json, _show_models)
+        else:
+            found = [recorded.best_of(store, s) for s in recorded.summaries_of(store, name)]
+            show.answer(found, json, _show_best)
 
 
 @app.command()
-def top(context: typer.Context, workload: Name, k: Annotated[int, typer.Option("-k", min=1, help="how many")] = 10) -> None:
-    """The fastest candidates of a workload, one line each."""
-    with Store.open(context.obj, read_only=True) as store:
-        for summary in _summaries(store, workload):
-            _heading(summary)
-            table = Table("place", "time", "to the best", "spread", "GFLOP/s", "candidate", "decisions")
-            found = store.top(summary.workload, summary.target, summary.timing, k)
-            for place, record in enumerate(found, 1):
-                ratio = f"{_seconds(record) / _seconds(found[0]):.2f}x"
-                rate = _rate(record.workload, record.seconds)
-                cells = [place, _time(record.seconds), ratio, f"{record.trial.spread:.1%}", rate, record.key]
-                table.add_row(*map(_plain, [*cells, _decisions(record.candidate)]))
-            _show(table)
-        _complain(store)
+def top(
+    context: typer.Context,
+    name: Name,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 10,
+    shape: Shapes = None,
+    json: AsJson = False,
+) -> None:
+    """The fastest candidates of a workload, or of each task of a model, one line each."""
+    json = json or context.obj.json
+    with _reading(context) as store:
+        with show.apart(json):
+            summaries = recorded.summaries_of(store, name, shape or ())
+        show.answer([recorded.top_of(store, s, k) for s in summaries], json, _show_top)
 
 
 @app.command()
 def history(
-    context: typer.Context, workload: Name, last: Annotated[int, typer.Option(min=0, help="only the last so many; 0: all")] = 0
+    context: typer.Context,
+    name: Name,
+    last: Annotated[int, typer.Option(min=0, help="Only the last so many; 0: all.")] = 0,
+    shape: Shapes = None,
+    json: AsJson = False,
 ) -> None:
-    """Every trial of a workload in the order of their making."""
-    with Store.open(context.obj, read_only=True) as store:
-        for summary in _summaries(store, workload):
-            _heading(summary)
-            table = Table("trial", "when", "run", "status", "time", "best so far", "candidate", "cause")
-            best_so_far: float | None = None
-            rows = []
-            for number, record in enumerate(store.history(summary.workload, summary.target, summary.timing), 1):
-                t = record.trial
-                if t.seconds is not None and not t.at_least:
-                    best_so_far = min(t.seconds, best_so_far or t.seconds)
-                time = ("at least " if t.at_least else "") + _time(t.seconds)
-                cells = [number, _when(record.created), record.run, t.status.value, time, _time(best_so_far), record.key, t.cause]
-                rows.append(cells)
-            for cells in rows[-last:]:
-                table.add_row(*map(_plain, cells))
-            _show(table)
-        _complain(store)
+    """Every trial of a workload, or of each task of a model, in the order of their making."""
+    json = json or context.obj.json
+    with _reading(context) as store:
+        with show.apart(json):
+            summaries = recorded.summaries_of(store, name, shape or ())
+        show.answer([recorded.history_of(store, s, last) for s in summaries], json, _show_history)
 
 
 @app.command()
 def failures(
     context: typer.Context,
-    workload: Annotated[str, typer.Argument(metavar="[WORKLOAD]", help="of one workload; otherwise of all")] = "",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Of one workload, or of a model's tasks; otherwise of all.")] = "",
+    shape: Shapes = None,
+    json: AsJson = False,
 ) -> None:
     """What failed, by cause, the most frequent first, with an example of each."""
-    with Store.open(context.obj, read_only=True) as store:
-        summaries = _summaries(store, workload) if workload else store.workloads()
-        for summary in summaries:
-            found = store.failures(summary.workload, summary.target, summary.timing)
-            if not found:
-                continue
-            _heading(summary)
-            for (status, cause), (count, example) in found.items():
-                _say(f"{count} x {status.value}{': ' + cause if cause else ''}")
-                if example is not None:
-                    _say(f"  for example candidate {example.key}:")
-                    _describe(example.candidate, "    ")
-        if not any(s.failed for s in summaries):
-            _say("nothing failed")
-        _complain(store)
+    json = json or context.obj.json
+    with _reading(context) as store:
+        with show.apart(json):
+            summaries = recorded.summaries_of(store, name, shape or ()) if name else store.workloads()
+        found = [recorded.failures_of(store, s) for s in summaries]
+        show.answer([f for f in found if f.failures], json, _show_failures)
 
 
 @app.command()
 def why(
     context: typer.Context,
-    workload: Name,
+    name: Name,
     cache: Annotated[str, typer.Option(help="warm, streamed, cold or network")] = "warm",
-    threads: Annotated[int, typer.Option(help="of the timed program; 0: all cores")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Of the timed program; 0: all cores.")] = 0,
+    shape: Shapes = None,
+    json: AsJson = False,
 ) -> None:
-    """Why no record is found for a workload on this machine: each part of the key, and what the file has instead."""
-    target = native()
-    timing = Timing(cache, threads or target.cores)
-    with Store.open(context.obj, read_only=True) as store:
-        wanted = _workload(store, workload)
-        table = Table("part of the key", "wanted", "records", "there is instead")
-        for part in store.key_parts(wanted, target, timing):
-            table.add_row(*map(_plain, [part.name, part.value, part.records, part.others]))
-        _show(table)
-        found = store.best(wanted, target, timing)
-        reason = store.why_missing(wanted, target, timing)
-        _say(f"no record is found: {reason}" if found is None else f"found: {_time(found.seconds)}, candidate {found.key}")
-        _complain(store)
+    """Why no record is found for a workload, or for each task of a model, on this machine.
+
+    Shows each part of the key that records are found by, and what the file has instead.
+    """
+    json = json or context.obj.json
+    timing = Timing(cache, threads or native().cores)
+    with _reading(context) as store:
+        with show.apart(json):
+            wanted = recorded.workloads_of(store, name, shape or ())
+        show.answer([recorded.why_of(store, w, timing) for w in wanted], json, _show_why)
 
 
 @app.command()
-def export(context: typer.Context, lines: Annotated[str, typer.Argument(help="a new file; -: standard output")]) -> None:
-    """Writes all records as JSON lines."""
-    with Store.open(context.obj, read_only=True) as store:
+def export(
+    context: typer.Context,
+    lines: Annotated[str, typer.Argument(metavar="LINES", help="A new file; -: standard output.")],
+) -> None:
+    """Writes all records as JSON lines, a record each."""
+    with Store.open(context.obj.path, read_only=True) as store:
         counts = store.export(sys.stdout if lines == "-" else lines)
     skipped = "".join(f"; {n} x {reason}" for reason, n in counts.skipped.most_common(5))
-    _warn(f"{counts.added} records written, {counts.skipped.total()} skipped{skipped}")
+    show.warn(f"{counts.added} records written, {counts.skipped.total()} skipped{skipped}")
 
 
 @app.command("import")
-def import_(context: typer.Context, lines: Annotated[str, typer.Argument(help="a file of JSON lines; -: standard input")]) -> None:
+def import_(
+    context: typer.Context,
+    lines: Annotated[str, typer.Argument(metavar="LINES", help="A file of JSON lines; -: standard input.")],
+    json: AsJson = False,
+) -> None:
     """Adds the records of JSON lines that are valid and not there yet; makes FILE if need be."""
-    with Store.open(context.obj) as store:
-        _say(str(store.import_(sys.stdin if lines == "-" else lines)))
+    with Store.open(context.obj.path) as store:
+        counts = store.import_(sys.stdin if lines == "-" else lines)
+    show.answer(counts, json or context.obj.json, _show_counts)
 
 
 @app.command()
-def merge(context: typer.Context, other: Annotated[str, typer.Argument(help="another record file, which stays as it is")]) -> None:
+def merge(
+    context: typer.Context,
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="Another record file, which stays as it is.")],
+    json: AsJson = False,
+) -> None:
     """Adds the records of another record file that are valid and not there yet; makes FILE if need be."""
-    with Store.open(context.obj) as store:
-        _say(str(store.merge(other)))
+    with Store.open(context.obj.path) as store:
+        counts = store.merge(other)
+    show.answer(counts, json or context.obj.json, _show_counts)
 
 
 @app.command()
-def recover(context: typer.Context, new: Annotated[str, typer.Argument(help="a new record file")]) -> None:
+def recover(
+    context: typer.Context,
+    new: Annotated[str, typer.Argument(metavar="NEW_FILE", help="A new record file.")],
+    json: AsJson = False,
+) -> None:
     """Saves what can still be read of a damaged FILE to a new one."""
-    _say(str(recover_file(context.obj, new)))
+    show.answer(recover_file(context.obj.path, new), json or context.obj.json, _show_counts)
 
 
-def _workload(store: Store, text: str) -> Workload:
-    """The workload of the file whose key begins like that, or the one of that name."""
-    if len(text) >= _SHORTEST_KEY:
-        found = {s.workload.key: s.workload for s in store.workloads() if s.workload.key.startswith(text)}
-        if len(found) > 1:
-            raise UserError(f"{text} is the beginning of {len(found)} keys in {store.path}: {', '.join(found)}")
-        if found:
-            return next(iter(found.values()))
-    try:
-        return load(text)
-    except UserError as problem:
-        raise UserError(f"no workload in {store.path} has a key that begins with {text!r}; {problem}") from problem
-
-
-def _summaries(store: Store, text: str) -> list[Summary]:
-    """What the file has of a workload, for each target and timing. Raises `UserError` if it has nothing."""
-    wanted = _workload(store, text)
-    found = [s for s in store.workloads() if s.workload.canonical_key == wanted.canonical_key]
-    if not found:
-        target = native()
-        why = store.why_missing(wanted, target, Timing("warm", target.cores))
-        raise UserError(f"{store.path} has no record of {text}: {why}")
-    return found
+@contextlib.contextmanager
+def _reading(context: typer.Context) -> Iterator[Store]:
+    """The open file; what had to be left out of the answers is said at the end, on the error stream."""
+    with Store.open(context.obj.path, read_only=True) as store:
+        yield store
+    for reason, count in store.skipped.most_common(5):
+        show.warn(f"left out: {count} x {reason}")
 
 
 # -- showing -------------------------------------------------------------------------------------------------------
 
 
-def _plain(value: Any) -> Text:
-    return Text(_line(value))
+def _show_summary(found: Sequence[recorded.Kept]) -> None:
+    columns = ("key", "workload", "target", "timing", "trials", "failed", "best", "GFLOP/s", "last trial")
+    rows = [
+        (k.key, k.workload, k.target, k.timing, k.trials, k.failed, _time(k.best_seconds), _rate(k), _when(k.last_trial))
+        for k in found
+    ]
+    show.table(columns, rows, columns)
 
 
-def _line(value: Any) -> str:
-    """What a file of records says, on one line: it cannot pass for a line of ours."""
-    return plain(value).replace("\n", " ")
+def _show_models(found: Sequence[recorded.ModelRecords]) -> None:
+    columns = ("calls", "best", "share", "trials", "GFLOP/s", "speed-up", "task", "shapes", "time is", "candidate", "key")
+    for m in found:
+        gain = f", {m.default_seconds / m.seconds:.2f}x" if m.seconds else ""
+        show.say(
+            show.line(
+                f"{m.model} on {m.target}, {m.timing}: {m.trials} trials; "
+                f"{show.time(m.default_seconds)} without a search, {show.time(m.seconds)} now{gain}"
+            )
+        )
+        rows = [
+            (
+                t.calls, show.time(t.seconds), show.share(t.share), t.trials, show.rate(t.flops, t.seconds),
+                f"{t.speed_up:.2f}x" if t.speed_up else "-", t.task, t.shapes, t.source, t.candidate or "-", t.key,
+            )
+            for t in m.tasks
+        ]  # fmt: skip
+        show.table(columns, rows, ("task", "shapes", "time is", "candidate", "key"))
 
 
-def _show(table: Table) -> None:
-    console().print(table)
+def _show_best(found: Sequence[recorded.Best]) -> None:
+    for b in found:
+        _heading(b.kept)
+        if b.best is None:
+            _say(b.why)
+            continue
+        _say(f"{_time(b.best.seconds)} (spread {b.best.spread:.1%}), {show.rate(b.kept.flops, b.best.seconds)} GFLOP/s")
+        _say(f"measured {_when(b.best.measured)}, candidate {b.best.candidate.key}")
+        _describe(b.best.candidate)
 
 
-def _say(text: str) -> None:
-    print(_line(text))
+def _show_top(found: Sequence[recorded.Top]) -> None:
+    columns = ("place", "time", "to the best", "spread", "GFLOP/s", "candidate", "decisions")
+    for t in found:
+        _heading(t.kept)
+        rows = [
+            (
+                place, _time(c.seconds), f"{(c.seconds or float('nan')) / (t.candidates[0].seconds or float('nan')):.2f}x",
+                f"{c.spread:.1%}", show.rate(t.kept.flops, c.seconds), c.candidate.key, _decisions(c.candidate),
+            )
+            for place, c in enumerate(t.candidates, 1)
+        ]  # fmt: skip
+        show.table(columns, rows, columns)
 
 
-def _warn(text: str) -> None:
-    print(_line(text), file=sys.stderr)
+def _show_history(found: Sequence[recorded.History]) -> None:
+    columns = ("trial", "when", "run", "status", "time", "best so far", "candidate", "cause")
+    for h in found:
+        _heading(h.kept)
+        rows = [
+            (
+                t.number, _when(t.made), t.run, t.status, ("at least " if t.at_least else "") + _time(t.seconds),
+                _time(t.best_seconds), t.candidate, t.cause,
+            )
+            for t in h.trials
+        ]  # fmt: skip
+        show.table(columns, rows, columns)
 
 
-def _heading(summary: Summary) -> None:
-    _say(f"{summary.title} ({summary.workload.key}) on {summary.target.key}, {summary.timing}: {summary.trials} trials")
+def _show_failures(found: Sequence[recorded.Failures]) -> None:
+    for f in found:
+        _heading(f.kept)
+        for failed in f.failures:
+            _say(f"{failed.count} x {failed.status}{': ' + failed.cause if failed.cause else ''}")
+            if failed.example is not None:
+                _say(f"  for example candidate {failed.example.key}:")
+                _describe(failed.example, "    ")
+    if not found:
+        _say("nothing failed")
 
 
-def _describe(candidate: Candidate, indent: str = "") -> None:
-    for line in [*candidate.sketch.brief().splitlines(), _decisions(candidate)]:
+def _show_why(found: Sequence[recorded.Why]) -> None:
+    columns = ("part of the key", "wanted", "records", "there is instead")
+    for w in found:
+        show.table(columns, [(p.name, p.value, p.records, p.others) for p in w.parts], columns)
+        _say(f"no record is found: {w.reason}" if w.reason else f"found: {_time(w.seconds)}, candidate {w.candidate}")
+
+
+def _show_counts(counts: Counts) -> None:
+    _say(counts)
+
+
+def _say(text: object) -> None:
+    show.say(show.line(text))
+
+
+def _heading(k: recorded.Kept) -> None:
+    _say(f"{k.workload} ({k.key}) on {k.target}, {k.timing}: {k.trials} trials")
+
+
+def _describe(candidate: recorded.Described, indent: str = "") -> None:
+    for line in [*candidate.sketch.splitlines(), _decisions(candidate)]:
         _say(indent + line)
 
 
-def _decisions(candidate: Candidate) -> str:
+def _decisions(candidate: recorded.Described) -> str:
     return " ".join(f"{hole}={value}" for hole, value in candidate.decisions.items())
-
-
-def _complain(store: Store) -> None:
-    """Say what was left out of the answers."""
-    for reason, count in store.skipped.most_common(5):
-        _warn(f"left out: {count} x {reason}")
-
-
-def _seconds(record: Record) -> float:
-    return record.seconds or float("nan")
 
 
 def _time(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1e6:,.1f} us"
 
 
-def _rate(workload: Workload, seconds: float | None) -> str:
-    return f"{flops(workload) / seconds / 1e9:,.1f}" if seconds else "-"
+def _rate(kept: recorded.Kept) -> str:
+    return f"{kept.flops / kept.best_seconds / 1e9:,.1f}" if kept.best_seconds else "-"
 
 
-def _when(seconds: Any) -> str:
+def _when(seconds: float) -> str:
     try:
         return datetime.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError, TypeError):

@@ -11,7 +11,7 @@ import typer
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import load_fixed
-from tensorsmith.cli.options import Shapes
+from tensorsmith.cli.options import AsJson, Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.records import Store
@@ -22,13 +22,20 @@ from tensorsmith.report.watch import watch as follow
 from tensorsmith.runtime.device import measure_peak
 from tensorsmith.targets.target import native
 
+_PAGE = "report.html"
+
 
 def report(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A record file of `tensorsmith tune`.")],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")] = "report.html",
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The page to write.", show_default=f"{_PAGE}; with --json none"),
+    ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="MODEL.onnx", help="The model that was tuned: names its tasks, and says how often each is called."),
+        typer.Option(
+            metavar="MODEL", help="The model that was tuned (MODEL.onnx, FILE.py:FUNCTION): names its tasks, and their calls."
+        ),
     ] = None,
     shape: Shapes = None,
     measure: Annotated[
@@ -38,13 +45,25 @@ def report(
         bool, typer.Option("--watch", help="Follow a running tuning: write the page again as records come, until Ctrl-C.")
     ] = False,
     every: Annotated[float, typer.Option(min=1.0, help="Seconds between two looks of --watch.")] = 5.0,
+    json: AsJson = False,
 ) -> None:
-    """Writes a report to one HTML file that needs no network: where the time goes, tuning curves, roofline, programs, failures."""
-    check_writable(output)
-    render.library()  # better now than after the work
-    maker = _Maker(file, output, load_fixed(model, shape or ()) if model is not None else None, measure)
+    """Writes a report to one HTML file that needs no network: where the time goes, tuning curves, roofline, programs, failures.
+
+    With --json it prints all that the page shows instead, and writes the page only if -o names it.
+    """
+    if json and watch:
+        raise UserError("--watch writes a page again and again; --json answers once: give one of the two")
+    if output is None and not json:
+        output = _PAGE
+    if output is not None:
+        check_writable(output)
+        render.library()  # better now than after the work
+    with show.apart(json):
+        maker = _Maker(file, output, load_fixed(model, shape or ()) if model is not None else None, measure)
     if not watch:
-        show.say(_said(maker.make(), output))
+        with show.apart(json):
+            made = maker.make()
+        show.answer({**render.to_json(made), "page": output} if json else made, json, lambda _: show.say(_said(made, output)))
         return
     show.say(f"following {file}; {output} is written again as records come, until Ctrl-C")
     try:
@@ -56,7 +75,7 @@ def report(
 class _Maker:
     """Makes the same report again and again."""
 
-    def __init__(self, file: str, output: str, model: Model | None, measure: bool) -> None:
+    def __init__(self, file: str, output: str | None, model: Model | None, measure: bool) -> None:
         self._file, self._output, self._model = file, output, model
         self._candidates = Candidates()
         with Store.open(file, read_only=True) as store:
@@ -65,7 +84,8 @@ class _Maker:
     def make(self, refresh: float | None = None) -> Report:
         with Store.open(self._file, read_only=True) as store:
             found = collect.of_records(store, model=self._model, peak=self._peak, candidates=self._candidates)
-        render.write(found, self._output, refresh)
+        if self._output is not None:
+            render.write(found, self._output, refresh)
         return found
 
     def make_if_any(self, refresh: float) -> None:
@@ -84,6 +104,7 @@ def _measured(store: Store) -> tuple[str, Mapping[str, float]]:
     return here, measure_peak()
 
 
-def _said(made: Report, output: str) -> str:
+def _said(made: Report, output: str | None) -> str:
+    assert output is not None
     tasks, trials = sum(len(s.tasks) for s in made.settings), sum(s.trials for s in made.settings)
     return f"{output}: {tasks} tasks, {trials} trials, {Path(output).stat().st_size / 2**20:.1f} MiB"

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 import typer
 
 from tensorsmith.cli import show
-from tensorsmith.cli.arrays import check_outputs, inputs_for, write_outputs
+from tensorsmith.cli.arrays import Written, check_outputs, inputs_for, write_outputs
 from tensorsmith.cli.executables import executables_of
-from tensorsmith.cli.options import Inputs, ModelOrExecutable, OpenShapes, Records
+from tensorsmith.cli.options import AsJson, Inputs, ModelOrExecutable, OpenShapes, Records
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output in figures; `least`, `mean` and `largest` are of its finite elements, None where there are none."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    least: float | None
+    mean: float | None
+    largest: float | None
+    not_finite: int
+
+    @staticmethod
+    def of(name: str, array: Array) -> Output:
+        numbers = array.astype(np.float64)
+        finite = numbers[np.isfinite(numbers)]
+        least, mean, largest = (float(f(finite)) if finite.size else None for f in (np.min, np.mean, np.max))
+        return Output(name, str(array.dtype), array.shape, least, mean, largest, array.size - finite.size)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run gave, and the files that hold it. `sizes` are those of the dimensions that were left open."""
+
+    model: str
+    sizes: Mapping[str, int]
+    outputs: tuple[Output, ...]
+    written: tuple[Written, ...]
 
 
 def run(
@@ -25,30 +57,31 @@ def run(
     db: Records = None,
     shape: OpenShapes = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
+    json: AsJson = False,
 ) -> None:
     """Runs a model or an executable once, and shows what it gives.
 
     An executable is machine code: run only files that you trust.
     """
-    found = executables_of(file, db, shape or (), input or ())
-    if len(found) > 1:
-        raise UserError(
-            f"{file} has {len(found)} sizes ({', '.join(e.name for e in found)}): give --input FILE, or --shape with one"
-        )
-    (executable,) = found
-    check_outputs(executable.outputs, output or ())
-    results = executable.run(inputs_for(executable, input or (), seed))
-    written = write_outputs(results, output or ())
+    with show.apart(json):
+        found = executables_of(file, db, shape or (), input or ())
+        if len(found) > 1:
+            names = ", ".join(one.executable.name for one in found)
+            raise UserError(f"{file} has {len(found)} sizes ({names}): give --input FILE, or --shape with one")
+        executable, sizes = found[0].executable, found[0].sizes
+        check_outputs(executable.outputs, output or ())
+        results = executable.run(inputs_for(executable, input or (), seed))
+        written = write_outputs(results, output or ())
+        ran = Ran(executable.name, sizes, tuple(Output.of(name, array) for name, array in results.items()), tuple(written))
+    show.answer(ran, json, _show)
+
+
+def _show(ran: Ran) -> None:
     columns = ("output", "type", "shape", "least", "mean", "largest", "not finite")
-    show.table(
-        columns, [(name, array.dtype, show.shape(array.shape), *_summary(array)) for name, array in results.items()], ("output",)
-    )
-    for line in written:
-        show.say(line)
-
-
-def _summary(array: Array) -> tuple[str, ...]:
-    numbers = array.astype(np.float64)
-    finite = numbers[np.isfinite(numbers)]
-    lost = str(array.size - finite.size)
-    return (*(f"{f(finite):.6g}" for f in (np.min, np.mean, np.max)), lost) if finite.size else ("-", "-", "-", lost)
+    rows = []
+    for o in ran.outputs:
+        figures = ["-" if x is None else f"{x:.6g}" for x in (o.least, o.mean, o.largest)]
+        rows.append((o.name, o.type, show.shape(o.shape), *figures, o.not_finite))
+    show.table(columns, rows, ("output",))
+    for written in ran.written:
+        show.say(f"{written.file} written: {', '.join(written.outputs)}")

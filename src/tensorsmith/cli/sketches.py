@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from tensorsmith import backends
+from tensorsmith.cli import show
 from tensorsmith.cli.computation import load_any
-from tensorsmith.cli.options import Shapes
+from tensorsmith.cli.options import AsJson, Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
 
 
+@dataclass(frozen=True)
+class NumberedSketch:
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The sketches of a workload, or the one that was asked for; `count` is how many there are."""
+
+    workload: str
+    key: str
+    count: int
+    sketches: tuple[NumberedSketch, ...]
+
+
 def sketches(
     computation: Annotated[
         str,
-        typer.Argument(help="A workload of the catalogue (C2D-3-b1), a Python file that defines one, or MODEL.onnx with --task."),
+        typer.Argument(help="A workload of the catalogue (C2D-3-b1), a Python file that defines one, or a model with --task."),
     ],
     task: Annotated[
-        int | None, typer.Option(min=0, help="Which task of the model, counted from 0 as in `tensorsmith tasks MODEL.onnx`.")
+        int | None, typer.Option(min=0, help="Which task of the model, counted from 0 as in `tensorsmith tasks MODEL`.")
     ] = None,
     rules: Annotated[str, typer.Option(help="default or ansor")] = "default",
     only: Annotated[int, typer.Option(help="Show just this one, counted from 0.", show_default="all")] = -1,
     shape: Shapes = None,
+    json: AsJson = False,
 ) -> None:
     """Shows the sketches that the rules derive for a workload, or for a task of a model."""
-    workload = _workload(computation, task, shape or [])
-    found = backends.sketches(workload, rules)
-    if only >= len(found):
-        raise UserError(f"{computation} has {len(found)} sketches, counted from 0; there is no {only}")
-    print(workload)
-    for number, sketch in enumerate(found):
-        if only in (-1, number):
-            print(f"\n--- sketch {number} of {len(found)}")
-            print(sketch)
+    with show.apart(json):
+        workload = _workload(computation, task, shape or [])
+        found = backends.sketches(workload, rules)
+        if only >= len(found):
+            raise UserError(f"{computation} has {len(found)} sketches, counted from 0; there is no {only}")
+        chosen = tuple(NumberedSketch(n, str(sketch)) for n, sketch in enumerate(found) if only in (-1, n))
+    show.answer(Derived(str(workload), workload.key, len(found), chosen), json, _show)
+
+
+def _show(derived: Derived) -> None:
+    show.say(derived.workload)
+    for sketch in derived.sketches:
+        show.say(f"\n--- sketch {sketch.number} of {derived.count}")
+        show.say(sketch.text)
 
 
 def _workload(computation: str, task: int | None, shapes: list[str]) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -9,13 +10,41 @@ import typer
 from tensorsmith.cli import show
 from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.executables import check_database, compile_model
-from tensorsmith.cli.options import ModelFile, Records, Shapes
+from tensorsmith.cli.options import AsJson, ModelFile, Records, Shapes
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.tasks import Partition
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Record, Store, Timing
 from tensorsmith.targets.target import native
+
+
+@dataclass(frozen=True)
+class TaskLine:
+    """A task of a model. What was not asked for, or is not known, is None."""
+
+    task: int  # its number, as `sketches --task` takes it
+    key: str  # of its workload, as `records FILE best` takes it
+    name: str
+    shapes: str
+    calls: int
+    flops: int  # of one call
+    share_of_flops: float | None
+    tunable: bool
+    best_seconds: float | None = None  # of the best record on this machine, one call
+    seconds: float | None = None  # of all calls in the running model
+    share_of_seconds: float | None = None
+    schedule: str | None = None  # where that of the running model came from: record, default or plain
+
+
+@dataclass(frozen=True)
+class TaskList:
+    """The tasks of a model; `flops` is that of all calls."""
+
+    model: str
+    calls: int
+    flops: int
+    tasks: tuple[TaskLine, ...]
 
 
 def tasks(
@@ -25,46 +54,61 @@ def tasks(
     profile: Annotated[
         bool, typer.Option("--profile", help="Compile and run the model too, and show where its time goes.")
     ] = False,
+    json: AsJson = False,
 ) -> None:
     """Lists the tasks of a model: the distinct computations, how often each is called, and what is known of its speed.
 
     With --db the best record of each task on this machine; with --profile the time of its calls inside the compiled model.
     """
-    loaded = load_fixed(model, shape or ())
-    if db is not None:
-        check_database(db)
-    show_tasks(loaded, db, profile)
+    with show.apart(json):
+        loaded = load_fixed(model, shape or ())
+        if db is not None:
+            check_database(db)
+        found = tasks_of(loaded, db, profile)
+    show.answer(found, json, lambda found: show_tasks(found, records=db is not None, profile=profile))
 
 
-def show_tasks(model: Model, db: str | None = None, profile: bool = False) -> None:
-    """The table, and a line about the whole."""
+def tasks_of(model: Model, db: str | None = None, profile: bool = False) -> TaskList:
+    """What there is to tune, with the best records of a file, and with the times of a profile."""
     partition = model.partition
     each = [flops(task.workload) for task in partition.tasks]
     total = sum(n * task.weight for n, task in zip(each, partition.tasks))
-    columns = ["task", "operators", "shapes", "calls", "MFLOP", "share of FLOPs"]
-    rows: list[list[object]] = [
-        [
-            number,
-            task.name,
-            shapes_of(task.workload),
-            task.weight,
-            f"{n / 1e6:,.2f}",
-            f"{n * task.weight / total:.1%}" if total else "-",
-        ]
+    lines = [
+        TaskLine(
+            task=number,
+            key=task.workload.key,
+            name=task.name,
+            shapes=shapes_of(task.workload),
+            calls=task.weight,
+            flops=n,
+            share_of_flops=n * task.weight / total if total else None,
+            tunable=task.tunable,
+        )
         for number, (task, n) in enumerate(zip(partition.tasks, each))
     ]
     if db is not None:
-        columns += ["best record", "GFLOP/s"]
-        for row, task, record, n in zip(rows, partition.tasks, _records(partition, db), each):
-            seconds = record.seconds if record else None
-            row += [show.time(seconds) if record or task.tunable else "not tuned", show.rate(n, seconds)]
+        lines = [replace(line, best_seconds=r.seconds if r else None) for line, r in zip(lines, _records(partition, db))]
     if profile:
-        columns += ["time of all calls", "share of time", "GFLOP/s there", "schedule"]
-        for row, cells in zip(rows, _profile(model, db, each)):
-            row += cells
-    show.table(columns, rows, ("operators", "shapes", "schedule"))
-    tunable = sum(task.tunable for task in partition.tasks)
-    show.say(f"{model.name}: {len(rows)} tasks ({tunable} to tune), {len(partition.calls)} calls, {total / 1e6:,.1f} MFLOP")
+        lines = _profiled(lines, model, db)
+    return TaskList(model.name, len(partition.calls), total, tuple(lines))
+
+
+def show_tasks(found: TaskList, records: bool = False, profile: bool = False) -> None:
+    """The table, and a line about the whole."""
+    columns = ["task", "name", "shapes", "calls", "MFLOP", "share of FLOPs"]
+    columns += ["best record", "GFLOP/s"] if records else []
+    columns += ["time of all calls", "share of time", "GFLOP/s there", "schedule"] if profile else []
+    rows = []
+    for t in found.tasks:
+        row = [t.task, t.name, t.shapes, t.calls, f"{t.flops / 1e6:,.2f}", show.share(t.share_of_flops)]
+        if records:
+            row += [show.time(t.best_seconds) if t.best_seconds or t.tunable else "not tuned", show.rate(t.flops, t.best_seconds)]
+        if profile:
+            row += [show.time(t.seconds), show.share(t.share_of_seconds), show.rate(t.flops * t.calls, t.seconds), t.schedule or ""]
+        rows.append(row)
+    show.table(columns, rows, ("name", "shapes", "schedule"))
+    tunable = sum(t.tunable for t in found.tasks)
+    show.say(f"{found.model}: {len(rows)} tasks ({tunable} to tune), {found.calls} calls, {found.flops / 1e6:,.1f} MFLOP")
 
 
 def shapes_of(workload: Workload) -> str:
@@ -83,17 +127,16 @@ def _records(partition: Partition, db: str) -> list[Record | None]:
     return [min((r for r in some if r and r.seconds), key=lambda r: r.seconds or 0.0, default=None) for some in found]
 
 
-def _profile(model: Model, db: str | None, each: list[int]) -> list[list[object]]:
-    """Time, share, rate and schedule of each task's calls."""
-    partition = model.partition
+def _profiled(lines: list[TaskLine], model: Model, db: str | None) -> list[TaskLine]:
+    """With time, share and schedule of each task's calls in the running model."""
     profile = compile_model(model, db).profile()
-    seconds = [0.0] * len(each)
-    schedules = [""] * len(each)
-    for call, step in zip(partition.calls, profile.steps):  # copies of outputs come behind the calls
+    seconds = [0.0] * len(lines)
+    schedules = [""] * len(lines)
+    for call, step in zip(model.partition.calls, profile.steps):  # copies of outputs come behind the calls
         seconds[call.task] += step.seconds
         schedules[call.task] = step.schedule
     total = profile.seconds or 1.0
     return [
-        [show.time(s), f"{s / total:.1%}", show.rate(n * task.weight, s), schedule]
-        for s, n, task, schedule in zip(seconds, each, partition.tasks, schedules)
+        replace(line, seconds=s, share_of_seconds=s / total, schedule=schedule)
+        for line, s, schedule in zip(lines, seconds, schedules)
     ]

@@ -48,10 +48,7 @@ def load(
     executables take any size, and compile it when it first comes. With `shapes={"batch": [1, 8, 32]}` these sizes are compiled at
     once, and are what `tune` tunes.
     """
-    try:
-        import onnx  # noqa: F401  # not needed by those who load nothing, and not installed with everyone
-    except ImportError as problem:
-        raise UserError("reading ONNX files needs the onnx package: pip install 'tensorsmith[onnx]'") from problem
+    _need_onnx()
     from tensorsmith.frontends.onnx.importer import load_or_open
 
     found = load_or_open(model, shapes or {}, constants)
@@ -88,3 +85,19 @@ def from_torch(module: Any, example_inputs: Any, dynamic_shapes: Any = None) -> 
     from tensorsmith.frontends.torch.model import from_torch as convert
 
     return convert(module, example_inputs)
+
+
+def open_names(path: str | Path) -> set[str]:
+    """The names that `load` takes shapes for: an ONNX file's inputs and its symbolic dimensions."""
+    _need_onnx()
+    from tensorsmith.frontends.onnx.inputs import names_of
+    from tensorsmith.frontends.onnx.read import read_model
+
+    return names_of(read_model(path)[0].graph)
+
+
+def _need_onnx() -> None:
+    try:
+        import onnx  # noqa: F401  # not needed by those who load nothing, and not installed with everyone
+    except ImportError as problem:
+        raise UserError("reading ONNX files needs the onnx package: pip install 'tensorsmith[onnx]'") from problem

@@ -22,6 +22,7 @@ import numpy as np
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.dtypes import Array as Array
 from tensorsmith.lang.dtypes import canonical, dtype
+from tensorsmith.show.line import line, many, short_digest
 
 Attribute = Any  # None, bool, int, float, str, or a (nested) tuple of those: hashable, and equal where the meaning is
 
@@ -42,6 +43,9 @@ class Value:
     def bytes(self) -> int:
         return self.elements * dtype(self.dtype).bytes
 
+    def __repr__(self) -> str:
+        return line(self, f"{self.name}: {self}")
+
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
 
@@ -60,6 +64,9 @@ class Node:
     def output(self) -> Value:
         (value,) = self.outputs
         return value
+
+    def __repr__(self) -> str:
+        return line(self, self, f" {short_digest(str(self))}")
 
     def __str__(self) -> str:
         arguments = [*self.inputs, *(f"{k}={v}" for k, v in self.attributes.items())]
@@ -120,6 +127,14 @@ class Graph:
             if name not in known:
                 raise InternalError(f"graph {self.name}: output {outside!r} is {name!r}, which nobody gives")
         return self
+
+    def __repr__(self) -> str:
+        counts = f"{many(len(self.nodes), 'node')}, {many(len(self.constants), 'constant')}"
+        return line(self, f"{self.name}: {counts}", f" {short_digest(str(self))}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Its fields alone: what was worked out from them is worked out again."""
+        return Graph, (self.inputs, self.outputs, self.nodes, dict(self.constants), self.name)
 
     def __str__(self) -> str:
         lines = [f"{v.name}: {v}" for v in self.inputs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,12 @@ import numpy as np
 from tensorsmith.errors import UserError
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Array, Graph, Value
+from tensorsmith.show.line import line, many
+from tensorsmith.show.table import block, table
+from tensorsmith.show.units import size
 
 if TYPE_CHECKING:
-    from tensorsmith.graph.tasks import Partition, Task
+    from tensorsmith.graph.tasks import Partition, Tasks
     from tensorsmith.runtime.executable import Executable
 
 
@@ -73,9 +77,11 @@ class Model:
         allowed.graph, allowed.partition = self.graph, partition
         return allowed
 
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> Tasks:
         """The distinct computations of the network, each with how often it runs."""
-        return list(self.partition.tasks)
+        from tensorsmith.graph.tasks import Tasks  # as above
+
+        return Tasks(self.partition.tasks)
 
     def presented(self, executable: Executable) -> Executable:
         """A compiled network of this model as its callers want it: models of some front ends take and give other tensors."""
@@ -98,4 +104,17 @@ class Model:
         return "\n".join([head, *(f"  {node}  : {', '.join(map(str, node.outputs))}" for node in self.source.nodes)])
 
     def __repr__(self) -> str:
-        return f"<Model {self.name}: {len(self.source.nodes)} operators>"
+        taken, given = (", ".join(f"{v.name}: {v}" for v in values) for values in (self.inputs, self.outputs))
+        counts = f"{many(len(self.source.nodes), 'operator')}, {size(self.constant_bytes)} of constants"
+        return line(self, f"{self.name}({taken}) -> {given}", f": {counts}")
+
+    def _repr_html_(self) -> str:
+        ends = [("input", v.name, str(v)) for v in self.inputs] + [("output", v.name, str(v)) for v in self.outputs]
+        operators = Counter(node.operator for node in self.source.nodes)
+        body = table(("", "name", "type"), ends) + table(("operator", "times"), operators.most_common(), sortable=True)
+        counts = f"{many(len(self.source.nodes), 'operator')}, {size(self.constant_bytes)} of constants"
+        return block(self.name, body, counts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """The network as it was imported: what the passes make of it is made again."""
+        return Model, (self.source,)

@@ -8,16 +8,19 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, check_size, named_sizes, shown, symbols_of
+from tensorsmith.show.line import cut, line, many
+from tensorsmith.show.table import block, table
 
 if TYPE_CHECKING:
     from tensorsmith.runtime.variants.executable import OpenExecutable
 
 _MOST_NAMED = 64  # variants that are compiled at once, and tuned together
+_SHOWN = 48  # characters of a line for the named sizes
 _REMEMBERED = 2  # models: who proves something about a size and who compiles it ask for the same one
 
 
@@ -84,10 +87,38 @@ class OpenModel:
 
     def __str__(self) -> str:
         named = "; ".join(shown(self.symbols, sizes) for sizes in self.named)
-        return f"{self.name}({', '.join(map(str, self.inputs))})\nopen: {', '.join(self.symbols)}; named sizes: {named or 'none'}"
+        return f"{self._signature()}\nopen: {', '.join(self.symbols)}; named sizes: {named or 'none'}"
 
     def __repr__(self) -> str:
-        return f"<OpenModel {self.name}({', '.join(map(str, self.inputs))})>"
+        return line(self, self._signature(), f": {cut(' '.join(map(self._named, self.symbols)), _SHOWN)}")
+
+    def _repr_html_(self) -> str:
+        inputs = table(("input", "type"), [(a.name, a.type) for a in self.inputs])
+        named = table(("open dimension", "named sizes"), [(d, ", ".join(map(str, n)) or "none") for d, n in self.sizes.items()])
+        return block(self._signature(), inputs + named, f"{many(len(self.named), 'variant')} to compile at once")
+
+    def _signature(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.inputs))})"
+
+    def _named(self, symbol: str) -> str:
+        """`batch=1,8,32`, or `batch=?`: as the command line takes it."""
+        return f"{symbol}={','.join(map(str, self.sizes[symbol])) or '?'}"
+
+    def __reduce__(self) -> NoReturn:
+        at = ", ".join(f"{symbol}=8" for symbol in self.symbols)
+        raise UserError(
+            f"{self.name} makes a network for any size, so it cannot be pickled; load it again there, pickle model.at({at}), "
+            "or compile it and use save()"
+        )
+
+    def __copy__(self) -> OpenModel:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, object]) -> OpenModel:
+        """What makes networks cannot be changed, and is shared."""
+        return copy.copy(self)
 
 
 def checked_sizes(symbol: str, given: Sequence[int]) -> tuple[int, ...]:

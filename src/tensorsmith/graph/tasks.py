@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph import operators
-from tensorsmith.graph.fuse import Group, fuse
+from tensorsmith.graph.fuse import fuse
 from tensorsmith.graph.graph import Array, Graph
 from tensorsmith.graph.operators import Kind
 from tensorsmith.graph.workloads import Workloads
@@ -20,8 +20,11 @@ from tensorsmith.lang import evaluate as reference
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import Formulation, chosen, formulations
+from tensorsmith.show import units
+from tensorsmith.show.line import line, many
+from tensorsmith.show.listed import Listed
+from tensorsmith.show.table import Cell, Number, table
 
-_LONGEST_NAME = 60
 _LEAST_GROWTH = 32 << 20  # bytes by which the constants of any network may grow, for formulations that need larger ones; else half
 _ALIKE = 0.99  # of the bytes per work: as dear (the same convolution with another epilogue)
 
@@ -31,11 +34,41 @@ class Task:
     """A workload of a network. What only moves or maps elements is not `tunable`: the default schedule is as good as any."""
 
     workload: Workload
-    name: str
+    name: str  # its workload's title
     weight: int  # how many calls
     tunable: bool
     origins: tuple[str, ...]  # the nodes of the model it stands for
     formulations: tuple[Formulation, ...] = ()  # that the network has memory for; none: all there are
+
+    def __repr__(self) -> str:
+        calls = f": {many(self.weight, 'call')}{'' if self.tunable else ', not tuned'}"
+        return line(self, self.name, f"{calls}, key {self.workload.key[:8]}")
+
+    def _repr_html_(self) -> str:
+        return Tasks([self])._repr_html_()
+
+
+class Tasks(Listed[Task]):
+    """The tasks of a network."""
+
+    def summary(self) -> str:
+        return f"of {many(len(self), 'task')}, {sum(t.tunable for t in self)} to tune, {many(sum(t.weight for t in self), 'call')}"
+
+    def _repr_html_(self) -> str:
+        work = [flops(task.workload) for task in self]
+        total = sum(n * task.weight for n, task in zip(work, self)) or 1
+        rows: list[list[Cell]] = [
+            [
+                task.name,
+                task.workload.key,
+                task.weight,
+                Number(n, units.flops(n)),
+                Number(n * task.weight / total, f"{n * task.weight / total:.1%}"),
+                "yes" if task.tunable else "no",
+            ]
+            for n, task in zip(work, self)
+        ]
+        return table(("task", "workload", "calls", "MFLOP", "share of FLOPs", "to tune"), rows, sortable=True)
 
 
 @dataclass(frozen=True)
@@ -56,6 +89,9 @@ class Partition:
     calls: tuple[Call, ...]
     views: Mapping[str, str]
 
+    def __repr__(self) -> str:
+        return line(self, f"of {self.graph.name}: {many(len(self.tasks), 'task')}, {many(len(self.calls), 'call')}")
+
     def __str__(self) -> str:
         lines = [f"{t.weight:4d} x {t.name}{'' if t.tunable else '  (not tuned)'}" for t in self.tasks]
         return "\n".join(lines)
@@ -73,7 +109,7 @@ def partition(graph: Graph) -> Partition:
         if workload not in known:
             known[workload] = len(tasks)
             tunable = any(operators.kind(graph.nodes[n]) in (Kind.REDUCTION, Kind.COMPLEX) for n in group.nodes)
-            tasks.append(Task(workload, _name(graph, group), 0, tunable, ()))
+            tasks.append(Task(workload, workload.title, 0, tunable, ()))
         number = known[workload]
         tasks[number] = replace(tasks[number], weight=tasks[number].weight + 1, origins=tasks[number].origins + origins)
         calls.append(Call(number, inputs, group.outputs))
@@ -119,10 +155,3 @@ def evaluate(partition: Partition, inputs: Mapping[str, Array]) -> dict[str, Arr
         results = reference.evaluate(workload, {b.name: value(v) for b, v in zip(workload.inputs, call.inputs)})
         arrays |= {v: results[name] for v, name in zip(call.outputs, workload.outputs)}
     return {outside: value(name) for outside, name in graph.outputs}
-
-
-def _name(graph: Graph, group: Group) -> str:
-    """Operators in order, movements that are only read through left out."""
-    names = [graph.nodes[n].operator for n in group.nodes if n not in group.copied]
-    whole = "+".join(names)
-    return whole if len(whole) <= _LONGEST_NAME else f"{whole[:_LONGEST_NAME]}+..({len(names)} nodes)"

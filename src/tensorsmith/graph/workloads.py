@@ -19,6 +19,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.ops.common import compute_named
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
+_LONGEST_NAME = 60  # characters of the operators of a group
 
 
 class Workloads:
@@ -97,7 +98,8 @@ class _Definer:
         read = {x.tensor for s in made.stages for x in s.reads}
         kept = tuple(b for b in made.inputs if b.name in read)
         by_name = {t.name: value for value, t in self.inputs.items()}
-        return Workload(kept, made.stages, made.outputs), tuple(by_name[b.name] for b in kept)
+        named = Workload(kept, made.stages, made.outputs, _operators(self.graph, self.group))
+        return named, tuple(by_name[b.name] for b in kept)
 
     def _tensor(self, name: str) -> Tensor:
         if name not in self.tensors:
@@ -127,6 +129,13 @@ class _Definer:
         if wanted in ("x", "w"):
             return f"{wanted}{count}"
         return wanted if count == 1 else f"{wanted}{count}"
+
+
+def _operators(graph: Graph, group: Group) -> str:
+    """Operators in order, movements that are only read through left out."""
+    names = [graph.nodes[n].operator for n in group.nodes if n not in group.copied]
+    whole = "+".join(names)
+    return whole if len(whole) <= _LONGEST_NAME else f"{whole[:_LONGEST_NAME]}+..({len(names)} nodes)"
 
 
 def _copy(tensor: Tensor, name: str) -> Tensor:

@@ -126,6 +126,8 @@ class Bounds:
             a, b = self._range(e.a), self._range(e.b)
             if e.op == "mod" and b and b[0] == b[1] and b[0] > 0:
                 return a if a and a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
+            if e.op == "bitand" and (highest := [x[1] for x in (a, b) if x and x[0] >= 0]):
+                return 0, min(highest)  # no bit is set that is not in both
             if a is None or b is None:
                 return None
             return _combine(e.op, a, b)
@@ -153,6 +155,10 @@ def _combine(op: str, a: Range, b: Range) -> Range | None:
         return min(products), max(products)
     if op == "floordiv" and b[0] == b[1] and b[0] > 0:
         return a[0] // b[0], a[1] // b[0]
+    if op == "shr" and b[0] == b[1] and b[0] >= 0:
+        return a[0] >> b[0], a[1] >> b[0]
+    if op == "shl" and b[0] == b[1] and b[0] >= 0:
+        return a[0] << b[0], a[1] << b[0]
     if op == "max":
         return max(a[0], b[0]), max(a[1], b[1])
     if op == "min":

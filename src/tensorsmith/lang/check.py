@@ -56,7 +56,7 @@ def _check_stage(buffers: Mapping[str, Buffer], stage: Stage) -> None:
         if a.extent < 0:
             raise UserError(f"stage {stage.name}: axis {a.name} has the negative extent {a.extent}")
     if stage.reduction and dtype(stage.dtype).kind == "b":
-        raise UserError(f"stage {stage.name}: cannot reduce bool by {stage.reduction}; cast to i32 first")
+        raise UserError(f"stage {stage.name}: cannot reduce bool by {stage.reduction}; use any() or all(), or cast to i32 first")
     if any(a.extent == 0 for a in stage.all_axes):
         return  # nothing is ever read
     for e in walk(stage.body):
@@ -77,7 +77,9 @@ def _check_node(buffers: Mapping[str, Buffer], stage: Stage, e: Expr) -> None:
         raise UserError(f"stage {stage.name}: a reduction must be the whole body; put `{e}` in a stage of its own")
     axes = [a.name for a in stage.all_axes]
     if isinstance(e, Var) and e.name not in axes:
-        raise UserError(f"stage {stage.name}: unknown axis {e.name!r}; this stage has {', '.join(axes) or 'none'}")
+        known = ", ".join(axes) or "none"
+        why = "a reduce axis is known inside of its reduction only"
+        raise UserError(f"stage {stage.name}: unknown axis {e.name!r}; this stage has {known}, and {why}")
     if isinstance(e, Load):
         _check_load(buffers, stage, e)
 

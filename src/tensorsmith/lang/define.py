@@ -1,4 +1,7 @@
-"""The words a computation is defined with: placeholder, compute, reduce_axis, reductions and element functions."""
+"""The words a computation is defined with: placeholder, compute, reduce_axis, plain reductions and functions that are operations.
+
+What is put together of these words is in `functions` and `reductions`; `words` lists them all.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 
@@ -23,15 +26,16 @@ from tensorsmith.lang.expr import (
     Select,
     Var,
     binary,
+    bitcast,
     loads,
     operands_first,
     transform,
     unary,
-    walk,
     wrap,
 )
 from tensorsmith.lang.stage import Buffer, Stage, topological
 from tensorsmith.lang.workload import Workload
+from tensorsmith.show.line import line, typed
 
 _MOST_ELEMENTS = 1 << 59  # of a tensor: 8 bytes each, and offsets still fit 64 bits
 
@@ -47,6 +51,12 @@ class Tensor:
     stage: Stage | None = None
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
+        """The element at these indices, one for each dimension: numbers, axes, or expressions of integers.
+
+        An index of axes and numbers has to be in bounds, which is proved when the workload is made; there are no negative indices
+        that count from the end. One that is computed from data, as in `A[index[i]]`, is clamped: below 0 it reads element 0, past
+        the end the last one. `compile(..., check_indices=True)` makes such an index an error.
+        """
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
             raise UserError(f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, got {len(items)} indices")
@@ -63,7 +73,10 @@ class Tensor:
     def __str__(self) -> str:
         return str(self.stage) if self.stage else str(Buffer(self.name, self.shape, self.dtype, self.constant))
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        given = "constant" if self.constant else "placeholder"
+        how = f" {self.stage.body.key[:4].hex()}" if self.stage else ""
+        return line(self, f"{self.name}: {typed(self.dtype, self.shape)}, {'computed' if self.stage else given}", how)
 
 
 def _index(tensor: Tensor, given: ExprLike) -> Expr:
@@ -106,25 +119,96 @@ def reduce_axis(extent: int, name: str = "k") -> Axis:
     return Axis(_name(name, "a reduce axis"), *shape)
 
 
-def compute(shape: Sequence[int] | int, body: Callable[..., ExprLike], name: str = "T") -> Tensor:
-    """The tensor whose element at (i, j, ...) is `body(i, j, ...)`. Axes are named after the parameters of `body`."""
-    extents = _shape(shape, f"stage {_name(name, 'a stage')}")
-    axes = tuple(Axis(n, e) for n, e in zip(_axis_names(body, len(extents), name), extents))
-    result = wrap(body(*(Var(a.name) for a in axes)))
-    reduction: str | None = None
-    reduce_axes: tuple[Axis, ...] = ()
-    if isinstance(result, Reduce):
-        reduction, reduce_axes, result = result.op, result.axes, result.source
-    check_depth(name, result)
-    for node in walk(result):
-        if isinstance(node, Reduce):
-            raise UserError(f"stage {name}: a reduction must be the whole body; put `{node}` in a stage of its own")
-    result = transform(result, lambda x: Var(x.name) if isinstance(x, Axis) else None)
-    stage = Stage(name, axes, result, reduction, reduce_axes)
-    return Tensor(name, extents, stage.dtype, False, stage)
+Body = Callable[..., ExprLike]
+Bodies = Callable[..., Sequence[ExprLike]]
 
 
-def _axis_names(body: Callable[..., ExprLike], rank: int, stage: str) -> list[str]:
+@overload
+def compute(shape: Sequence[int] | int, body: Body, name: str = "T") -> Tensor: ...
+
+
+@overload
+def compute(shape: Sequence[int] | int, body: Bodies, name: tuple[str, ...] | list[str]) -> tuple[Tensor, ...]: ...
+
+
+def compute(
+    shape: Sequence[int] | int, body: Body | Bodies, name: str | tuple[str, ...] | list[str] = "T"
+) -> Tensor | tuple[Tensor, ...]:
+    """The tensor whose element at (i, j, ...) is `body(i, j, ...)`. Axes are named after the parameters of `body`.
+
+    A reduction that is only a part of the body becomes a stage of its own, called `name_sum` (or `name_max`, ...). With several
+    names the body gives as many values, and there is a tensor of each.
+    """
+    names = tuple(name) if isinstance(name, (tuple, list)) else (name,)
+    for one in names or (None,):
+        _name(one, "a stage")
+    extents = _shape(shape, f"stage {names[0]}")
+    axes = tuple(Axis(n, e) for n, e in zip(_axis_names(body, len(extents), names[0]), extents))
+    result = body(*(Var(a.name) for a in axes))
+    values = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    if len(values) != len(names):
+        raise UserError(
+            f"stage {', '.join(names)}: its body gives {len(values)} values for {len(names)} names; "
+            'give a name to each, as in name=("best", "where")'
+        )
+    stages = _Stages(axes)
+    tensors = tuple(stages.tensor(n, axes, wrap(value)) for n, value in zip(names, values))
+    return tensors if isinstance(name, (tuple, list)) else tensors[0]
+
+
+class _Stages:
+    """The stages of one `compute`: a reduction inside of a larger expression is one of its own, over those axes that it depends on.
+
+    C[i, j] = A[i, j] / sum(A[i, k], over k)    ->    C_sum[i] = sum(A[i, k], over k);  C[i, j] = A[i, j] / C_sum[i]
+    """
+
+    def __init__(self, axes: tuple[Axis, ...]) -> None:
+        self.parameters = frozenset(a.name for a in axes)
+        self.reductions: dict[tuple[Reduce, tuple[Axis, ...]], Tensor] = {}
+        self.names: list[str] = []  # of stages that got one here, without their numbers
+
+    def tensor(self, name: str, axes: tuple[Axis, ...], body: Expr, root: str | None = None) -> Tensor:
+        """The tensor of one body; the stages that it needs besides are called after `root`."""
+        reduction: str | None = None
+        reduce_axes: tuple[Axis, ...] = ()
+        key = (body, axes) if isinstance(body, Reduce) else None
+        if isinstance(body, Reduce):
+            reduction, reduce_axes, body = body.op, body.axes, body.source
+        check_depth(name, body)
+        body = transform(body, lambda e: self._read(e, axes + reduce_axes, root or name) if isinstance(e, Reduce) else None)
+        body = transform(body, lambda x: Var(x.name) if isinstance(x, Axis) else None)
+        stage = Stage(name, axes, body, reduction, reduce_axes)
+        tensor = Tensor(name, stage.shape, stage.dtype, False, stage)
+        if key is not None:
+            self.reductions[key] = tensor
+        return tensor
+
+    def _read(self, e: Reduce, scope: tuple[Axis, ...], root: str) -> Expr:
+        """The read that stands for a reduction in a body over the axes of `scope`."""
+        for a in e.axes:
+            if a.name in self.parameters:
+                raise UserError(f"stage {root}: the axis name {a.name!r} is used twice; give the reduce axis another name")
+        free = _free_variables(e)
+        within = {a.name: a for a in scope if a.name in free}  # of two with one name, the inner one
+        axes = tuple(within.values())
+        if (e, axes) not in self.reductions:
+            name = f"{root}_{e.op}"
+            self.names.append(name)
+            again = self.names.count(name)
+            self.tensor(f"{name}{again if again > 1 else ''}", axes, e, root)
+        return self.reductions[e, axes][tuple(map(Var, within))]
+
+
+def _free_variables(e: Expr) -> frozenset[str]:
+    """The variables that no reduction inside of `e` goes over."""
+    found: dict[Expr, frozenset[str]] = {}
+    for x in operands_first(e):
+        names = frozenset({x.name} if isinstance(x, Var) else ()).union(*(found[c] for c in x.operands))
+        found[x] = names - {a.name for a in x.axes} if isinstance(x, Reduce) else names
+    return found[e]
+
+
+def _axis_names(body: Callable[..., object], rank: int, stage: str) -> list[str]:
     try:
         parameters = list(inspect.signature(body).parameters.values())
     except (TypeError, ValueError):
@@ -189,14 +273,19 @@ class Reduction(Protocol):
 
 def _reduction(op: str) -> Reduction:
     def reduce(source: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
-        axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-        if not axes or not all(isinstance(a, Axis) for a in axes):
-            raise UserError(f"{op}(..., axis=...) takes one or more reduce axes, made by reduce_axis(extent)")
-        return Reduce(op, wrap(source), axes)
+        return Reduce(op, wrap(source), axes_of(op, axis))
 
     reduce.__name__ = reduce.__qualname__ = op
-    reduce.__doc__ = f"{op} of the expression over one or more reduce axes; must be the whole body of a stage."
+    reduce.__doc__ = f"{op} of the expression over one or more reduce axes; it is the whole of a stage, or becomes one."
     return reduce
+
+
+def axes_of(reduction: str, axis: Axis | Sequence[Axis]) -> tuple[Axis, ...]:
+    """The axes that a reduction was given."""
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    if not axes or not all(isinstance(a, Axis) for a in axes):
+        raise UserError(f"{reduction}(..., axis=...) takes one or more reduce axes, made by reduce_axis(extent)")
+    return axes
 
 
 def _unary(op: str) -> Callable[[ExprLike], Expr]:
@@ -243,3 +332,8 @@ def select(cond: Expr, a: ExprLike, b: ExprLike) -> Expr:
 def cast(to: object, a: ExprLike) -> Expr:
     """The value as another type: float to integer truncates towards zero, anything to bool is `!= 0`."""
     return Cast(canonical(to), wrap(a))
+
+
+def bits_as(to: object, a: ExprLike) -> Expr:
+    """The bits of a value, taken for another type of the same size: NumPy's `view`."""
+    return bitcast(canonical(to), wrap(a))

@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 from tensorsmith.errors import InternalError, OutOfMemory, UserError
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import Array, dtype
-from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var, uses, variables
+from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var, uses, variables
 from tensorsmith.lang.workload import Stage, Workload
 
 Chunk = tuple[tuple[int, int], ...]  # per axis of the stage, first and one past the last
@@ -184,6 +184,9 @@ class _Scope:
         if isinstance(e, Cast):
             rounded = self.value(e.a).astype(dtype(e.dtype).numpy)
             return rounded.astype(self.numpy(e.dtype), copy=False)
+        if isinstance(e, Bitcast):
+            bits = self.value(e.a).astype(dtype(e.a.dtype).numpy).view(dtype(e.dtype).numpy)
+            return bits.astype(self.numpy(e.dtype), copy=False)
         if isinstance(e, Select):
             return np.where(self.value(e.cond), self.value(e.a), self.value(e.b))
         if isinstance(e, Unary):

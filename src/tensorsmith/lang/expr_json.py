@@ -20,6 +20,7 @@ from tensorsmith.lang.expr import (
     LOGIC,
     UNARY,
     Binary,
+    Bitcast,
     Cast,
     Const,
     Expr,
@@ -28,6 +29,7 @@ from tensorsmith.lang.expr import (
     Unary,
     Var,
     binary,
+    bitcast,
     parts,
     unary,
     wrap,
@@ -65,6 +67,8 @@ def expr_to_json(e: Expr, places: Mapping[Expr, int] = MappingProxyType({})) -> 
         return ["load", e.tensor, e.dtype, *(expr_to_json(i, places) for i in e.indices)]
     if isinstance(e, Cast):
         return ["cast", e.dtype, expr_to_json(e.a, places)]
+    if isinstance(e, Bitcast):
+        return ["bitcast", e.dtype, expr_to_json(e.a, places)]
     if isinstance(e, Select):
         return ["select", *(expr_to_json(c, places) for c in e.operands)]
     if isinstance(e, (Unary, Binary)):
@@ -99,6 +103,8 @@ def expr_from_json(data: Any, known: Sequence[Expr] = ()) -> Expr:
         return Load(str(rest[0]), tuple(expr_from_json(i, known) for i in rest[2:]), canonical(rest[1]))
     if kind == "cast":
         return Cast(canonical(rest[0]), expr_from_json(rest[1], known))
+    if kind == "bitcast":
+        return bitcast(canonical(rest[0]), expr_from_json(rest[1], known))
     operands = [expr_from_json(r, known) for r in rest]
     if kind == "select":
         cond, a, b = operands

@@ -1,9 +1,9 @@
 """The nodes of expressions: what one element of a tensor is.
 
     expr   := Const(value, dtype) | Var(name)
-            | Unary(op, a) | Binary(op, a, b) | Select(cond, a, b) | Cast(dtype, a)
+            | Unary(op, a) | Binary(op, a, b) | Select(cond, a, b) | Cast(dtype, a) | Bitcast(dtype, a)
             | Load(tensor, indices)
-            | Reduce(op, source, axes)          only at the top of a stage's body
+            | Reduce(op, source, axes)          only while a definition is written: a stage of its own is made of each
 
 A `Var` names an axis of the stage (always i64). Python numbers take the type of the other operand. `==` and `!=` make
 expressions, like every other operator, and a node's hash is that of its identity: whether two expressions are the same
@@ -21,15 +21,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NoReturn
 
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.lang.dtypes import canonical, dtype, is_float
+from tensorsmith.lang.dtypes import NAMES, canonical, dtype, is_float
 from tensorsmith.lang.interned import Interned
 from tensorsmith.lang.text import INFIX, TIGHTEST, Names, axes_text, call, inside, show
+from tensorsmith.show.line import line
 
 Scalar = int | float | bool
 
@@ -107,7 +108,7 @@ class Expr(metaclass=Interned):
         return binary("mod", other, self)
 
     def __pow__(self, other: ExprLike) -> Expr:
-        return binary("pow", self, other)
+        return _power(self, other)
 
     def __rpow__(self, other: ExprLike) -> Expr:
         return binary("pow", other, self)
@@ -139,13 +140,37 @@ class Expr(metaclass=Interned):
     __hash__ = object.__hash__
 
     def __and__(self, other: ExprLike) -> Expr:
-        return binary("and", self, other)
+        return _logic_or_bits("and", self, other)
+
+    def __rand__(self, other: ExprLike) -> Expr:
+        return _logic_or_bits("and", other, self)
 
     def __or__(self, other: ExprLike) -> Expr:
-        return binary("or", self, other)
+        return _logic_or_bits("or", self, other)
+
+    def __ror__(self, other: ExprLike) -> Expr:
+        return _logic_or_bits("or", other, self)
+
+    def __xor__(self, other: ExprLike) -> Expr:
+        return _logic_or_bits("xor", self, other)
+
+    def __rxor__(self, other: ExprLike) -> Expr:
+        return _logic_or_bits("xor", other, self)
 
     def __invert__(self) -> Expr:
-        return unary("not", self)
+        return _inverted(self)
+
+    def __lshift__(self, other: ExprLike) -> Expr:
+        return shift(self, other, left=True)
+
+    def __rlshift__(self, other: ExprLike) -> Expr:
+        return shift(other, self, left=True)
+
+    def __rshift__(self, other: ExprLike) -> Expr:
+        return shift(self, other, left=False)
+
+    def __rrshift__(self, other: ExprLike) -> Expr:
+        return shift(other, self, left=False)
 
     def __bool__(self) -> NoReturn:
         raise UserError(
@@ -168,6 +193,13 @@ class Expr(metaclass=Interned):
 
     def __str__(self) -> str:
         return show(self)
+
+    def __repr__(self) -> str:
+        return line(self, f"{self.dtype} {self}", f" {self.key[:4].hex()}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Made again, a node is the one that is there already."""
+        return type(self), tuple(getattr(self, f.name) for f in fields(self) if f.init)  # type: ignore[arg-type]
 
 
 ExprLike = Expr | int | float | bool | np.generic
@@ -211,6 +243,9 @@ class Axis(Var):
     @property
     def own(self) -> tuple[object, ...]:
         return (self.name, self.extent)
+
+    def __repr__(self) -> str:
+        return line(self, axes_text([self]))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -309,6 +344,28 @@ class Cast(Expr):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class Bitcast(Expr):
+    """The bits of a value, taken for another type of the same size."""
+
+    dtype: str
+    a: Expr
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        return (self.a,)
+
+    @property
+    def own(self) -> tuple[object, ...]:
+        return (self.dtype,)
+
+    def with_operands(self, operands: tuple[Expr, ...]) -> Expr:
+        return Bitcast(self.dtype, *operands)
+
+    def text(self, names: Names, level: int = 0) -> str:
+        return call(f"bits_as_{self.dtype}", names, self.a)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Load(Expr):
     """An element of a tensor. `source` is the tensor object while a definition is written, and None in a workload."""
 
@@ -400,9 +457,12 @@ def _pair(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     return left, right
 
 
+_SYMBOLS = {"and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+
+
 def _show_call(op: str, *args: Expr) -> str:
-    if op in ARITHMETIC and op in INFIX:
-        return f"{args[0]} {INFIX[op][0]} {args[1]}"
+    if (op in ARITHMETIC and op in INFIX) or op in _SYMBOLS:
+        return f"{args[0]} {_SYMBOLS.get(op) or INFIX[op][0]} {args[1]}"
     return f"{op}({', '.join(map(str, args))})"
 
 
@@ -417,7 +477,8 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     if op in ARITHMETIC and kind == "b":
         raise UserError(f"`{_show_call(op, left, right)}` needs numbers, not bool; use & | ~ or cast")
     if op in ("div", "pow") and kind != "f":
-        raise UserError(f"`{_show_call(op, left, right)}` needs floats, not {left.dtype}; use // or cast to f32 first")
+        instead = "use // or cast to f32 first" if op == "div" else "give the exponent as a number from 0 up, or cast to f32 first"
+        raise UserError(f"`{_show_call(op, left, right)}` needs floats, not {left.dtype}; {instead}")
     if op in ("floordiv", "mod") and kind != "f" and isinstance(right, Const) and right.value == 0:
         raise UserError(f"`{_show_call(op, left, right)}` divides by the constant 0")
     return Binary(op, left, right)
@@ -432,3 +493,76 @@ def unary(op: str, a: ExprLike) -> Expr:
     if (op == "not") != (kind == "b"):
         raise UserError(f"`{op}({operand})` does not take {operand.dtype}")
     return Unary(op, operand)
+
+
+def bitcast(to: str, a: Expr) -> Expr:
+    """A checked `Bitcast`."""
+    have, want = dtype(a.dtype), dtype(to)
+    if "b" in (have.kind, want.kind) or have.bytes != want.bytes:
+        fits = [n for n in NAMES if dtype(n).bytes == have.bytes and "b" not in (have.kind, dtype(n).kind)]
+        raise UserError(f"the bits of `{a}` ({a.dtype}) cannot be taken for {to}; possible are {', '.join(fits) or 'none'}")
+    return Bitcast(to, a)
+
+
+def _logic_or_bits(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """`& | ^`: of two bools whether both, one or just one of them holds, of integers bit by bit."""
+    left, right = _pair(op, a, b)
+    if dtype(left.dtype).kind == "b":
+        return Binary("ne" if op == "xor" else op, left, right)
+    if dtype(left.dtype).kind == "f":
+        raise UserError(f"`{_show_call(op, left, right)}` needs bool operands or integers, not {left.dtype}")
+    return Binary(f"bit{op}", left, right)
+
+
+def _inverted(a: Expr) -> Expr:
+    """`~`: not of a bool, every bit of an integer."""
+    if dtype(a.dtype).kind not in "iu":
+        return unary("not", a)
+    return Binary("bitxor", a, wrap(-1 if dtype(a.dtype).kind == "i" else 255, a.dtype))
+
+
+def shift(a: ExprLike, by: ExprLike, *, left: bool, unsigned: bool = False) -> Expr:
+    """The bits of an integer moved by some places; what leaves is lost. To the right the sign comes in, to the left zeros.
+
+    By less than 0, or by as many places as there are bits or more, only the sign is left: -1 of what is below 0 and moved to the
+    right, else 0. That is what NumPy gives. `unsigned` takes the numbers of a signed type for unsigned ones: to the right, zeros
+    come in whatever the sign.
+    """
+    op = "shl" if left else "shr"
+    value, count = _pair(op, a, by)
+    kind, bits = dtype(value.dtype).kind, dtype(value.dtype).bytes * 8
+    if kind not in "iu":
+        raise UserError(f"`{_show_call(op, value, count)}` needs integers, not {value.dtype}")
+    if isinstance(count, Const) and not unsigned:
+        if not 0 <= count.value < bits:
+            raise UserError(
+                f"`{_show_call(op, value, count)}` moves {value.dtype} by {count.value} places; allowed are 0..{bits - 1}"
+            )
+        return Binary(op, value, count)
+    inside = (count >= 0) & (count < bits) if kind == "i" else count < bits
+    nothing = wrap(0, value.dtype)
+    places = Select(inside, count, nothing)
+    if left:
+        return Select(inside, Binary("shl", value, places), nothing)
+    moved = Binary("shr", value, places)
+    if kind == "u":
+        return Select(inside, moved, nothing)
+    if unsigned:
+        largest = wrap((1 << bits - 1) - 1, value.dtype)  # its sign bit is 0, so that one place less leaves the right zeros
+        cleared = Binary("bitand", moved, Binary("shr", largest, Select(places > 0, places - 1, nothing)))
+        return Select(inside, Select(places > 0, cleared, value), nothing)
+    return Select(inside, moved, Select(value < 0, wrap(-1, value.dtype), nothing))
+
+
+def _power(a: Expr, exponent: ExprLike) -> Expr:
+    """`**`. Of integers by multiplications, which wrap around as NumPy's do."""
+    if dtype(a.dtype).kind not in "iu" or isinstance(exponent, (bool, np.bool_)) or not isinstance(exponent, (int, np.integer)):
+        return binary("pow", a, exponent)
+    if exponent < 0:
+        return binary("pow", a, int(exponent))
+    result: Expr | None = None
+    for digit in bin(int(exponent))[2:]:
+        result = None if result is None else result * result
+        if digit == "1":
+            result = a if result is None else result * a
+    return wrap(1, a.dtype) if result is None else result

@@ -11,6 +11,7 @@ from tensorsmith.lang.affine import Bounds
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Expr, Load, Var, loads, operands_first
 from tensorsmith.lang.text import axes_text, show
+from tensorsmith.show.line import line, typed
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,9 @@ class Buffer:
     @property
     def bytes(self) -> int:
         return math.prod(self.shape) * dtype(self.dtype).bytes
+
+    def __repr__(self) -> str:
+        return line(self, f"{self.name}: {typed(self.dtype, self.shape)}{', constant' if self.constant else ''}")
 
     def __str__(self) -> str:
         kind = "constant" if self.constant else "input"
@@ -80,6 +84,9 @@ class Stage:
 
     def buffer(self) -> Buffer:
         return Buffer(self.name, self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return line(self, self, f" {self.body.key[:4].hex()}")
 
     def __str__(self) -> str:
         head = f"{self.name}[{axes_text(self.axes)}]: {self.dtype} ="

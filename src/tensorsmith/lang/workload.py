@@ -13,7 +13,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tensorsmith.errors import UserError
@@ -25,8 +25,11 @@ from tensorsmith.lang.stage import Buffer as Buffer
 from tensorsmith.lang.stage import Stage as Stage
 from tensorsmith.lang.stage import renamed
 from tensorsmith.lang.stage import topological as topological
+from tensorsmith.show.line import cut, line, many, plain, typed
+from tensorsmith.show.table import text
 
 FORMAT = 1  # version of the JSON form
+_LONGEST_OPERATORS = 80  # characters
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,18 @@ class Workload:
     inputs: tuple[Buffer, ...]
     stages: tuple[Stage, ...]
     outputs: tuple[str, ...]
+    operators: str = field(default="", compare=False)  # of a network that it stands for, "conv+add+relu"; no part of its identity
+
+    @property
+    def title(self) -> str:
+        """What people call it, in lists, records, profiles and reports: `conv+relu f32[1, 56, 56, 64]`, or `D f32[512, 512]`.
+
+        Several workloads may have one title; they differ in their keys.
+        """
+        found = [self.buffers[name] for name in self.outputs]
+        if self.operators:
+            return f"{self.operators} {', '.join(typed(b.dtype, b.shape) for b in found)}"
+        return ", ".join(f"{b.name} {typed(b.dtype, b.shape)}" for b in found)
 
     @functools.cached_property
     def buffers(self) -> dict[str, Buffer]:
@@ -64,8 +79,8 @@ class Workload:
     @functools.cached_property
     def key(self) -> str:
         """A stable identity of the content: 16 hex digits over structure, shapes, types and constants."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        content = json.dumps(self._content(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     @functools.cached_property
     def canonical(self) -> Workload:
@@ -89,6 +104,15 @@ class Workload:
         stages = tuple(renamed(stage, names, own) for stage, own in zip(self.stages, axes, strict=True))
         return Workload(inputs, stages, tuple(names[name] for name in self.outputs))
 
+    def __repr__(self) -> str:
+        return line(self, self.title, f": {many(len(self.stages), 'stage')}, key {self.key[:8]}")
+
+    def _repr_html_(self) -> str:
+        return text(str(self), title=self.title, note=f"key {self.key}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Workload.from_json, (self.to_json(),)
+
     def __str__(self) -> str:
         lines = [*(str(b) for b in self.inputs), *(str(s) for s in self.stages), f"return {', '.join(self.outputs)}"]
         return "\n".join(lines)
@@ -99,6 +123,10 @@ class Workload:
         return self
 
     def to_json(self) -> dict[str, Any]:
+        return self._content() | ({"operators": self.operators} if self.operators else {})
+
+    def _content(self) -> dict[str, Any]:
+        """What makes it the workload it is, as JSON."""
         return {
             "format": FORMAT,
             "inputs": [[b.name, list(b.shape), b.dtype, *(["constant"] if b.constant else [])] for b in self.inputs],
@@ -136,7 +164,8 @@ class Workload:
                         tuple(Axis(str(n), whole(e)) for n, e in reduce_axes),
                     )
                 )
-            return Workload(inputs, tuple(stages), tuple(map(str, data["outputs"]))).check()
+            operators = cut(plain(data.get("operators", "")), _LONGEST_OPERATORS)
+            return Workload(inputs, tuple(stages), tuple(map(str, data["outputs"])), operators).check()
         except UserError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as problem:

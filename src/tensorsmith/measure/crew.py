@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import selectors
 import time
 from collections import deque
@@ -19,6 +20,8 @@ from tensorsmith.measure.process import NoRoom, WorkerProcess
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.timing import Plan, summary
 from tensorsmith.search.trial import Status, Trial
+
+log = logging.getLogger(__name__)
 
 _MOST_DEATHS = 20  # of a job's workers, through no fault of its own
 _OUT_OF_MEMORY = ("out of memory", "bad_alloc", "Allocation failed")  # last words of LLVM and of C++
@@ -163,6 +166,7 @@ class Crew:
         for worker in self.workers:
             old = worker.candidates >= self._limits.recycle_after
             if worker.ready and not worker.jobs and (old or worker.grown > self._limits.recycle_bytes):
+                log.debug("a measurement worker has served long enough: %d candidates", worker.candidates)
                 self.end(worker)
 
     def end(self, worker: Worker) -> None:
@@ -299,6 +303,7 @@ class Crew:
                 return self._rest(worker, "a measurement worker was killed (SIGKILL) while starting")
             return self._cannot_start(worker, f"{reason}: {words}" if words else reason)
         self._ended(worker)
+        log.warning("a measurement worker died of %s; another one takes its place%s", reason, f": {words}" if words else "")
         if job is not None:
             doing = "building" if job.step is JobState.BUILDING else "running"
             memory = reason == "SIGABRT" and any(w in words for w in _OUT_OF_MEMORY)
@@ -311,6 +316,7 @@ class Crew:
             return self._cannot_start(worker, f"not ready after {self._limits.start_seconds:g} s")
         job = worker.current or next(j for j in worker.jobs.values() if j.step is JobState.SENT)
         what = "run" if job.step in (JobState.RUNNING, JobState.TIMING) else "build"
+        log.info("a measurement worker is ended and started again: the %s of a candidate took too long", what)
         self.end(worker)
         self._fail(worker, job, Status.TIMED_OUT, f"{what} took too long", time.monotonic() - job.begun)
         self._orphan(worker)
@@ -328,6 +334,7 @@ class Crew:
         worker.jobs.clear()
 
     def _cannot_start(self, worker: Worker, why: str) -> None:
+        log.warning("a measurement worker could not start: %s", why)
         self.end(worker)
         self._orphan(worker)
         worker.attempts += 1
@@ -345,6 +352,7 @@ class Crew:
             )
         pause = limits.killed_pause * 2 ** (min(worker.attempts, limits.killed_attempts) - 1)
         worker.rests_until = time.monotonic() + pause
+        log.warning("%s; it is started again in %g s", why, pause)
         self._warn(f"{why}, perhaps for want of memory; it is started again in {pause:g} s")
 
     def _ended(self, worker: Worker) -> None:

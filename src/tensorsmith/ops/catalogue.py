@@ -19,6 +19,7 @@ from tensorsmith.lang.define import Tensor, placeholder
 from tensorsmith.lang.define import workload as to_workload
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import conv, elementwise, linalg, norm, pool, reduce, subgraphs, transposed
+from tensorsmith.show.line import line
 
 Shape = tuple[int, ...]
 
@@ -31,6 +32,9 @@ class Case:
     operator: str
     shape: Shape
     build: Callable[..., list[Tensor]]
+
+    def __repr__(self) -> str:
+        return line(self, f"{self.name}: {self.title}")
 
     @property
     def batch(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.evaluate import BINARY_FUNCTIONS, UNARY_FUNCTIONS, identity
-from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
+from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer
 from tensorsmith.program.packing import evaluate_linear as _linear
 from tensorsmith.program.packing import pack
@@ -132,6 +132,8 @@ class _Body:
             return self.load(e)
         if isinstance(e, Cast):
             return self.value(e.a).astype(dtype(e.dtype).numpy)
+        if isinstance(e, Bitcast):
+            return np.asarray(self.value(e.a)).view(dtype(e.dtype).numpy)
         if isinstance(e, Select):
             return np.where(self.value(e.cond), self.value(e.a), self.value(e.b))
         if isinstance(e, Unary):

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.linear import Linear, Num
+from tensorsmith.show.line import line, many, short_digest
+from tensorsmith.show.table import text
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,13 @@ class Program:
         from tensorsmith.program.text import show
 
         return show(self)
+
+    def __repr__(self) -> str:
+        counts = f"{many(len(loop_vars(self)), 'loop')}, {many(len(list(self.blocks())), 'block')}"
+        return line(self, f"of {self.workload.title}: {counts}", f" {short_digest(str(self))}")
+
+    def _repr_html_(self) -> str:
+        return text(str(self), title=f"program of {self.workload.title}")
 
 
 def own_block(node: Node) -> Block:

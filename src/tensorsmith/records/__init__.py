@@ -9,6 +9,7 @@ faults    what can go wrong with a file, as errors that say what to do
 connect   opening a file
 queries   the SQL that reads
 store     the store: add, best, top, history, failures, similar, export, import, merge
+shown     lists of records, as they are shown
 lines     JSON lines
 explain   why no record was found
 salvage   what can still be read of a damaged file

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Action, Part, UserError
 
 _LITTLE_SPACE = 1 << 20  # free bytes below which a failed write is put down to a full disk
 
@@ -24,9 +23,12 @@ class StoreError(UserError):
     "locked", "missing", "exists" or "other". After "full", "write failed" and "locked" the same call may be tried again.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, kind: str, *parts: Part) -> None:
+        super().__init__(*parts)
         self.kind = kind
+
+    def __reduce__(self) -> tuple[type[StoreError], tuple[Part, ...]]:
+        return StoreError, (self.kind, *self.parts)
 
 
 @contextlib.contextmanager
@@ -44,7 +46,8 @@ def corrupt(path: Path, detail: str) -> StoreError:
     return StoreError(
         "corrupt",
         f"the record file {path} is damaged ({detail}). It was left as it is. Move it (and {path.name}-wal, if there is one) "
-        f"away and start a new file; what is readable is saved by: {_rescue(path)}",
+        "away and start a new file; what is readable is saved by: ",
+        _rescue(path),
     )
 
 
@@ -66,8 +69,8 @@ def full(path: Path) -> StoreError:
     )
 
 
-def _rescue(path: Path) -> str:
-    return f"tensorsmith records {shlex.quote(str(path))} recover NEW_FILE"
+def _rescue(path: Path) -> Action:
+    return Action("records {} recover NEW_FILE", "tensorsmith.records.recover({}, new_path)", (str(path),))
 
 
 def is_lock(problem: sqlite3.Error) -> bool:
@@ -99,7 +102,8 @@ def _from_sqlite(path: Path, problem: sqlite3.Error, patience: float) -> StoreEr
         return StoreError(
             "not a record file",
             f"{path} is not a record file, or its first page is damaged: it does not begin like an SQLite database. It was left "
-            f"as it is; give another path. If it was one, what is readable is saved by: {_rescue(path)}",
+            "as it is; give another path. If it was one, what is readable is saved by: ",
+            _rescue(path),
         )
     if "readonly" in text or "unable to open" in text:
         return read_only(path, text)

@@ -21,6 +21,8 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing, candidate_key, canonical_json
 from tensorsmith.records.names import renamed_sketch
 from tensorsmith.search.trial import Status, Trial
+from tensorsmith.show.line import line
+from tensorsmith.show.units import time
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
 
@@ -67,6 +69,10 @@ class Record:
     def key(self) -> str:
         """The candidate's key."""
         return candidate_key(self.trial.candidate)
+
+    def __repr__(self) -> str:
+        result = time(self.seconds) if self.trial.ok else self.trial.status.value
+        return line(self, f"{result}: {self.workload.title} on {self.target.key}, {self.timing}", f", candidate {self.key[:8]}")
 
     def to_json(self) -> dict[str, Any]:
         t = self.trial

@@ -8,6 +8,7 @@ with Store.open("tune.db") as store:
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import time
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.workload import Workload
@@ -26,8 +27,15 @@ from tensorsmith.records.keys import Timing, candidate_key, canonical_json, shap
 from tensorsmith.records.lines import Counts
 from tensorsmith.records.queries import Where, json_form
 from tensorsmith.records.record import Invalid, Reader, Record
+from tensorsmith.records.shown import Records
 from tensorsmith.search.trial import Status, Trial
+from tensorsmith.show.line import line, many
+from tensorsmith.show.listed import Listed
+from tensorsmith.show.table import Number, table
+from tensorsmith.show.units import time as time_text
 from tensorsmith.targets.target import Target
+
+log = logging.getLogger(__name__)
 
 _PATIENCE = 30.0  # seconds: other writers hold the lock for milliseconds
 _BATCH = 256  # records that are imported in one transaction
@@ -48,9 +56,27 @@ class Summary:
 
     @property
     def title(self) -> str:
-        """The outputs: `D f32[512, 512]`"""
-        found = [self.workload.buffers[name] for name in self.workload.outputs]
-        return ", ".join(f"{b.name} {b.dtype}[{', '.join(map(str, b.shape))}]" for b in found)
+        """The workload's."""
+        return self.workload.title
+
+    def __repr__(self) -> str:
+        counts = f"{many(self.trials, 'trial')}, {self.failed} failed, best {time_text(self.best)}"
+        return line(self, f"{self.title} on {self.target.key}, {self.timing}", f": {counts}, key {self.workload.key[:8]}")
+
+
+class Summaries(Listed[Summary]):
+    """What a file holds."""
+
+    def summary(self) -> str:
+        return f"of {many(len(self), 'workload')}, {many(sum(s.trials for s in self), 'trial')}"
+
+    def _repr_html_(self) -> str:
+        columns = ("workload", "key", "target", "timing", "trials", "failed", "best")
+        rows = [
+            (s.title, s.workload.key, s.target.key, str(s.timing), s.trials, s.failed, Number(s.best or 0.0, time_text(s.best)))
+            for s in self
+        ]
+        return table(columns, rows, sortable=True)
 
 
 class Store:
@@ -79,6 +105,15 @@ class Store:
     def in_memory() -> Store:
         """A store that is gone when it is closed."""
         return Store(connect.open_in_memory(), Path(":memory:"), False, _PATIENCE)
+
+    def __repr__(self) -> str:
+        return line(self, self.path, ", read only" if self.read_only else "")
+
+    def _repr_html_(self) -> str:
+        return self.workloads()._repr_html_()
+
+    def __reduce__(self) -> NoReturn:
+        raise UserError(f"an open record file cannot be pickled or copied; open it again: Store.open({str(self.path)!r})")
 
     def close(self) -> None:
         with faults.explained(self.path, self._patience):
@@ -206,12 +241,13 @@ class Store:
         comes before all that was known when it won, see `record.ranked`.
         """
         with faults.explained(self.path, self._patience):
-            return list(islice(self._records(queries.ranked(self._connection, Where(workload, target, timing)), workload), k))
+            rows = queries.ranked(self._connection, Where(workload, target, timing))
+            return Records(islice(self._records(rows, workload), k))
 
     def history(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
         """All records, failures too, in the order of their making."""
         with faults.explained(self.path, self._patience):
-            return list(self._records(queries.in_order(self._connection, Where(workload, target, timing)), workload))
+            return Records(self._records(queries.in_order(self._connection, Where(workload, target, timing)), workload))
 
     def failed(self, workload: Workload, target: Target) -> set[str]:
         """The keys (`candidate_key`) of all candidates that ever failed, in whatever way, however they were timed."""
@@ -232,9 +268,9 @@ class Store:
                     found[Status(row["status"]), str(row["cause"])] = row["count"], next(self._records([row], workload), None)
         return found
 
-    def workloads(self) -> list[Summary]:
+    def workloads(self) -> Summaries:
         """What the file holds, in the order of first appearance."""
-        found = []
+        found = Summaries()
         with faults.explained(self.path, self._patience):
             for row in queries.groups(self._connection):
                 try:
@@ -242,7 +278,7 @@ class Store:
                     target = self._reader.target(queries.parsed(row, "target"))
                     timing = Timing(row["cache"], row["threads"])
                 except (Invalid, UserError) as problem:
-                    self.skipped[str(problem)] += row["trials"]
+                    self._leave_out(problem, row["trials"])
                     continue
                 best = self.best(workload, target, timing)
                 seconds = None if best is None else best.seconds
@@ -267,7 +303,7 @@ class Store:
                     other = self._workload(row)
                     measured = Timing(row["cache"], row["threads"])
                 except (Invalid, UserError) as problem:
-                    self.skipped[str(problem)] += row["trials"]
+                    self._leave_out(problem, row["trials"])
                     continue
                 if structure_key(other) == structure and timing in (None, measured):
                     here = other.named_like(workload)
@@ -286,7 +322,7 @@ class Store:
                 try:
                     found += self._records(some, self._workload(some[0]))
                 except Invalid as problem:
-                    self.skipped[str(problem)] += len(some)
+                    self._leave_out(problem, len(some))
         return found
 
     def why_missing(self, workload: Workload, target: Target, timing: Timing) -> str:
@@ -342,7 +378,13 @@ class Store:
             except Invalid as problem:
                 if row["uid"] not in self._skipped_uids:
                     self._skipped_uids.add(row["uid"])
-                    self.skipped[str(problem)] += 1
+                    self._leave_out(problem)
+
+    def _leave_out(self, problem: Exception, count: int = 1) -> None:
+        reason = str(problem)
+        if reason not in self.skipped:
+            log.warning("records of %s are left out: %s", self.path, reason)
+        self.skipped[reason] += count
 
     def _candidate_keys(self, where: Where, workload: Workload, failed: bool = False) -> set[str]:
         """The keys of candidates in the names of a workload."""

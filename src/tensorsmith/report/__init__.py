@@ -44,9 +44,11 @@ def report(
     if profile is not None and not isinstance(profile, Profile):
         raise UserError(f"profile is {profile!r:.100}; give what `exe.profile()` gives")
     if isinstance(source, Profile):
-        if model is not None or profile is not None or peak is not None:
-            raise UserError("a report of a profile alone takes nothing besides; give the record file first, and profile=...")
-        found = collect.of_profile(source)
+        if model is not None or profile is not None:
+            raise UserError(
+                "a report of a profile takes no model and no other profile; give the record file first, and profile=..."
+            )
+        found = collect.of_profile(source, peak=peak)
     elif isinstance(source, (str, os.PathLike)):
         measured = None if peak is None else (native().key, peak)
         with Store.open(source, read_only=True) as store:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import TUNE, UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Store, Summary, Timing
@@ -17,7 +18,7 @@ from tensorsmith.report.curves import Clock, totals
 from tensorsmith.report.task import Known, Subject
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.runtime.profile import Profile
-from tensorsmith.targets.target import Target
+from tensorsmith.targets.target import Target, native
 
 
 def of_records(
@@ -35,16 +36,13 @@ def of_records(
     """
     summaries = store.workloads()
     if not summaries:
-        raise UserError(f"{store.path} holds no records yet; `tensorsmith tune` adds them")
+        raise UserError(f"{store.path} holds no records yet; ", TUNE, " adds them")
     candidates = candidates or Candidates()
     settings = []
-    for target, timing, mine in _settings(summaries):
-        subjects = _subjects_of_model(model) if model is not None else _subjects(mine)
-        known = [Known(subject, store, target, timing) for subject in subjects]
-        if all(k.empty for k in known):
-            continue
+    for target, timing, mine, known in _known(store, summaries, model):
+        clock = Clock(moment for k in known for moment in k.moments)
         measured = peak[1] if peak is not None and peak[0] == target.key else None
-        settings.append(_setting(target, timing, mine, known, measured, candidates))
+        settings.append(_setting(target, timing, mine, [k.task(clock, candidates) for k in known], measured))
     if not settings:
         raise _nothing(store, model)
     name = model.name if model is not None else ""
@@ -58,7 +56,31 @@ def of_records(
         kernels=_kernels(profile),
         race=tuple(race),
         skipped=tuple(store.skipped.most_common()),
+        **(_machine(peak[1] if peak is not None and peak[0] == native().key else None) if profile is not None else {}),
     )
+
+
+def standing(store: Store, model: Model) -> tuple[data.Setting, ...]:
+    """How a model's tasks stand by an open record file, for each target and timing: figures alone, without curves and programs.
+
+    Empty if the file has no record of any of them.
+    """
+    candidates = Candidates()
+    return tuple(
+        _setting(target, timing, mine, [k.brief(candidates) for k in known], None)
+        for target, timing, mine, known in _known(store, store.workloads(), model)
+    )
+
+
+def _known(
+    store: Store, summaries: Sequence[Summary], model: Model | None
+) -> Iterator[tuple[Target, Timing, list[Summary], list[Known]]]:
+    """Each setting of which there are records, with what is known there."""
+    for target, timing, mine in _settings(summaries):
+        subjects = _subjects_of_model(model) if model is not None else _subjects(mine)
+        known = [Known(subject, store, target, timing) for subject in subjects]
+        if not all(k.empty for k in known):
+            yield target, timing, mine, known
 
 
 def _nothing(store: Store, model: Model | None) -> UserError:
@@ -69,8 +91,8 @@ def _nothing(store: Store, model: Model | None) -> UserError:
     )
 
 
-def of_profile(profile: Profile, race: Sequence[data.Runner] = ()) -> data.Report:
-    """The report of a profile alone: where the time goes."""
+def of_profile(profile: Profile, race: Sequence[data.Runner] = (), peak: Mapping[str, float] | None = None) -> data.Report:
+    """The report of a profile alone: where the time goes. `peak`: what was measured on this machine."""
     if not profile.steps:
         raise UserError(f"the profile of {profile.name} has no steps; there is nothing to report")
     return data.Report(
@@ -82,6 +104,7 @@ def of_profile(profile: Profile, race: Sequence[data.Runner] = ()) -> data.Repor
         settings=(),
         kernels=_kernels(profile),
         race=tuple(race),
+        **_machine(peak),
     )
 
 
@@ -104,12 +127,9 @@ def _setting(
     target: Target,
     timing: Timing,
     summaries: Sequence[Summary],
-    known: Sequence[Known],
+    tasks: Sequence[data.Task],
     peak: Mapping[str, float] | None,
-    candidates: Candidates,
 ) -> data.Setting:
-    clock = Clock(moment for k in known for moment in k.moments)
-    tasks = [k.task(clock, candidates) for k in known]
     whole = sum(t.weight * (t.seconds or 0.0) for t in tasks)
     shared = [replace(t, share=t.weight * t.seconds / whole if whole and t.seconds else None) for t in tasks]
     return data.Setting(
@@ -137,7 +157,13 @@ def _subjects(summaries: Sequence[Summary]) -> list[Subject]:
     return [Subject(titles[key], w, options[key]) for key, w in workloads.items() if key not in others]
 
 
+def _machine(peak: Mapping[str, float] | None) -> dict[str, Any]:
+    """Roof and facts of the machine that this process runs on: a profile is of a running network."""
+    here = native()
+    return {"roof": machine.roof(here, peak), "facts": (("target", here.key), *machine.facts(here))}
+
+
 def _kernels(profile: Profile | None) -> tuple[data.Kernel, ...]:
     if profile is None:
         return ()
-    return tuple(data.Kernel(k.name, k.result, k.calls, k.seconds, k.share, k.flops, k.schedule) for k in profile.kernels)
+    return tuple(data.Kernel(k.title, k.result, k.calls, k.seconds, k.share, k.flops, k.schedule, k.bytes) for k in profile.kernels)

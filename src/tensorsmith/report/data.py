@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensorsmith.show.line import cut, line, many
+from tensorsmith.show.units import time
+
 #: where the seconds of a task come from, the best source first
 IN_NETWORK, ALONE, ESTIMATED, UNKNOWN = "in the network", "alone", "estimated", "unknown"
 #: what stands for the time without a search: the default schedule, or, where that was not timed, the first program that ran
@@ -81,6 +84,9 @@ class Listing:
     loops: str
     explanation: str
 
+    def __repr__(self) -> str:
+        return line(self, f"{self.decisions}: {time(self.seconds)}", f", candidate {self.candidate[:8]}")
+
 
 @dataclass(frozen=True)
 class Task:
@@ -103,6 +109,7 @@ class Task:
     seconds: float | None  # of one call, from the best source there is
     source: str
     share: float | None  # of the network's time
+    candidate: str = ""  # the key of the best record's
     points: tuple[Point, ...] = ()
     improvements: tuple[Improvement, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -111,6 +118,10 @@ class Task:
     winner: Listing | None = None
     plain: Listing | None = None  # the default schedule
     differences: tuple[Change, ...] = ()  # from the default schedule to the winner
+
+    def __repr__(self) -> str:
+        counts = f": {many(self.weight, 'call')}, {many(self.trials, 'trial')}, {time(self.seconds)} {self.source}"
+        return line(self, self.name, f"{counts}, key {self.key[:8]}")
 
     @property
     def before(self) -> float | None:
@@ -159,6 +170,9 @@ class Setting:
     tasks: tuple[Task, ...]
     totals: tuple[Total, ...]
 
+    def __repr__(self) -> str:
+        return line(self, f"{self.target}, {self.timing}: {many(len(self.tasks), 'task')}, {many(self.trials, 'trial')}")
+
     @property
     def trials(self) -> int:
         return sum(t.trials for t in self.tasks)
@@ -176,7 +190,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a profile: all its calls in the running network."""
+    """A kernel of a profile: all its calls in the running network. It has its task's name."""
 
     name: str
     result: str
@@ -185,6 +199,17 @@ class Kernel:
     share: float
     flops: int
     schedule: str
+    bytes: float = 0.0  # of what all calls read and write, each once
+
+    @property
+    def rate(self) -> float | None:
+        """Operations per second."""
+        return self.flops / self.seconds if self.seconds and self.flops else None
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations per byte that has to be moved."""
+        return self.flops / self.bytes if self.bytes else None
 
 
 @dataclass(frozen=True)
@@ -198,7 +223,8 @@ class Runner:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report. `skipped`: stored records that could not be used, with how many."""
+    """A whole report. `skipped`: stored records that could not be used, with how many. `roof` and `facts` are of the machine that
+    a profile was made on."""
 
     title: str
     source: str
@@ -209,3 +235,9 @@ class Report:
     kernels: tuple[Kernel, ...] = ()
     race: tuple[Runner, ...] = ()
     skipped: tuple[tuple[str, int], ...] = ()
+    roof: Roof | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        tasks, trials = sum(len(s.tasks) for s in self.settings), sum(s.trials for s in self.settings)
+        return line(self, self.title, f" of {cut(self.source, 40)}: {many(tasks, 'task')}, {many(trials, 'trial')}")

@@ -47,7 +47,8 @@ def write(report: Report, path: str | Path, refresh: float | None = None) -> Non
 
 def to_json(report: Report) -> dict[str, Any]:
     """What the script of the page reads: the fields and properties of the data by their names, points by columns."""
-    return {**_fields(report), "settings": [_setting(s) for s in report.settings]}
+    kernels = [{**_fields(k), "rate": k.rate, "intensity": k.intensity} for k in report.kernels]
+    return {**_fields(report), "kernels": kernels, "settings": [_setting(s) for s in report.settings]}
 
 
 def library() -> str:

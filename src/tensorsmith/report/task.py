@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorsmith.backends import backend_of
 from tensorsmith.errors import Refusal
@@ -36,8 +36,7 @@ class Subject:
 
     @staticmethod
     def of_model(task: ModelTask, options: Options) -> Subject:
-        result = task.workload.buffers[task.workload.outputs[0]]
-        return Subject(f"{task.name} {list(result.shape)}", task.workload, options, task.weight, task.origins)
+        return Subject(task.name, task.workload, options, task.weight, task.origins)
 
     @property
     def shapes(self) -> str:
@@ -70,19 +69,36 @@ class Known:
 
     def task(self, clock: Clock, candidates: Candidates) -> data.Task:
         """The task, but for its share of the network's time."""
-        subject, target = self.subject, self.target
-        default = self._default()
+        target, default = self.target, self._default()
+        brief = self.brief(candidates)
         searched = trials(self.history)
         points, improvements = curve(searched, clock, self._formulations)
         forecasts = candidates.forecasts(searched, target)
+        found = self.network_best or self.best
+        alone = brief.default if brief.default_is == data.DEFAULT else None
+        plain_seconds = brief.network_default if self.network_best else alone
+        plain = candidates.listing(default, target, self._formulation(default), plain_seconds) if default else None
+        formulation = self._formulation(found.candidate) if found else ""
+        return replace(
+            brief,
+            points=points,
+            improvements=improvements,
+            failures=_failures([*self.history, *self.network_history]),
+            forecasts=forecasts,
+            in_order=in_order(forecasts),
+            winner=candidates.listing(found.candidate, target, formulation, brief.seconds) if found else None,
+            plain=plain,
+            differences=self._differences(default, found.candidate) if default and found else (),
+        )
+
+    def brief(self, candidates: Candidates) -> data.Task:
+        """The task in figures alone, without its curves and programs, and without its share."""
+        subject = self.subject
+        searched = trials(self.history)
         needed = work(subject.workload)
         before, before_is = self._before()
         found = self.network_best or self.best
-        seconds, source = self._seconds(default, candidates)
-        network_before = self._default_seconds(self.network_history)
-        plain_seconds = network_before if self.network_best else before if before_is == data.DEFAULT else None
-        plain = candidates.listing(default, target, self._formulation(default), plain_seconds) if default else None
-        winner = candidates.listing(found.candidate, target, self._formulation(found.candidate), seconds) if found else None
+        seconds, source = self._seconds(candidates)
         return data.Task(
             name=subject.name,
             key=subject.workload.key,
@@ -97,18 +113,11 @@ class Known:
             default=before,
             default_is=before_is,
             network_best=self.network_best.seconds if self.network_best else None,
-            network_default=network_before,
+            network_default=self._default_seconds(self.network_history),
             seconds=seconds,
             source=source,
             share=None,
-            points=points,
-            improvements=improvements,
-            failures=_failures([*self.history, *self.network_history]),
-            forecasts=forecasts,
-            in_order=in_order(forecasts),
-            winner=winner,
-            plain=plain,
-            differences=self._differences(default, found.candidate) if default and found else (),
+            candidate=found.key if found else "",
         )
 
     def _default(self) -> Candidate | None:
@@ -132,12 +141,13 @@ class Known:
         found = default_record(timed, likely(self.subject.workload, self.subject.options).workload, self.target)
         return found.seconds if found else None
 
-    def _seconds(self, default: Candidate | None, candidates: Candidates) -> tuple[float | None, str]:
+    def _seconds(self, candidates: Candidates) -> tuple[float | None, str]:
         """Seconds of one call, and where they are from."""
         if self.network_best is not None:
             return self.network_best.seconds, data.IN_NETWORK
         if self.best is not None:
             return self.best.seconds, data.ALONE
+        default = self._default()
         expected = candidates.expected(default, self.target) if default else None
         return expected, data.UNKNOWN if expected is None else data.ESTIMATED
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.affine import affine
@@ -29,6 +29,7 @@ from tensorsmith.ops.conv import pad
 from tensorsmith.rewrites.epilogue import joined
 from tensorsmith.rewrites.winograd import KERNEL, transform_weight
 from tensorsmith.rewrites.winograd_tiles import PARTS, winograd_conv
+from tensorsmith.show.line import line
 
 DIRECT = "direct"
 ALL = "all"
@@ -54,6 +55,9 @@ class Formulation:
     growth: int = 0
     likely: bool = False
     slack: float = 1.0
+
+    def __repr__(self) -> str:
+        return line(self, f"{self.name} of {self.original.title}", f", key {self.workload.key[:8]}")
 
 
 Options = Sequence[Formulation]  # some of the formulations of one workload, which itself comes first
@@ -205,4 +209,6 @@ def _winograd(original: Workload, c: _Convolution, tile: int) -> Formulation:
     # with few tiles of 4, what tiles of 2 gain their larger weight may cost again
     many = c.tiles(_TILES[0]) >= _LEAST_TILES
     transforms = {u.name: functools.partial(transform_weight, tile=tile)}
-    return Formulation(f"winograd-{tile}", original, changed, transforms, u.bytes - c.weight.bytes, many, _SLACK)
+    name = f"winograd-{tile}"
+    changed = replace(changed, operators=f"{original.operators or '+'.join(original.outputs)} by {name}")
+    return Formulation(name, original, changed, transforms, u.bytes - c.weight.bytes, many, _SLACK)

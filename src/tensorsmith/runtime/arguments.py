@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.buffers import aligned_empty, as_array, data_pointer
+from tensorsmith.show.line import line
 
 DTYPES: dict[str, np.dtype] = {
     "f16": np.dtype(np.float16),
@@ -41,6 +42,9 @@ class Argument:
     @property
     def bytes(self) -> int:
         return math.prod(self.shape) * self.numpy_dtype.itemsize
+
+    def __repr__(self) -> str:
+        return line(self, self)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}{list(self.shape)}"

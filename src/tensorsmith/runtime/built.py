@@ -13,6 +13,7 @@ in the arena, which is planned so that values which never live together share me
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,8 @@ import numpy as np
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.buffers import ALIGNMENT, aligned_copy, round_up
+from tensorsmith.show import units
+from tensorsmith.show.line import line, many, short_digest
 from tensorsmith.targets.target import Target
 
 MOST_THREADS = 4096  # that an arena can have been planned for
@@ -42,6 +45,15 @@ class Code:
     )  # by kind, as "llvm", "asm"; made when asked for
     seconds: Mapping[str, float] = field(default_factory=dict)  # that the compiler took, by step
     made_from: str = ""  # the key of its text, where code from elsewhere has to agree with this version's
+
+    def __repr__(self) -> str:
+        functions = ", ".join(sorted(self.symbols))
+        return line(self, f"{functions} for {self.target.key}: {units.size(len(self.data))}", f" {self.digest}")
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Eight digits that differ where code does."""
+        return hashlib.sha256(self.data).hexdigest()[:8]
 
     def source(self, kind: str) -> str:
         """Its text of one kind."""
@@ -72,6 +84,10 @@ class Kernel:
     program: Callable[[], str] | None = None
     replaceable: frozenset[int] = frozenset()
     packers: Mapping[int, Packer] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        how = f", {self.schedule}" if self.schedule else ""
+        return line(self, self.name, f"{how}, {units.size(len(self.code.data))} of code {self.code.digest}")
 
     def scratch_for(self, threads: int) -> int:
         """Bytes of scratch memory that so many threads need."""
@@ -120,6 +136,9 @@ class Network:
     unbound: Mapping[str, Packer | None] = field(default_factory=dict)  # inputs that are constants, and how they are packed
     bound: Mapping[str, int] = field(default_factory=dict)  # numbers of the constants that were inputs
     driver: Code | None = None  # the code that runs the steps, where it came along
+
+    def __repr__(self) -> str:
+        return line(self, signature(self), f": {made_of(self)}")
 
     @functools.cached_property
     def target(self) -> Target:
@@ -187,6 +206,18 @@ class Network:
                 if n >= reads and place.kind in (INPUT, CONSTANT):
                     raise InternalError(f"step {number} writes to {place.kind} {place.at}")
         return self
+
+
+def signature(network: Network) -> str:
+    """`dense(x: f32[4, 8]) -> y: f32[4, 16]`"""
+    return f"{network.name}({', '.join(map(str, network.inputs))}) -> {', '.join(map(str, network.outputs))}"
+
+
+def made_of(network: Network) -> str:
+    """`3 kernels in 5 steps for znver4 1a2b3c4d`; the digits are of all its code."""
+    digest = short_digest("".join(kernel.code.digest for kernel in network.kernels))
+    counts = f"{many(len(network.kernels), 'kernel')} in {many(len(network.steps), 'step')}"
+    return f"{counts} for {network.target.name} {digest}"
 
 
 def of_one_kernel(

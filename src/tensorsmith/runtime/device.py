@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tensorsmith.errors import UserError
@@ -59,6 +60,7 @@ class Device:
     load: Callable[[Network], Running] | None = None
     driver: Driver | None = None  # of kinds that are hosts: files bring it along, so that nothing is compiled where they are loaded
     peak: Peak | None = None
+    export: Callable[[Network, Path, str | None, str, str | None], list[Path]] | None = None  # a library for programs in C
 
 
 #: modules whose `DEVICE` runs a kind, imported when it is first asked for

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,12 +21,16 @@ from tensorsmith.errors import UserError
 from tensorsmith.runtime import file
 from tensorsmith.runtime.arguments import Argument, accept_input, accept_output, check_overlap, in_order, random_arrays
 from tensorsmith.runtime.buffers import aligned_copy, output_allocator
-from tensorsmith.runtime.built import Kernel, Network, Step
+from tensorsmith.runtime.built import Kernel, Network, Step, made_of, signature
 from tensorsmith.runtime.call import PlainCall
 from tensorsmith.runtime.device import device_of
+from tensorsmith.runtime.file import given_path
 from tensorsmith.runtime.pool import shared
-from tensorsmith.runtime.profile import Profile, StepTime
+from tensorsmith.runtime.profile import Profile, StepTime, titled
 from tensorsmith.runtime.running import Prepared, Running, load
+from tensorsmith.show.line import line
+from tensorsmith.show.table import Cell, Number, block, table
+from tensorsmith.show.units import flops, size
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,14 @@ class Benchmark:
     p10: float
     p90: float
     repetitions: int
+
+    def __repr__(self) -> str:
+        return line(self, self)
+
+    def _repr_html_(self) -> str:
+        columns = ("best", "median", "mean", "10 %", "90 %", "runs")
+        times = (self.best, self.median, self.mean, self.p10, self.p90)
+        return table(columns, [[*(Number(t, _microseconds(t)) for t in times), self.repetitions]])
 
     def __str__(self) -> str:
         return (
@@ -55,8 +68,14 @@ class Memory:
     scratch: int
     constants: int
 
+    def __repr__(self) -> str:
+        return line(self, ", ".join(f"{name} {size(count)}" for name, count in vars(self).items()))
+
+    def _repr_html_(self) -> str:
+        return table(("memory", "size"), [[name, Number(count, size(count))] for name, count in vars(self).items()])
+
     def __str__(self) -> str:
-        return ", ".join(f"{name} {size / 2**20:.1f} MiB" for name, size in vars(self).items())
+        return ", ".join(f"{name} {count / 2**20:.1f} MiB" for name, count in vars(self).items())
 
 
 def executable(network: Network) -> Executable:
@@ -199,7 +218,8 @@ class Executable:
         if step.kernel is None:
             return StepTime(None, "copy", "", seconds)
         kernel = self.network.kernels[step.kernel]
-        return StepTime(step.kernel, kernel.name, kernel.result, seconds, kernel.flops, kernel.schedule)
+        moved = sum(kernel.argument_bytes)
+        return StepTime(step.kernel, kernel.name, kernel.result, seconds, kernel.flops, kernel.schedule, moved)
 
     # -- what it is made of ------------------------------------------------------------------------------------------
 
@@ -207,6 +227,19 @@ class Executable:
         """Writes it to a file that `load_executable` reads, on the machine it was compiled for, without the compiler. Its constants
         must be bound. The file holds machine code: load only files that you trust."""
         file.save(self.network, path)
+
+    def export(
+        self, folder: str | Path, *, name: str | None = None, weights: str = "embedded", compiler: str | None = None
+    ) -> list[Path]:
+        """Writes a library for programs in C to a folder: header, C file, objects, a CMake file, an example. Gives the files.
+
+        `name` begins all of its names; unless one is given it is the executable's own. The weights are "embedded", or in a "file"
+        that is mapped into memory. Where there is a C `compiler` for that machine (the system's `cc`, or the one given), the static
+        and the shared library are there, too. It needs the text of the code, so an executable from a file cannot be exported."""
+        write = device_of(self.network.target.kind).export
+        if write is None:
+            raise UserError(f"code for targets of kind {self.network.target.kind!r} cannot be exported as a C library")
+        return write(self.network, given_path(folder, "the folder to write to"), name, weights, compiler)
 
     def source(self, kind: str) -> str:
         """A text of its code: "program" for the loop programs, and what its backend writes: "llvm" and "asm" for CPUs."""
@@ -240,7 +273,39 @@ class Executable:
         return found
 
     def __repr__(self) -> str:
-        return f"<{self.name}({', '.join(map(str, self.inputs))}) -> {', '.join(map(str, self.outputs))}>"
+        return line(self, signature(self.network), f": {made_of(self.network)}")
+
+    def __str__(self) -> str:
+        return f"{signature(self.network)}: {made_of(self.network)}"
+
+    def _repr_html_(self) -> str:
+        network = self.network
+        calls = Counter(step.kernel for step in network.steps)
+        rows: list[list[Cell]] = [
+            [titled(k.name, k.result), calls[n], Number(k.flops, flops(k.flops)), k.schedule] for n, k in enumerate(network.kernels)
+        ]
+        if calls[None]:
+            rows.append(["copy", calls[None], Number(0, "-"), ""])
+        body = table(("kernel", "calls", "MFLOP", "schedule"), rows, sortable=True) + self.memory._repr_html_()
+        return block(signature(network), body, made_of(network))
+
+    # -- copies ------------------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the bytes of the file that `save` writes: whoever unpickles it needs no compiler, and must trust it."""
+        return unpickled, (file.as_bytes(self.network),)
+
+    def __copy__(self) -> Executable:
+        return self._like(Executable(self.network, self._loaded))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Executable:
+        """Its constants are others; code cannot be changed, and is shared."""
+        network = replace(self.network, constants=tuple(_copied(array, memo) for array in self.network.constants))
+        return self._like(Executable(network, None if self._loaded is None else self._loaded.rebound(network)))
+
+    def _like(self, executable: Executable) -> Executable:
+        """Another executable, to be called as this one is."""
+        return executable
 
     # -- arguments ---------------------------------------------------------------------------------------------------
 
@@ -275,6 +340,18 @@ class Executable:
         return results
 
 
+def unpickled(data: bytes) -> Executable:
+    """The executable of a pickle: loaded now if it can run here, and otherwise good for everything but calls."""
+    return executable(file.from_bytes(data))
+
+
+def _copied(array: np.ndarray, memo: dict[int, Any]) -> np.ndarray:
+    """A copy, the same for all that share the array."""
+    if id(array) not in memo:
+        memo[id(array)] = aligned_copy(array)
+    return memo[id(array)]
+
+
 def _program(kernel: Kernel) -> str:
     return kernel.program() if kernel.program else "unknown: it came as machine code"
 
@@ -288,4 +365,6 @@ def _output_allocator(outputs: Sequence[Argument]) -> Callable[[], Any]:
 
 
 def _microseconds(seconds: float) -> str:
+    if seconds < 1e-6:
+        return f"{seconds * 1e6:.3f} us"
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"

@@ -30,10 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import COMPILE, InternalError, UserError
 from tensorsmith.runtime import driver
 from tensorsmith.runtime.arguments import DTYPES, Argument
-from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
+from tensorsmith.runtime.buffers import ALIGNMENT
+from tensorsmith.runtime.buffers import as_bytes as bytes_of
 from tensorsmith.runtime.built import KINDS, Code, Kernel, Network, Place, Step
 from tensorsmith.targets.target import Target
 
@@ -43,6 +44,7 @@ _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
 _MOST_VARIANTS = 1 << 16
+_PICKLE = Path("the pickled executable")  # stands for a path in what is said of its content
 _counter = itertools.count()
 
 
@@ -51,6 +53,7 @@ class _Damaged(Exception):
 
 
 OpenForm = tuple[str, tuple[int | str, ...], str]  # an input: its name, its dimensions (a size, or a symbol), its type
+SizedNetwork = tuple[tuple[int, ...], Network]  # a variant: its sizes and its network
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Varying:
 
     name: str
     inputs: tuple[OpenForm, ...]
-    variants: tuple[tuple[tuple[int, ...], Network], ...]
+    variants: tuple[SizedNetwork, ...]
 
 
 def given_path(path: str | Path, wanted: str) -> Path:
@@ -79,30 +82,47 @@ def given_path(path: str | Path, wanted: str) -> Path:
 def save(network: Network, path: str | Path) -> None:
     """Writes a network to a file, which is there complete or not at all."""
     path = given_path(path, "the path of the file to write")
-    body = _Body()
-    _write(path, VERSION, {"target": network.target.to_json(), **_network_form(network, body)}, body)
+    _write(path, _parts(network, "saved"))
 
 
-def save_variants(
-    name: str, inputs: Sequence[OpenForm], variants: Sequence[tuple[tuple[int, ...], Network]], path: str | Path
-) -> None:
+def save_variants(name: str, inputs: Sequence[OpenForm], variants: Sequence[SizedNetwork], path: str | Path) -> None:
     """Writes the networks of several sizes, all for one target, to one file."""
     path = given_path(path, "the path of the file to write")
+    _write(path, _variants_parts(name, inputs, variants, "saved"))
+
+
+def as_bytes(network: Network) -> bytes:
+    """What `save` would write."""
+    return b"".join(_parts(network, "pickled"))
+
+
+def variants_as_bytes(name: str, inputs: Sequence[OpenForm], variants: Sequence[SizedNetwork]) -> bytes:
+    """What `save_variants` would write."""
+    return b"".join(_variants_parts(name, inputs, variants, "pickled"))
+
+
+def _parts(network: Network, done: str) -> list[bytes | memoryview]:
+    """The parts of a file, one after the other; `done`: what is to be done with them."""
+    body = _Body()
+    return _joined(VERSION, {"target": network.target.to_json(), **_network_form(network, body, done)}, body)
+
+
+def _variants_parts(name: str, inputs: Sequence[OpenForm], variants: Sequence[SizedNetwork], done: str) -> list[bytes | memoryview]:
     body = _Body()
     header = {
         "name": name,
         "target": variants[0][1].target.to_json(),
         "inputs": [[n, list(dims), dtype] for n, dims, dtype in inputs],
-        "variants": [{"sizes": list(sizes), "network": _network_form(network, body)} for sizes, network in variants],
+        "variants": [{"sizes": list(sizes), "network": _network_form(network, body, done)} for sizes, network in variants],
     }
-    _write(path, VARIANTS, header, body)
+    return _joined(VARIANTS, header, body)
 
 
-def _network_form(network: Network, body: _Body) -> dict[str, Any]:
+def _network_form(network: Network, body: _Body, done: str) -> dict[str, Any]:
     packed = [name for name, packer in network.unbound.items() if packer is not None]
     if packed:
         first = packed[0]
-        raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be saved: kernel.bind({first}=...)")
+        raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be {done}: kernel.bind({first}=...)")
     code = network.driver or driver.driver_code(network.target)
     return {
         "name": network.name,
@@ -111,7 +131,7 @@ def _network_form(network: Network, body: _Body) -> dict[str, Any]:
         "driver": None if code is None else _code_form(code, body),
         "driver_source": "" if code is None else code.made_from,
         "kernels": [_kernel_form(k, body) for k in network.kernels],
-        "constants": [body.add(as_bytes(a)) for a in network.constants],
+        "constants": [body.add(bytes_of(a)) for a in network.constants],
         "arena_bytes": network.arena_bytes,
         "arena_threads": network.arena_threads,
         "steps": [
@@ -121,13 +141,12 @@ def _network_form(network: Network, body: _Body) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, version: int, header: dict[str, Any], body: _Body) -> None:
+def _joined(version: int, header: dict[str, Any], body: _Body) -> list[bytes | memoryview]:
+    """A prologue, the header as text, and the body."""
     text = json.dumps(header).encode()
     text += b" " * (-(_PROLOGUE.size + len(text)) % ALIGNMENT)
     prologue = _PROLOGUE.pack(MAGIC, version, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
-    with _replacing(path) as temporary, open(temporary, "xb") as stream:
-        for part in (prologue, text, *body.parts):
-            stream.write(part)
+    return [prologue, text, *body.parts]
 
 
 class _Body:
@@ -168,6 +187,12 @@ def _kernel_form(kernel: Kernel, body: _Body) -> dict[str, Any]:
     return {**{name: getattr(kernel, name) for name in own}, "module": _code_form(kernel.code, body)}
 
 
+def _write(path: Path, parts: Sequence[bytes | memoryview]) -> None:
+    with _replacing(path) as temporary, open(temporary, "xb") as stream:
+        for part in parts:
+            stream.write(part)
+
+
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """A name beside `path` that takes its place in the end, unless something goes wrong."""
@@ -188,8 +213,33 @@ def _replacing(path: Path) -> Iterator[Path]:
 def read(path: str | Path) -> Network | Varying:
     """The network of a file that `save` wrote, or those of `save_variants`, whatever machine they are for. Raises `UserError` if
     the file is damaged, or of another version."""
-    path = given_path(path, "the path of a file that `exe.save(path)` or `tensorsmith compile` wrote")
-    whole, version, header, start = _open(path)
+    path = given_path(path, "the path of a file that `exe.save(path)` wrote")
+    return _content(path, *_open(path))
+
+
+def from_bytes(data: bytes) -> Network:
+    """The network of what `as_bytes` gave, checked like a file."""
+    found = _of_bytes(data)
+    if not isinstance(found, Network):
+        raise UserError(f"{_PICKLE} is damaged: it has variants")
+    return found
+
+
+def variants_from_bytes(data: bytes) -> Varying:
+    """The networks of what `variants_as_bytes` gave, checked like a file."""
+    found = _of_bytes(data)
+    if not isinstance(found, Varying):
+        raise UserError(f"{_PICKLE} is damaged: it has no variants")
+    return found
+
+
+def _of_bytes(data: bytes) -> Network | Varying:
+    whole = mmap.mmap(-1, max(1, len(data)))  # memory that begins at a page, as a file's does
+    whole[: len(data)] = data
+    return _content(_PICKLE, *_checked(_PICKLE, whole, len(data)))
+
+
+def _content(path: Path, whole: mmap.mmap, version: int, header: dict[str, Any], start: int) -> Network | Varying:
     try:
         target = Target.from_json(header.get("target"))
     except UserError as problem:
@@ -205,35 +255,43 @@ def damage_named(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (_Damaged, InternalError) as problem:
-        raise UserError(f"{path} is damaged: {problem}; make it again with `tensorsmith compile`") from problem
+        raise UserError(f"{path} is damaged: {problem}; make it again with ", COMPILE) from problem
 
 
 def _open(path: Path) -> tuple[mmap.mmap, int, dict[str, Any], int]:
-    """The file's memory, its version, its header, and where its body starts; all hashes are right."""
+    """The file's memory, its version, its header, and where its body starts."""
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
-            beginning = stream.read(_PROLOGUE.size)
-            if beginning[:8] != MAGIC[: len(beginning)] or not beginning:
-                raise UserError(f"{path} is no executable of Tensorsmith; `exe.save(path)` and `tensorsmith compile` write them")
-            if len(beginning) < _PROLOGUE.size:
-                raise UserError(f"{path} is cut short: it has {size} bytes")
+            _check_beginning(path, stream.read(_PROLOGUE.size), size)
             whole = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as problem:
         raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    return _checked(path, whole, size)
+
+
+def _check_beginning(path: Path, beginning: bytes, size: int) -> None:
+    if beginning[:8] != MAGIC[: len(beginning)] or not beginning:
+        raise UserError(f"{path} is no executable of Tensorsmith; ", COMPILE, " writes one")
+    if len(beginning) < _PROLOGUE.size:
+        raise UserError(f"{path} is cut short: it has {size} bytes")
+
+
+def _checked(path: Path, whole: mmap.mmap, size: int) -> tuple[mmap.mmap, int, dict[str, Any], int]:
+    """The memory, once more, with its version, its header, and where its body starts; all hashes are right."""
+    beginning = whole[: _PROLOGUE.size][:size]
+    _check_beginning(path, beginning, size)
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
     if version not in (VERSION, VARIANTS):
-        raise UserError(
-            f"{path} has format {version}, this version reads formats {VERSION} and {VARIANTS}; "
-            "make it again with `tensorsmith compile`"
-        )
+        known = f"this version reads formats {VERSION} and {VARIANTS}"
+        raise UserError(f"{path} has format {version}, {known}; make it again with ", COMPILE)
     start = _PROLOGUE.size + header_bytes
     if zero or start + body_bytes != size or start % ALIGNMENT:
         raise UserError(f"{path} is damaged or cut short: it has {size} bytes, {start + body_bytes} expected")
     text = whole[_PROLOGUE.size : start]
     with memoryview(whole) as view, view[start:] as body:
         if hashlib.sha256(text).digest() != header_hash or hashlib.sha256(body).digest() != body_hash:
-            raise UserError(f"{path} is damaged: its checksum is wrong; copy it again, or make it again with `tensorsmith compile`")
+            raise UserError(f"{path} is damaged: its checksum is wrong; copy it again, or make it again with ", COMPILE)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as problem:

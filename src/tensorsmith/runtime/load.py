@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import COMPILE, UserError
 from tensorsmith.runtime import file
 from tensorsmith.runtime.built import Network
 from tensorsmith.runtime.device import device_of
@@ -39,7 +39,7 @@ def load(path: str | Path) -> Executable:
 def _loaded(network: Network, path: str | Path) -> Executable:
     why = device_of(network.target.kind).why_not(network.target)
     if why is not None:
-        raise UserError(f"{path} {why}; compile the model here: `tensorsmith compile`")
+        raise UserError(f"{path} {why}; compile the model here: ", COMPILE)
     made = Executable(network)
     with file.damage_named(path):
         made.load()

@@ -19,10 +19,11 @@ import ctypes
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
+from tensorsmith.errors import UserError
 from tensorsmith.runtime.buffers import aligned_empty, data_pointer, round_up
 from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, OUTPUT, Code, Network, Place, Step
 from tensorsmith.runtime.call import PlainCall, never_plain, plain_call
@@ -30,6 +31,7 @@ from tensorsmith.runtime.call_ir import FRAME
 from tensorsmith.runtime.device import Loaded, device_of
 from tensorsmith.runtime.driver import loaded_driver, process_driver
 from tensorsmith.runtime.pool import Pool, shared, with_threads
+from tensorsmith.show.line import line, many
 
 POISON = 0xFF  # a byte that makes NaN in f16, f32 and f64, -1 or the largest value in integers
 
@@ -176,6 +178,12 @@ class Prepared:
         self._keep = (frame, inputs)
         self._repeat = _REPEAT(process_driver().address("repeat"))
         self.arguments = (frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)  # what the entry is called with
+
+    def __repr__(self) -> str:
+        return line(self, f"{self._network.network.name} on {many(self.threads, 'thread')}")
+
+    def __reduce__(self) -> NoReturn:
+        raise UserError("a network with its arguments in memory cannot be pickled; pickle its executable, or use save()")
 
     @property
     def bound(self) -> dict[str, np.ndarray]:

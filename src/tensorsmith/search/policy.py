@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, UserError
 from tensorsmith.plugins import Registry
 from tensorsmith.search.trial import Trial
+from tensorsmith.show.line import line
 from tensorsmith.space.sketch.sketch import Candidate
 
 if TYPE_CHECKING:  # a program that only names a policy loads neither space nor models
@@ -85,6 +86,9 @@ class Preset:
     model: GivenModel = "trees"
     transfer: bool = True  # whether a model that is not ready learns from records of other workloads before the search begins
 
+    def __repr__(self) -> str:
+        return line(self, self.name)
+
 
 _PLACE = "tensorsmith.search.policies"
 
@@ -106,7 +110,8 @@ def as_preset(given: str | Preset | MakePolicy) -> Preset:
     if not callable(found) or (hasattr(found, "ask") and not isinstance(found, type)):
         what = "a policy that is made already" if hasattr(found, "ask") else "no policy"
         raise UserError(
-            f"policy is {given!r}, {what}; give one of {', '.join(POLICIES.names())}, or a class or function that makes one of "
-            f"(space, seed, hints, model)"
+            Parameter("policy"),
+            f" is {given!r}, {what}; give one of {', '.join(POLICIES.names())}, or a class or function that makes one of "
+            "(space, seed, hints, model)",
         )
     return Preset(getattr(found, "__name__", type(found).__name__), found)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from tensorsmith.errors import UserError
+from tensorsmith.show.line import line
+from tensorsmith.show.units import time
 from tensorsmith.space.sketch.sketch import Candidate
 
 #: What a timed run finds in the caches. "warm": all its buffers; "streamed": all but its constants; "cold": none.
@@ -52,3 +54,7 @@ class Trial:
     @property
     def ok(self) -> bool:
         return self.status is Status.OK
+
+    def __repr__(self) -> str:
+        result = f"{'at least ' if self.at_least else ''}{time(self.seconds)}" if self.ok else f"{self.status.value} ({self.cause})"
+        return line(self, f"{result}: {self.candidate.sketch.workload.title}", f", candidate {self.candidate.digest}")

@@ -35,17 +35,23 @@ def cpu_quota(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs
 
     A group is limited by those it is in, so the least counts, from the process's own up to the root.
     """
+    found = [quota(folder) for folder in control_groups(proc, root) for quota in (_quota_v2, _quota_v1)]
+    return min((quota for quota in found if quota is not None), default=None)
+
+
+def control_groups(proc: Path, root: Path) -> list[Path]:
+    """The folders of the control groups that limit this process's CPU time, from its own up to the root; some may not exist."""
     try:
         lines = [line.split(":", 2) for line in proc.read_text().splitlines()]
     except OSError:
-        return None
+        return []
     found = []
     for _, controllers, path in (line for line in lines if len(line) == 3):
         if not controllers:  # version 2: one tree for all
-            found += [_quota_v2(folder) for folder in _upwards(root, path)]
+            found += _upwards(root, path)
         elif "cpu" in controllers.split(","):
-            found += [_quota_v1(folder) for name in (controllers, "cpu") for folder in _upwards(root / name, path)]
-    return min((quota for quota in found if quota is not None), default=None)
+            found += [folder for name in (controllers, "cpu") for folder in _upwards(root / name, path)]
+    return found
 
 
 def _upwards(root: Path, path: str) -> list[Path]:

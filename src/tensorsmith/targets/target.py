@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tensorsmith.errors import UserError
+from tensorsmith.show.line import line, short_digest
+from tensorsmith.show.table import table
 
 VERSION = 1  # of the JSON form; a form without one is of version 1 too
 
@@ -62,6 +64,18 @@ class Target(ABC):
     def describe(self) -> dict[str, str]:
         """What people want to know of it, a line each."""
         return {self.kind: self.name, "cores": str(self.cores)}
+
+    def __repr__(self) -> str:
+        return line(self, self.key, f" {short_digest(str(self.to_json()))}")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Kinds are dataclasses, which would write all their facts; each is told by its key instead."""
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Target.__repr__  # type: ignore[method-assign]
+
+    def _repr_html_(self) -> str:
+        return table(("fact", "value"), list(self.describe().items()), title=self.key)
 
     @classmethod
     @abstractmethod

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, UserError
 
 #: trials, and patience, of each effort
 EFFORTS: dict[str, tuple[int, int | None]] = {"quick": (64, None), "normal": (256, 128), "thorough": (1000, 300)}
 
 _SETTLING = 0.15  # share of the seconds that is kept for timing the finalists again,
-_MOST_SETTLING = 2.0  # seconds at most
+_MOST_SETTLING = 3.0  # seconds at most: what programs of 30 ms need
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -32,13 +32,13 @@ class Budget:
         The presets are those of one workload; `tasks` multiplies them.
         """
         if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 0):
-            raise UserError(f"trials is {trials!r}; give a whole number, 0 or more")
+            raise UserError(Parameter("trials"), f" is {trials!r}; give a whole number, 0 or more")
         if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
-            raise UserError(f"seconds is {seconds!r}; give a number, 0 or more")
+            raise UserError(Parameter("seconds"), f" is {seconds!r}; give a number, 0 or more")
         if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 0):
-            raise UserError(f"patience is {patience!r}; give a number of trials, or 0 for none")
+            raise UserError(Parameter("patience"), f" is {patience!r}; give a number of trials, or 0 for none")
         if effort is not None and effort not in EFFORTS:
-            raise UserError(f"there is no effort {effort!r}; it is one of {', '.join(EFFORTS)}")
+            raise UserError(Parameter("effort"), f": there is no effort {effort!r}; it is one of {', '.join(EFFORTS)}")
         if effort is None and trials is None and seconds is None:
             effort = "quick"
         if effort is not None:

@@ -5,6 +5,7 @@ Whatever the journal knows of a task is where the task goes on, in the scheduler
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from tensorsmith.lang.flops import flops
@@ -20,6 +21,8 @@ from tensorsmith.tuning.progress.reporter import Reporter
 from tensorsmith.tuning.roofline import Roofline
 from tensorsmith.tuning.run import Run
 from tensorsmith.tuning.tasks.tuned import TunedTask
+
+log = logging.getLogger(__name__)
 
 
 class NetworkRun(Run):
@@ -60,6 +63,7 @@ class NetworkRun(Run):
     def _cannot_tune(self, task: int, problem: Exception) -> None:
         """Whatever it is, it must not end the whole."""
         self.reporter.warn(f"task {self.tasks[task].name} cannot be tuned, and stays as it is: {problem!r}")
+        log.warning("task %s cannot be tuned", self.tasks[task].name, exc_info=problem)
 
     def _look_at(self, task: int) -> None:
         self._look_at_the_roof(task)
@@ -90,12 +94,11 @@ class NetworkRun(Run):
     # -- what is said --------------------------------------------------------------------------------------------------------
 
     def _progress(self, task: int | None) -> NetworkProgress:
-        known = [n for n, t in enumerate(self.scheduler.tasks) if t.best is not None]
         return NetworkProgress(
             networks=self.networks,
-            latencies=self._latencies({n: self.scheduler.seconds(n) for n in known}),
-            first=self._latencies({n: self.first[n] or self.scheduler.seconds(n) for n in known}),
-            measured=len(known),
+            latencies=self.latencies(),
+            first=self.first_latencies(),
+            measured=sum(t.best is not None for t in self.scheduler.tasks),
             tasks=len(self.tasks),
             task="" if task is None else self.tasks[task].name,
             trials=sum(self.trials),
@@ -104,11 +107,20 @@ class NetworkRun(Run):
             seconds=self.budget.seconds,
             failures=self.opened.failures.by_status(),
             times=self.opened.times,
+            first_look=bool(self.scheduler.cold()),
         )
 
-    def _latencies(self, times: dict[int, float]) -> tuple[float, ...]:
+    def latencies(self) -> tuple[float, ...]:
+        """Of each network: the sum over all its tasks, those that are not measured by an estimate."""
+        return self._latencies([self.scheduler.seconds(n) for n in range(len(self.tasks))])
+
+    def first_latencies(self) -> tuple[float, ...]:
+        """The same with the default schedules."""
+        return self._latencies([self.first[n] or self.scheduler.seconds(n) for n in range(len(self.tasks))])
+
+    def _latencies(self, seconds: Sequence[float]) -> tuple[float, ...]:
         columns = range(len(self.networks))
-        return tuple(sum(self.tasks[n].weights[column] * s for n, s in times.items()) for column in columns)
+        return tuple(sum(task.weights[column] * s for task, s in zip(self.tasks, seconds)) for column in columns)
 
     def summaries(self) -> list[TaskSummary]:
         """What became of each task."""

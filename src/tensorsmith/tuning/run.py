@@ -11,23 +11,31 @@ scheduler. Tasks that were tuned are a start for similar ones that come later.
 from __future__ import annotations
 
 import abc
+import logging
 from collections.abc import Sequence
+from typing import NoReturn
 
 from tensorsmith.errors import UserError
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.records.faults import StoreError
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
+from tensorsmith.show.line import line, many
+from tensorsmith.show.units import time
+from tensorsmith.targets import neighbours
 from tensorsmith.tuning.budget import Clock
 from tensorsmith.tuning.history.experience import Experience
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.interrupt import CtrlC
 from tensorsmith.tuning.options import RunOptions
 from tensorsmith.tuning.progress.reporter import Reporter
+from tensorsmith.tuning.progress.workload import Paced
 from tensorsmith.tuning.tasks.opened import OpenTunings
 from tensorsmith.tuning.tasks.shared import Shared
 from tensorsmith.tuning.tasks.task import TaskTuning
 from tensorsmith.tuning.tasks.tuned import TunedTask
+
+log = logging.getLogger(__name__)
 
 _AHEAD = 8  # candidates at most that the workers build while the next ones are searched for
 _FINISH = 0.25  # share of the run kept for the neighbours of the best
@@ -59,6 +67,15 @@ class Run(abc.ABC):
         self._yardstick: float | None = None  # the objective at the last improvement that counts
         self._since = 0  # trials of the run up to then
         self._stored = True  # until the record file refuses trials
+        self._neighbours = neighbours.Watch(reporter.say, options.measured.target.cores)
+
+    def __repr__(self) -> str:
+        return line(self, f"of {many(len(self.tasks), 'task')}, {many(sum(self.trials), 'trial')} done")
+
+    def __reduce__(self) -> NoReturn:
+        raise UserError(
+            "a running tuning cannot be pickled or copied; its records are in its database; use save() on what it gives"
+        )
 
     # -- what differs ------------------------------------------------------------------------------------------------------
 
@@ -83,7 +100,7 @@ class Run(abc.ABC):
         """After the search: finals."""
 
     @abc.abstractmethod
-    def _progress(self, task: int) -> object:
+    def _progress(self, task: int) -> Paced:
         """Where the run stands; `task` was worked on last."""
 
     @abc.abstractmethod
@@ -94,7 +111,9 @@ class Run(abc.ABC):
 
     def go(self) -> None:
         """Search, then settle among the best of each task, then say what there is to say."""
-        with self.ctrl_c, Workshop(self.measured.target.cores, warn=self.reporter.warn) as workshop:
+        cores = self.measured.target.cores
+        with self.ctrl_c, neighbours.announced("tuning"), Workshop(cores, warn=self.reporter.warn) as workshop:
+            log.info("a search begins: %s on %s, %s", many(len(self.tasks), "task"), self.measured.target.key, self.budget)
             self._prepare()
             workshop.start()  # the workers load while the rest is made
             options = self.options
@@ -104,10 +123,12 @@ class Run(abc.ABC):
             self.opened = OpenTunings(self._make, self.scheduler.gradients)
             try:
                 self._search()
+                log.info("the search is over: %s, %s", many(sum(self.trials), "trial"), self._why_over())
                 if not self.stopped():
                     self._settle()
             finally:
                 self.opened.close()
+            self._neighbours.conclude()
             self._conclude()
 
     def _search(self) -> None:
@@ -120,6 +141,16 @@ class Run(abc.ABC):
                 self._current = task
                 self.opened.get(task).collect(down_to=min(_AHEAD, proposed // 2), stop=self._searched)
         self._collect_rest()
+
+    def _why_over(self) -> str:
+        """Of a search that is."""
+        reasons = {
+            "Ctrl-C": self.ctrl_c.came,
+            "its time is up": self.clock.searched,
+            "no improvement any more": self.hopeless(),
+            "nothing left to gain": self.satisfied,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "all its trials are done")
 
     def _next(self) -> tuple[int, int] | None:
         """The task to go on with and how many candidates to propose; None: the search is over."""
@@ -134,6 +165,7 @@ class Run(abc.ABC):
             self.satisfied = True
             return None
         task, count = chosen
+        log.debug("next: %s, up to %d trials", self.tasks[task].name, count)
         return task, count if left is None else min(count, left)
 
     def _propose(self, task: int, count: int) -> int:
@@ -196,10 +228,12 @@ class Run(abc.ABC):
     def _kept(self, task: int, trials: int, best: float | None) -> None:
         """Some trials of a task are done; none: records of another day were checked, and are what they turned out to be."""
         self.trials[task] += trials
+        log.debug("%s: %d trials more, best %s", self.tasks[task].name, trials, time(best))
         self.scheduler.tell(task, trials, best)
         self._look_at(task)
         self._compare(corrected=not trials)
         self.reporter.update(self._progress(task))
+        self._neighbours.look()
         if self.journal.problem is not None and self._stored:
             self.reporter.warn(f"trials are kept in memory for now: {self.journal.problem}")
         self._stored = self.journal.problem is None

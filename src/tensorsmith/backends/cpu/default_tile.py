@@ -178,9 +178,10 @@ class TilePlan:
 def register_tiles(rows: int, vectors: int, target: CpuTarget) -> list[tuple[float, tuple[int, int]]]:
     """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile)."""
     found, registers = [], target.vector_registers
+    factors = 1 if target.is_x86 else 3  # registers for what rows are multiplied by: x86 reads that from memory as it multiplies
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
-            if r * v + v + 1 <= registers:
+            if r * v + v + factors <= registers:
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):

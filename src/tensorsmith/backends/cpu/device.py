@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import UserError
-from tensorsmith.runtime.built import Code
+from tensorsmith.runtime.built import Code, Network
 from tensorsmith.runtime.device import Device, Driver, Loaded, Peak
 from tensorsmith.runtime.driver import driver_ir, source_key
 from tensorsmith.targets.target import Target
@@ -71,4 +72,17 @@ def _peak_round(threads: int, seconds: float) -> float:
     return peak_kernel().run_once(threads, seconds)
 
 
-DEVICE = Device("cpu", why_not, _link, driver=Driver(_driver_text, _compiled_driver), peak=Peak(_measure_peak, _peak_round))
+def _export(network: Network, folder: Path, name: str | None, weights: str, compiler: str | None) -> list[Path]:
+    from tensorsmith.backends.cpu.export.library import export  # compiles
+
+    return export(network, folder, name, weights, compiler)
+
+
+DEVICE = Device(
+    "cpu",
+    why_not,
+    _link,
+    driver=Driver(_driver_text, _compiled_driver),
+    peak=Peak(_measure_peak, _peak_round),
+    export=_export,
+)

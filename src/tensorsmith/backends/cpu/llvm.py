@@ -91,6 +91,14 @@ def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, ma
     return Code(target, exported, object_code, {"llvm": lambda: str(optimised()), "asm": assembly}, seconds, made_from)
 
 
+def emit_object(ir_text: str, target: CpuTarget) -> bytes:
+    """An object file that any linker takes, of IR text that the passes have been run on."""
+    compiler = _compiler(target, for_linkers=True)
+    module = compiler.parse(ir_text)
+    with _without_strength_reduction():
+        return bytes(compiler.machine.emit_object(module))
+
+
 @contextlib.contextmanager
 def _without_strength_reduction() -> Iterator[None]:
     """Emission without LLVM's loop strength reduction. It takes half of the time and finds nothing: addresses are affine with
@@ -110,8 +118,8 @@ def _without_strength_reduction() -> Iterator[None]:
 class _Compiler:
     """LLVM's objects for one target, made once."""
 
-    def __init__(self, target: CpuTarget) -> None:
-        self.machine = _target_machine(target)
+    def __init__(self, target: CpuTarget, for_linkers: bool) -> None:
+        self.machine = _target_machine(target, for_linkers)
         self.layout = str(self.machine.target_data)
         self._pipelines: dict[str, llvm.NewPassManager] = {}  # kept: llvmlite never frees a pass manager
 
@@ -155,9 +163,9 @@ class _Compiler:
 
 
 @functools.cache
-def _compiler(target: CpuTarget) -> _Compiler:
+def _compiler(target: CpuTarget, for_linkers: bool = False) -> _Compiler:
     _initialise_compiler()
-    return _Compiler(target)
+    return _Compiler(target, for_linkers)
 
 
 @functools.cache
@@ -167,9 +175,11 @@ def _initialise_compiler() -> None:
     llvm.initialize_native_asmparser()  # for inline assembly
 
 
-def _target_machine(target: CpuTarget) -> llvm.TargetMachine:
+def _target_machine(target: CpuTarget, for_linkers: bool = False) -> llvm.TargetMachine:
+    """Code that this process loads has to work at any distance from what it calls; other linkers put theirs close together."""
+    model = "small" if for_linkers else "jitdefault"
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=_CODEGEN_LEVEL, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=target.cpu, features=target.features, opt=_CODEGEN_LEVEL, reloc="pic", codemodel=model, jit=not for_linkers
     )
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from onnx import ValueInfoProto
+from onnx import GraphProto, ValueInfoProto
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, Part, UserError
 from tensorsmith.frontends.onnx.read import UnsupportedType, type_of
 
 #: an input's shape by its name, or a symbolic dimension's size by its name
 Bindings = Mapping[str, Sequence[int] | int]
 
 Dimension = int | str | None  # fixed, named, or open without a name
+
+
+def names_of(graph: GraphProto) -> set[str]:
+    """What `bind` takes a value for: inputs and symbolic dimensions."""
+    constants = {t.name for t in graph.initializer}
+    inputs = [v for v in graph.input if v.name not in constants]
+    return {v.name for v in inputs} | {d for v in inputs for d in declared_shape(v) or () if isinstance(d, str)}
 
 
 def bind(
@@ -30,9 +37,7 @@ def bind(
         elif name in names and isinstance(value, int):
             sizes[name] = value
         else:
-            known = [f"input {n}" for n in declared] + [f"dimension {n}" for n in sorted(names)]
-            kind = "a dimension" if isinstance(value, int) else "an input"
-            raise UserError(f"{name!r} is not {kind} of the model; it has {', '.join(known) or 'no inputs'}")
+            raise unknown_name(name, value, declared, names)
     for name, shape in whole.items():
         _fit(name, declared[name], shape, sizes)
     for name, size in sizes.items():
@@ -45,8 +50,16 @@ def bind(
     left = [name for name in declared if name not in whole]
     open_inputs = [name for name in left if declared[name] is None or any(not isinstance(d, int) for d in shapes[name])]
     if open_inputs:
-        raise UserError(_open_message(open_inputs, declared, sizes))
+        raise UserError(*_open_message(open_inputs, declared, sizes))
     return {name: (tuple(int(d) for d in shape if d is not None), types[name]) for name, shape in shapes.items()}
+
+
+def unknown_name(name: str, value: object, inputs: Iterable[str], dimensions: Iterable[str]) -> UserError:
+    """What is said of a value that is given for a name which the model does not have."""
+    kind = "an input of the model, nor a dimension" if isinstance(value, tuple) else "a dimension of the model"
+    known = [f"input {n}" for n in inputs] + [f"dimension {n}" for n in sorted(dimensions)]
+    wrong = Parameter("shapes", entries=((name, tuple_text(value) if isinstance(value, tuple) else str(value)),))
+    return UserError(wrong, f": {name!r} is not {kind}; it has {', '.join(known) or 'no inputs'}")
 
 
 def declared_shape(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
@@ -86,20 +99,29 @@ def _text(dims: Sequence[Dimension]) -> str:
     return "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
 
 
-def _open_message(names: Sequence[str], declared: Mapping[str, tuple[Dimension, ...] | None], sizes: Mapping[str, int]) -> str:
-    lines, options = [], []
+def tuple_text(sizes: Sequence[object]) -> str:
+    """`(1, 3)`, `(3,)`"""
+    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
+
+
+def _open_message(
+    names: Sequence[str], declared: Mapping[str, tuple[Dimension, ...] | None], sizes: Mapping[str, int]
+) -> list[Part]:
+    """What is open, and what to give."""
+    lines: list[str] = []
+    wanted: dict[str, str] = {}
     for name in names:
         dims = declared[name]
         if dims is None:
             lines.append(f"input {name}: the file gives no shape")
-            options.append(f"--shape {name}=N,...")
+            wanted[name] = "(N, ...)"
             continue
         unbound = [d for d in dims if isinstance(d, str) and d not in sizes]
         unnamed = sum(d is None for d in dims)
         what = [*dict.fromkeys(unbound), *([f"{unnamed} without a name"] if unnamed else [])]
         lines.append(f"input {name} {_text(dims)}: {', '.join(what)}")
         if unnamed:
-            options.append(f"--shape {name}={','.join('N' if not isinstance(d, int) else str(d) for d in dims)}")
+            wanted[name] = tuple_text([d if isinstance(d, int) else "N" for d in dims])
         else:
-            options += [f"--shape {d}=N" for d in dict.fromkeys(unbound)]
-    return "these dimensions are open: " + "; ".join(lines) + ". Bind them: " + " ".join(dict.fromkeys(options))
+            wanted |= dict.fromkeys(unbound, "N")
+    return [f"these dimensions are open: {'; '.join(lines)}. Bind them: ", Parameter("shapes", entries=tuple(wanted.items()))]

@@ -8,13 +8,13 @@ shapes={"x": ("batch", 3), "batch": [1, 8]}     the same with a name of one's ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from onnx import ValueInfoProto
 
-from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.inputs import Bindings, Dimension, bind, declared_shape
+from tensorsmith.errors import Parameter, Part, UserError
+from tensorsmith.frontends.onnx.inputs import Bindings, Dimension, bind, declared_shape, tuple_text, unknown_name
 from tensorsmith.graph.open_model import checked_sizes
 from tensorsmith.runtime.variants.symbols import OpenArgument, symbols_of
 
@@ -55,10 +55,9 @@ def opened(inputs: Sequence[ValueInfoProto], given: OpenBindings, constants: Map
             plain[name] = value  # type: ignore[assignment]  # a size, or a mistake that `bind` names
             continue
         if name in declared:
-            raise UserError(f"{name} is an input: give its shape, with None for each dimension that is open")
+            raise UserError(f"{name} is an input: give its shape, which may be open in part, ", _example(name, declared[name]))
         if name not in dimensions and name not in sizes:
-            known = [f"input {n}" for n in declared] + [f"dimension {n}" for n in sorted(dimensions)]
-            raise UserError(f"{name!r} is not a dimension of the model; it has {', '.join(known) or 'no inputs'}")
+            raise unknown_name(name, value, declared, dimensions)
         sizes[name] = () if value is None else checked_sizes(name, value)  # type: ignore[arg-type]
         if value is not None and not sizes[name]:
             raise UserError(f"no size is named for {name}; name some, or give None for any")
@@ -70,7 +69,7 @@ def opened(inputs: Sequence[ValueInfoProto], given: OpenBindings, constants: Map
     try:
         bound = bind(inputs, plain, constants)
     except UserError as problem:
-        raise UserError(_with_names(str(problem), names)) from problem
+        raise UserError(*(_without_stand_ins(part, names) for part in problem.parts)) from problem
     left = {name: found for name, found in bound.items() if name not in constants}
     arguments = [OpenArgument(name, tuple(names.get(n, n) for n in shape), dtype) for name, (shape, dtype) in left.items()]
     unused = [symbol for symbol in sizes if symbol not in symbols_of(arguments)]
@@ -98,7 +97,20 @@ def _symbols(name: str, shape: object, declared: tuple[Dimension, ...] | None) -
     return found
 
 
-def _with_names(text: str, names: Mapping[int, str]) -> str:
+def _example(name: str, declared: tuple[Dimension, ...] | None) -> Parameter:
+    """A shape of an input, open where the file leaves it open."""
+    shape = [d if isinstance(d, int) else None for d in declared] if declared else [None, "..."]
+    return Parameter("shapes", entries=((name, tuple_text(shape)),))
+
+
+def _without_stand_ins(part: Part, names: Iterable[int]) -> Part:
+    """What `bind` said, of which it did not know that it is open."""
+    if isinstance(part, Parameter):
+        return replace(part, entries=tuple((key, _replaced(value, names, "None")) for key, value in part.entries))
+    return _replaced(part, names, "open") if isinstance(part, str) else part
+
+
+def _replaced(text: str, names: Iterable[int], word: str) -> str:
     for n in names:
-        text = text.replace(str(n), "open")
+        text = text.replace(str(n), word)
     return text

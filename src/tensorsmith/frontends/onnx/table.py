@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import InternalError, Parameter, Part, UserError
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
 
@@ -40,8 +40,11 @@ class NeedsConstant(UserError):
 
     def __init__(self, value: str, node: str, what: str, sources: Sequence[str] = ()) -> None:
         self.value, self.node, self.what, self.sources = value, node, what, tuple(sources)
-        hint = f"; it is computed from {', '.join(sources)}: give that as a constant" if sources else ""
-        super().__init__(f"{node}: {what} ({value}) must be known when the model is compiled{hint}")
+        hint: list[Part] = []
+        if sources:
+            constants = Parameter("constants", entries=tuple((name, "array") for name in sources))
+            hint = [f"; it is computed from {', '.join(sources)}: give that as a constant, ", constants]
+        super().__init__(f"{node}: {what} ({value}) must be known when the model is compiled", *hint)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils import _pytree as pytree
@@ -151,6 +152,18 @@ class TorchModel(Model):
     def presented(self, executable: Executable) -> Executable:
         return TorchExecutable(executable, self.convention)
 
+    def __reduce__(self) -> NoReturn:
+        raise UserError(
+            f"{self.name} is called as its PyTorch module is, so it cannot be pickled; pickle the module, "
+            "or compile it and use save()"
+        )
+
+    def __copy__(self) -> TorchModel:
+        return TorchModel(self.source, self.convention)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TorchModel:
+        return TorchModel(copy.deepcopy(self.source, memo), self.convention)
+
 
 class TorchExecutable(Executable):
     """A compiled module: called as the module itself, with tensors (or arrays) that are not copied, and gives what it gives.
@@ -168,6 +181,15 @@ class TorchExecutable(Executable):
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         arrays = [array_of(x) if isinstance(x, torch.Tensor) else x for x in in_order(self.name, self._input_names, (), inputs)]
         return dict(zip((o.name for o in self.outputs), self._tensors(arrays)))
+
+    def __reduce__(self) -> NoReturn:
+        raise UserError(
+            f"{self.name} is called as its PyTorch module is, so it cannot be pickled; use save(), and load_executable() there, "
+            "which gives an executable of plain arrays"
+        )
+
+    def _like(self, executable: Executable) -> Executable:
+        return TorchExecutable(executable, self.convention)
 
     def _tensors(self, arrays: Sequence[Any]) -> list[torch.Tensor]:
         results: Array | tuple[Array, ...] = super().__call__(*arrays)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.export import ExportedProgram
@@ -163,6 +163,15 @@ class TorchOpenExecutable(OpenExecutable):
             if served is not None:
                 return self.convention.structured([tensor_of(r) for r in served])
         return self.variant(sizes).executable(*args, **kwargs)
+
+    def __reduce__(self) -> NoReturn:
+        raise UserError(
+            f"{self.name} is called as its PyTorch module is, so it cannot be pickled; use save(), and load_executable() there, "
+            "which gives an executable of plain arrays"
+        )
+
+    def _like(self, executable: OpenExecutable) -> OpenExecutable:
+        return TorchOpenExecutable(executable, self.convention)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         given = in_order(self.name, self._input_names, (), inputs)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph.operators import Kind, operator
-from tensorsmith.graph.operators.elementwise import truncated_quotient
 from tensorsmith.graph.operators.movement import numbered
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Reduction, Tensor, cast, compute, equal, not_equal, reduce_axis, select
 from tensorsmith.lang.dtypes import dtype, is_float
 from tensorsmith.lang.expr import Expr, wrap
+from tensorsmith.lang.functions import truncated_quotient
 from tensorsmith.ops import reduce as ops
 from tensorsmith.ops.common import at, compute_named, normal_axis
 from tensorsmith.ops.elementwise import apply

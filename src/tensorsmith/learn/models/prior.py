@@ -8,12 +8,16 @@ from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.model import Array, Samples
+from tensorsmith.show.line import line
 
 
 class PriorModel:
     """The prior's speed."""
 
     kind = "prior"
+
+    def __repr__(self) -> str:
+        return line(self, "of the backend")
 
     def predict(self, given: FeatureRows, base: Array) -> Array:
         return base

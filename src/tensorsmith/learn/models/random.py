@@ -11,6 +11,7 @@ from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.model import Array, Samples
+from tensorsmith.show.line import line
 
 
 class RandomModel:
@@ -20,6 +21,9 @@ class RandomModel:
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
+
+    def __repr__(self) -> str:
+        return line(self, f"of seed {self.seed}")
 
     def predict(self, given: FeatureRows, base: Array) -> Array:
         bits = np.ascontiguousarray(given.values, np.float32).view(np.uint32)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, UserError
 from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import kind_of
 from tensorsmith.learn.models.model import CostModel
@@ -57,8 +57,9 @@ def as_model(given: GivenModel, schema: Schema) -> CostModel:
     lacking = [word for word in _METHODS if not callable(getattr(found, word, None))]
     if lacking:
         raise UserError(
-            f"model is {given!r}, which has no {', no '.join(lacking)}; give one of {', '.join(MODELS.names())}, the file of a "
-            f"saved model, or a cost model of your own (`tensorsmith.learn.models.model`)"
+            Parameter("model"),
+            f" is {given!r}, which has no {', no '.join(lacking)}; give one of {', '.join(MODELS.names())}, the file of a "
+            "saved model, or a cost model of your own (`tensorsmith.learn.models.model`)",
         )
     model: CostModel = found
     return model

@@ -25,6 +25,7 @@ from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.forest import Forest
 from tensorsmith.learn.models.losses import LOSSES, Loss
 from tensorsmith.learn.models.model import Array, Samples
+from tensorsmith.show.line import line, many
 
 if TYPE_CHECKING:
     import lightgbm
@@ -57,6 +58,10 @@ class TreeModel:
         self.booster: lightgbm.Booster | None = None  # all trees: those kept, then those of the last update
         self.kept: lightgbm.Booster | None = None  # the trees that it began with
         self._forest: tuple[lightgbm.Booster, Forest] | None = None
+
+    def __repr__(self) -> str:
+        trees = "nothing learned yet" if self.booster is None else many(self.booster.num_trees(), "tree")
+        return line(self, f"by {self.settings.loss}: {trees}")
 
     @property
     def adds_to_base(self) -> bool:

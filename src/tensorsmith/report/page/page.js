@@ -11,7 +11,7 @@ const TABS = [
   ["before", "Before and after", beforePanel, () => true],
   ["machine", "Machine", machinePanel, () => true],
 ];
-const WITHOUT_RECORDS = ["time", "machine"];
+const WITHOUT_RECORDS = ["time", ...(report.roof && report.kernels.some((k) => k.intensity) ? ["roofline"] : []), "machine"];
 
 // What the reader chose outlives a reload; where a browser keeps nothing for files, it does not.
 function remember(name, value) {

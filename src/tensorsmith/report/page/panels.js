@@ -8,13 +8,12 @@ function timePanel(setting, report) {
     parts.push(el("h2", {}, "Measured in the running network"));
     parts.push(
       chart("Share of the network's time, by kernel", () => {
-        const found = bars(report.kernels, (k) => `${k.name} ${k.result}`, [{ name: "share", value: (k) => 100 * k.share, text: (k) => percent(k.share), colour: colour("series") }]);
+        const found = bars(report.kernels, (k) => k.name, [{ name: "share", value: (k) => 100 * k.share, text: (k) => percent(k.share), colour: colour("series") }]);
         found.layout.xaxis = axis("% of the time");
         return found;
       }, barHeight(report.kernels)),
       table("Kernels of the profile, the costliest first", [
         { name: "kernel", value: (k) => k.name, left: true },
-        { name: "result", value: (k) => k.result, left: true },
         { name: "calls", value: (k) => k.calls },
         { name: "time", value: (k) => k.seconds, show: (k) => time(k.seconds) },
         { name: "share", value: (k) => k.share, show: (k) => percent(k.share) },
@@ -162,11 +161,23 @@ function taskCurves(task) {
   return [el("div", { class: "figures" }, made), table(`Improvements of ${task.name}`, improvementColumns((i) => i), task.improvements)];
 }
 
-function rooflinePanel(setting) {
-  const roof = setting.roof;
-  const shown = setting.tasks.filter((t) => known(t.rate) && t.intensity);
+function rooflinePanel(setting, report) {
+  const measured = report.kernels.filter((k) => known(k.rate) && k.intensity);
+  const parts = [];
+  if (report.roof && measured.length) {
+    parts.push(setting ? el("h2", {}, "Kernels of the profile") : null, ...roofline(report.roof, "kernel", report.kernels, (k) => `${k.name} ${k.result}`));
+  }
+  if (setting) {
+    parts.push(parts.length ? el("h2", {}, "Tasks of the records") : null, ...roofline(setting.roof, "task", setting.tasks, (t) => t.name));
+  }
+  return parts.filter(known);
+}
+
+// `all`: what has a rate, an intensity, flops, bytes and a share; `what` each is, `name` how it is called.
+function roofline(roof, what, all, name) {
+  const shown = all.filter((t) => known(t.rate) && t.intensity);
   const limit = (x) => Math.min(roof.flops, x * roof.bytes);
-  const line = (t) => (known(t.rate) && t.intensity ? t.rate / limit(t.intensity) : null);
+  const reached = (t) => (known(t.rate) && t.intensity ? t.rate / limit(t.intensity) : null);
   return [
     el("p", {}, `The machine's roof is ${roof.source}: ${number(roof.flops / 1e9, 0)} GFLOP/s of f32 and ${number(roof.bytes / 1e9)} GB/s of memory. `,
       roof.source === "estimated" ? "It follows from the target's facts and usual rates of such cores; --measure-peak measures it instead. " : "",
@@ -180,24 +191,24 @@ function rooflinePanel(setting) {
         data: [
           { type: "scatter", mode: "lines", name: `roof (${roof.source})`, x: at, y: at.map((x) => limit(x) / 1e9), line: { color: colour("other"), width: 3, dash: roof.source === "estimated" ? "dash" : "solid" }, hoverinfo: "skip" },
           {
-            type: "scatter", mode: "markers", name: "task", x: shown.map((t) => t.intensity), y: shown.map((t) => t.rate / 1e9),
+            type: "scatter", mode: "markers", name: what, x: shown.map((t) => t.intensity), y: shown.map((t) => t.rate / 1e9),
             marker: { color: colour("series"), size: shown.map((t) => 8 + 30 * Math.sqrt(t.share || 0)), opacity: 0.75, line: { color: colour("ink"), width: 1 } },
-            text: shown.map((t) => plain(`${short(t.name, 60)}\n`) + `<br>${number(t.rate / 1e9)} GFLOP/s, ${percent(line(t))} of the roof, ${percent(t.share)} of the time`),
+            text: shown.map((t) => plain(`${short(name(t), 60)}\n`) + `<br>${number(t.rate / 1e9)} GFLOP/s, ${percent(reached(t))} of the roof, ${percent(t.share)} of the time`),
             hovertemplate: "%{text}<extra></extra>",
           },
         ],
         layout: { xaxis: axis("FLOP / byte", { type: "log" }), yaxis: axis("GFLOP/s", { type: "log" }) },
       };
     }, 30),
-    table("Tasks under the roof; a larger dot takes more of the network's time", [
-      { name: "task", value: (t) => t.name, left: true },
+    table(`${what === "task" ? "Tasks" : "Kernels"} under the roof; a larger dot takes more of the network's time`, [
+      { name: what, value: name, left: true },
       { name: "MFLOP", value: (t) => t.flops / 1e6, show: (t) => number(t.flops / 1e6, 2) },
       { name: "KB", value: (t) => t.bytes / 1e3, show: (t) => number(t.bytes / 1e3) },
       { name: "FLOP / byte", value: (t) => t.intensity, show: (t) => number(t.intensity, 2) },
       { name: "GFLOP/s", value: (t) => t.rate, show: (t) => number(known(t.rate) ? t.rate / 1e9 : null) },
-      { name: "of the roof", value: line, show: (t) => percent(line(t)) },
+      { name: "of the roof", value: reached, show: (t) => percent(reached(t)) },
       { name: "bound by", value: (t) => (t.intensity < roof.flops / roof.bytes ? "memory" : "arithmetic"), left: true },
-    ], setting.tasks),
+    ], all),
   ];
 }
 
@@ -332,12 +343,19 @@ function machinePanel(setting, report) {
       el("h2", {}, "The machine of the records"),
       list([["target", setting.target], ["timing", setting.timing], ...setting.facts]),
       el("h2", {}, "Its roof"),
-      list([["f32 operations", `${number(setting.roof.flops / 1e9, 0)} GFLOP/s (${setting.roof.source})`], ["memory", `${number(setting.roof.bytes / 1e9)} GB/s (${setting.roof.source})`]]),
+      list(roofFacts(setting.roof)),
       el("h2", {}, "The records"),
       list([["file", report.source], ["trials", number(setting.trials, 0)], ["first", day(setting.first)], ["last", day(setting.last)],
         ...report.skipped.map(([reason, count]) => ["left out", `${count} \u00d7 ${reason}`])]),
     );
   }
+  if (report.roof) {
+    parts.push(el("h2", {}, "The machine of the profile"), list([...report.facts, ...roofFacts(report.roof)]));
+  }
   parts.push(el("h2", {}, "What made this page"), list([["made", day(report.made)], ...report.versions]));
   return parts;
+}
+
+function roofFacts(roof) {
+  return [["f32 operations", `${number(roof.flops / 1e9, 0)} GFLOP/s (${roof.source})`], ["memory", `${number(roof.bytes / 1e9)} GB/s (${roof.source})`]];
 }

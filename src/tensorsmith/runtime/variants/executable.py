@@ -8,26 +8,32 @@ is proved that this gives the same results; else it waits.
 from __future__ import annotations
 
 import concurrent.futures.thread
+import copy
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, UserError
 from tensorsmith.runtime import file
 from tensorsmith.runtime.arguments import Argument, accept_input, accept_output, check_overlap, in_order
 from tensorsmith.runtime.buffers import as_array
-from tensorsmith.runtime.executable import Executable, Memory
+from tensorsmith.runtime.executable import Executable, Memory, executable
 from tensorsmith.runtime.variants.padding import cut, filled, larger
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, named_sizes, shown, sizes_of, symbols_of
 from tensorsmith.runtime.variants.variant import Variant, Variants
+from tensorsmith.show.line import cut as shortened
+from tensorsmith.show.line import line, many
+from tensorsmith.show.table import block, table
 
 KEEP = 16  # variants that stay besides those that were named: each has an arena, and code of some 10 KB a kernel
+
+_SHOWN = 48  # characters of a line for the sizes of the variants
 
 _compiling = threading.Lock()  # one at a time: two would only take turns on the same cores
 
@@ -278,14 +284,63 @@ class OpenExecutable:
     def save(self, path: str | Path) -> None:
         """Writes all variants to one file that `load_executable` reads; weights that several share are in it once. Sizes that are
         not compiled yet are not in it."""
+        file.save_variants(*self._form("save"), path)
+
+    def export(self, folder: str | Path, **options: Any) -> NoReturn:
+        """A library for C has fixed sizes: `exe.at(batch=8).export(folder)`."""
+        at = ", ".join(f"{symbol}=8" for symbol in self.symbols)
+        raise UserError(f"{self.name} has open dimensions, a C library has fixed sizes: use exe.at({at}).export(folder)")
+
+    def _form(self, done: str) -> tuple[str, list[file.OpenForm], list[file.SizedNetwork]]:
+        """What a file has of it."""
         found = self.variants
         if not found:
-            raise UserError(
-                f"{self.name} has no variant to save yet: call it, or name sizes, as in shapes={{{self.symbols[0]!r}: [1, 8]}}"
-            )
-        inputs = [(a.name, a.dims, a.dtype) for a in self.inputs]
-        file.save_variants(self.name, inputs, [(v.key, v.executable.network) for v in found], path)
+            named = Parameter("shapes", entries=((self.symbols[0], "[1, 8]"),))
+            raise UserError(f"{self.name} has no variant to {done} yet: call it, or name sizes, as in ", named)
+        return self.name, [(a.name, a.dims, a.dtype) for a in self.inputs], [(v.key, v.executable.network) for v in found]
+
+    # -- what it is --------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        there = "; ".join(map(str, self.variants)) or "none yet"
-        return f"<{self.name}({', '.join(map(str, self.inputs))}), variants: {there}>"
+        found = self.variants
+        there = f"{many(len(found), 'variant')} {shortened('; '.join(map(str, found)), _SHOWN)}" if found else "no variant yet"
+        return line(self, str(self), f": {there}")
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.inputs))})"
+
+    def _repr_html_(self) -> str:
+        inputs = table(("input", "type"), [(a.name, a.type) for a in self.inputs])
+        return block(str(self), inputs + self.variants._repr_html_())
+
+    # -- copies ------------------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the bytes of the file that `save` writes: where it is unpickled it has the variants of now, and no others."""
+        return unpickled, (file.variants_as_bytes(*self._form("pickle")),)
+
+    def __copy__(self) -> OpenExecutable:
+        return self._copy(copy.copy)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OpenExecutable:
+        """Its variants have other constants, which they share as those of this one do. Who compiles more is the same."""
+        return self._copy(lambda executable: copy.deepcopy(executable, memo))
+
+    def _copy(self, copied: Callable[[Executable], Executable]) -> OpenExecutable:
+        made = self._like(OpenExecutable(self.name, self.inputs, self.maker, keep=self.keep, background=self.background))
+        for v in sorted(self.variants, key=lambda v: v.used):
+            made.add(v.key, copied(v.executable), v.seconds, v.kept)
+        return made
+
+    def _like(self, executable: OpenExecutable) -> OpenExecutable:
+        """Another executable, to be called as this one is."""
+        return executable
+
+
+def unpickled(data: bytes) -> OpenExecutable:
+    """The executable of a pickle: loaded now if it can run here, and otherwise good for everything but calls."""
+    found = file.variants_from_bytes(data)
+    made = OpenExecutable(found.name, [OpenArgument(*argument) for argument in found.inputs], None)
+    for sizes, network in found.variants:
+        made.add(sizes, executable(network), None, kept=True)
+    return made

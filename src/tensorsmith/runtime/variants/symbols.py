@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorsmith.errors import UserError
+from tensorsmith.show.line import line, typed
 
 Sizes = tuple[int, ...]  # of all symbols, in their order
 LARGEST = 1 << 40  # elements along one dimension: whatever is larger is a mistake
@@ -29,7 +30,15 @@ class OpenArgument:
         return tuple(sizes[d] if isinstance(d, str) else d for d in self.dims)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}]"
+        return f"{self.name}: {self.type}"
+
+    def __repr__(self) -> str:
+        return line(self, self)
+
+    @property
+    def type(self) -> str:
+        """`f32[batch, 8]`"""
+        return typed(self.dtype, self.dims)
 
 
 def symbols_of(inputs: Sequence[OpenArgument]) -> tuple[str, ...]:

@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensorsmith.runtime.buffers import data_pointer
+from tensorsmith.runtime.built import made_of, signature
 from tensorsmith.runtime.executable import Executable, Memory
 from tensorsmith.runtime.variants.symbols import Sizes, shown
+from tensorsmith.show.line import line, many
+from tensorsmith.show.table import Cell, Number, block, table
+from tensorsmith.show.units import size, time
+
+_COLUMNS = ("weights", "of them shared", "arena", "scratch", "compiled in")
 
 
 @dataclass(eq=False)
@@ -40,7 +46,11 @@ class Variant:
         return shown(self.symbols, self.key)
 
     def __repr__(self) -> str:
-        return f"<Variant {self}>"
+        network = self.executable.network
+        return line(self, f"{self}: {signature(network)}", f": {made_of(network)}")
+
+    def _repr_html_(self) -> str:
+        return block(str(self), self.executable._repr_html_(), "" if self.seconds is None else f"compiled in {time(self.seconds)}")
 
 
 @dataclass(frozen=True)
@@ -70,23 +80,31 @@ class Variants(Sequence[Variant]):
         return sum(size for place, size in _distinct(iter(variant.executable.network.constants)).items() if place in others)
 
     def __str__(self) -> str:
-        head = [*self.symbols, "weights", "of them shared", "arena", "scratch", "compiled in"]
+        head = [*self.symbols, *_COLUMNS]
         rows = [head]
         for v in self.rows:
-            memory = v.memory
-            sizes = [memory.constants, self.shared_bytes(v), memory.arena, memory.scratch]
-            time = "loaded" if v.seconds is None else f"{v.seconds:.2f} s"
-            rows.append([*map(str, v.key), *map(_bytes, sizes), time])
+            took = "loaded" if v.seconds is None else f"{v.seconds:.2f} s"
+            rows.append([*map(str, v.key), *map(size, self._bytes(v)), took])
         widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
-        return "\n".join([*lines, f"{len(self.rows)} variants, {_bytes(self.constant_bytes)} of weights together"])
+        return "\n".join([*lines, self._together()])
 
     def __repr__(self) -> str:
-        return f"<Variants {'; '.join(map(str, self.rows)) or 'none yet'}>"
+        return line(self, "; ".join(map(str, self.rows)) or "none yet", f": {self._together()}")
 
+    def _repr_html_(self) -> str:
+        rows: list[list[Cell]] = []
+        for v in self.rows:
+            took = Number(0.0, "loaded") if v.seconds is None else Number(v.seconds, time(v.seconds))
+            rows.append([*v.key, *(Number(n, size(n)) for n in self._bytes(v)), took])
+        return table([*self.symbols, *_COLUMNS], rows, note=self._together(), sortable=True)
 
-def _bytes(n: int) -> str:
-    return f"{n / 2**20:.1f} MiB" if n >= 2**20 else f"{n / 2**10:.1f} KiB"
+    def _bytes(self, v: Variant) -> tuple[int, ...]:
+        """Of the columns of a variant."""
+        return v.memory.constants, self.shared_bytes(v), v.memory.arena, v.memory.scratch
+
+    def _together(self) -> str:
+        return f"{many(len(self.rows), 'variant')}, {size(self.constant_bytes)} of weights together"
 
 
 def _distinct(arrays: Iterator[np.ndarray]) -> dict[int, int]:

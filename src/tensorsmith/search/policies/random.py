@@ -12,6 +12,8 @@ from tensorsmith.search.picking import pick
 from tensorsmith.search.policy import Preset, never
 from tensorsmith.search.seen import Seen
 from tensorsmith.search.trial import Trial
+from tensorsmith.show.line import line
+from tensorsmith.show.units import time
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.population.sampling import Sampling, sample
 from tensorsmith.space.sketch.sketch import Candidate
@@ -46,6 +48,9 @@ class RandomPolicy:
         self.rng = np.random.default_rng(seed)
         self.seen = Seen()
         self.best_seconds: float | None = None
+
+    def __repr__(self) -> str:
+        return line(self, f"on {self.space.workload.title}: best {time(self.best_seconds)}")
 
     def ask(self, count: int, stop: Callable[[], bool] = never) -> list[Candidate]:
         if stop():

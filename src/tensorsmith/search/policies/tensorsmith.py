@@ -26,6 +26,8 @@ from tensorsmith.search.policy import Preset, never
 from tensorsmith.search.scores import Scorer, describe
 from tensorsmith.search.seen import Seen
 from tensorsmith.search.trial import Trial
+from tensorsmith.show.line import line
+from tensorsmith.show.units import time
 from tensorsmith.space.population.adapt import adapt
 from tensorsmith.space.population.evolve import Mutation, mutate, offspring
 from tensorsmith.space.population.population import Plan, Population, Space, unique
@@ -98,6 +100,9 @@ class TensorsmithPolicy:
         self._seeded = not settings.known  # whether the seeds were proposed
         self._stop: Callable[[], bool] = never  # of the search that is under way
         self._stale = False  # whether something was told that the model has not seen
+
+    def __repr__(self) -> str:
+        return line(self, f"on {self.space.workload.title}: {len(self.told)} told, best {time(self.best_seconds)}")
 
     # -- ask and tell ----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Workload
+from tensorsmith.show.line import line, many
 from tensorsmith.space.derive import derive
 from tensorsmith.space.holes.kind import Array, Column, Matrix
 from tensorsmith.space.holes.registry import choice_kind, number_kind
@@ -46,6 +47,9 @@ class Population:
     def __len__(self) -> int:
         return len(self.matrix)
 
+    def __repr__(self) -> str:
+        return line(self, f"of sketch {self.plan}: {many(len(self), 'row')}")
+
     def take(self, rows: Array) -> Population:
         return Population(self.plan, self.matrix[rows])
 
@@ -57,6 +61,9 @@ class Plan:
     sketch: Sketch  # open
     tactics: Tactics
     _resolved: dict[tuple[int, ...], Sketch] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return line(self, repr(self.sketch))
 
     @functools.cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -184,6 +191,9 @@ class Space:
     def __init__(self, workload: Workload, target: Target, rules: Sequence[Rule], tactics: Tactics) -> None:
         self.workload, self.target, self.rules, self.tactics = workload, target, tuple(rules), tactics
         self.plans = tuple(Plan(s, tactics) for s in derive(workload, target, rules))
+
+    def __repr__(self) -> str:
+        return line(self, f"of {self.workload.title} on {self.target.key}: {many(len(self.plans), 'sketch plan')}")
 
     def like(self, workload: Workload) -> Space:
         """The space of another workload, by the same rules on the same target."""

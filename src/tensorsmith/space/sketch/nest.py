@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorsmith.errors import UserError
+from tensorsmith.show.line import line, short_digest
 from tensorsmith.space.sketch.loops import AttachPoint, Loops, NestLoop
 
 
@@ -80,6 +81,9 @@ class Nest:
             return ()
         return tuple(NestLoop(axis, p) for axis, n in self.parts.items() for p in range(1, n))
 
+    def __repr__(self) -> str:
+        return line(self, self, f" {short_digest(str(self))}")
+
     def __str__(self) -> str:
         extra = {
             "vector": self.vector,
@@ -103,3 +107,6 @@ class Choice:
     @property
     def hole(self) -> str:
         return f"{self.stage}.{self.kind}"
+
+    def __repr__(self) -> str:
+        return line(self, f"{self.hole} in {' / '.join(self.options)}", f" {short_digest(repr((self.options, self.members)))}")

@@ -22,6 +22,8 @@ from typing import Any
 from tensorsmith.errors import UserError
 from tensorsmith.lang.inline import fits
 from tensorsmith.lang.workload import Workload
+from tensorsmith.show.line import line, many, short_digest
+from tensorsmith.show.table import text
 from tensorsmith.space.holes.kind import Draft, Hole
 from tensorsmith.space.holes.registry import choice_kind, number_kind, number_kinds
 from tensorsmith.space.sketch.check import Misplaced, check_nest
@@ -165,6 +167,17 @@ class Sketch:
 
         return show(self)
 
+    def __repr__(self) -> str:
+        counts = f"{many(len(self.nests), 'nest')}, {many(len(self.holes), 'hole')}, {many(len(self.choices), 'choice')}"
+        return line(self, f"of {self.workload.title}: {counts}", f", {short_digest(self.brief())}")
+
+    def _repr_html_(self) -> str:
+        return text(str(self), title=f"sketch of {self.workload.title}", note=f"open: {' '.join(self.holes) or 'nothing'}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Its fields alone: what was worked out from them is worked out again."""
+        return Sketch, (self.workload, self.nests, self.rewrites, self.choices)
+
     def brief(self) -> str:
         """One line per rewrite, nest and choice, in the notation in which they are written."""
         lines = [f"{r}" for r in self.rewrites]
@@ -190,6 +203,27 @@ class Candidate:
         bad = [f"{h} must be at least {least[h]}, got {v}" for h, v in self.decisions.items() if v < least[h]]
         if bad:
             raise UserError(f"decisions do not fit the sketch: {'; '.join(bad)}")
+
+    @property
+    def digest(self) -> str:
+        """Eight digits that differ where candidates of one workload do."""
+        return short_digest(f"{self.sketch.brief()}\n{self._numbers()}")
+
+    def _numbers(self) -> str:
+        return " ".join(f"{hole}={value}" for hole, value in self.decisions.items())
+
+    def __str__(self) -> str:
+        """The sketch in the notation in which it is written, and its numbers."""
+        return f"{self.sketch.brief()}\n{self._numbers()}"
+
+    def __repr__(self) -> str:
+        return line(self, f"of {self.sketch.workload.title}: {self._numbers()}", f" {self.digest}")
+
+    def _repr_html_(self) -> str:
+        return text(str(self.sketch), title=f"candidate of {self.sketch.workload.title}", note=self._numbers())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Candidate, (self.sketch, dict(self.decisions))
 
     def to_json(self) -> dict[str, Any]:
         return {"sketch": self.sketch.to_json(), "decisions": dict(self.decisions)}

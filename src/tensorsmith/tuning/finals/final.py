@@ -11,6 +11,7 @@ cannot be had. That is a check of their times, back to back, and decides nothing
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,8 +25,11 @@ from tensorsmith.records.keys import candidate_key
 from tensorsmith.records.record import FINALISTS, WINNER, Record
 from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.trial import Trial
+from tensorsmith.show.units import time
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.tuning.finals.verdict import undecided, winner
+from tensorsmith.tuning.finals.verdict import LEAST_GAIN, undecided, winner
+
+log = logging.getLogger(__name__)
 
 _FINALISTS = 4  # candidates in a final, besides the default schedule
 _CLOSE = 1.1  # times the best: what is slower has no chance; the second is there in any case
@@ -33,6 +37,7 @@ _MOST_CHECKS = 3  # in a row, if it is always another one that leads afterwards
 _MOST_FINALS = 2  # likewise
 _CHECK_ROUNDS = 20
 _LEAST_ROUNDS, _MOST_ROUNDS = 6, 30  # of a final
+_WHOLE = 1 << 20  # records: all that there are
 _SECONDS = 2.0  # of a final, besides building
 _OVERHEAD = {Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}  # seconds of a round besides the calls
 
@@ -95,10 +100,11 @@ def hold(
     stop: Callable[[], bool] = never,
     seconds_left: Callable[[], float | None] = lambda: None,
 ) -> Outcome | None:
-    """A final among the best of all entrants and the default schedule; None if there is nothing to decide, or no time.
+    """A final among the best of all entrants and the default schedule; None if there is nothing to decide.
 
     It takes two seconds or so, and not much more than `seconds_left()`. If what led before was luck, so that another one leads that
-    was not in the final, there is a second one, in which the winner of the first is the one to beat.
+    was not in the final, there is a second one, in which the winner of the first is the one to beat. Where there is no time for
+    any, the times of the search decide.
     """
     outcome: Outcome | None = None
     holder = default  # of the title: whom the others have to beat
@@ -123,14 +129,36 @@ def hold(
             break
         holder, least = held
         outcome = Outcome(holder, _name(holder) == _name(default), least)
-    return outcome
+        what = "the default schedule" if outcome.default_won else f"candidate {candidate_key(holder[1])}"
+        log.info(
+            "a final of %d programs of %s: %s wins, the fastest takes %s",
+            len(contenders),
+            default[1].sketch.workload.title,
+            what,
+            time(least),
+        )
+    return outcome or _without_a_final(entrants, default)
+
+
+def _without_a_final(entrants: Sequence[Entrant], default: Contender) -> Outcome | None:
+    """The default schedule, if it was timed, nobody won a final before, and nobody is ahead by as much as a win has to be worth."""
+    leading = [record for entrant in entrants for record in entrant.top(1)]
+    own = next((r for r in default[0].top(_WHOLE) if r.key == candidate_key(default[1])), None)
+    if own is None or own.seconds is None or any(r.run == WINNER for r in leading):
+        return None
+    least = min(r.seconds or 0.0 for r in leading)
+    if least < (1 - LEAST_GAIN) * own.seconds:
+        return None
+    _keep([(default[0], own.trial, WINNER)])
+    return Outcome(default, True, least)
 
 
 def _room(seconds: float, conditions: Sequence[Condition], left: float | None) -> int:
-    """How many programs of so many seconds can meet the default schedule in the time that there is; one, if that is not limited."""
+    """How many programs of so many seconds can meet the default schedule in the time that there is. A slow one has more."""
     each = _LEAST_ROUNDS * sum(_OVERHEAD[condition] + 2 * seconds for condition in conditions)
-    fit = int(min(_SECONDS, _SECONDS if left is None else left) / each) - 1
-    return max(0 if left is not None else 1, min(_FINALISTS, fit))
+    wanted = max(_SECONDS, 2 * each)
+    fit = int((wanted if left is None else min(wanted, left)) / each) - 1
+    return max(0, min(_FINALISTS, fit))
 
 
 def _final(

@@ -18,6 +18,7 @@ prefers them.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,9 +39,12 @@ from tensorsmith.runtime.built import Kernel
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.targets.target import Target
+from tensorsmith.tuning.progress.network import UNCHANGED, Settled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Variant = list[Found]  # a program for each task
+
+log = logging.getLogger(__name__)
 
 _CLEARLY = 1.02  # another program than the default schedule's has to be faster by more than this
 _AFFORDABLE = 1e10  # operations of a network that the reference evaluator is asked about: it takes some seconds for them
@@ -62,9 +66,13 @@ class Measure(Protocol):
     def __call__(self, networks: Sequence[Executable], timed: bool = True) -> Ran: ...
 
 
-def settle(model: Model, journal: Journal, target: Target, timing: Timing, measure: Measure = run) -> None:
-    """Decides for each task of a model between its best record and the default schedule. `timing`: how the search took times."""
-    _Settling(model, journal, target, timing, measure).go()
+def settle(model: Model, journal: Journal, target: Target, timing: Timing, measure: Measure = run) -> Settled | None:
+    """Decides for each task of a model between its best record and the default schedule. `timing`: how the search took times.
+
+    Gives what the network takes with the default schedules and as it was decided, both of one lap: it is `estimated` where the
+    network as it was decided did not run itself. `UNCHANGED`: only default schedules are used. None: nothing was decided.
+    """
+    return _Settling(model, journal, target, timing, measure).go()
 
 
 @dataclass(frozen=True)
@@ -83,17 +91,19 @@ class _Settling:
         self.timing = Timing(IN_NETWORK, timing.threads)
         self._built: dict[tuple[int, str], Kernel] = {}
         self._right: list[Array] | None = None
+        self.settled: Settled | None = None  # by the last lap
         self.default = [self._default(n) for n in range(len(self.partition.tasks))]
         self.tuned = [self._best(n, timing) for n in range(len(self.partition.tasks))]
         self.known = [self._best(n, self.timing) for n in range(len(self.partition.tasks))]
 
-    def go(self) -> None:
+    def go(self) -> Settled | None:
         first = self._lap([self.tuned, self.known])
         if first is None:
-            return
+            return UNCHANGED if len(_distinct([self.default, self.tuned, self.known])) == 1 else None
         mixture, others = first
         if _names(mixture) not in {_names(variant) for variant in (self.default, *others)}:
             self._lap([mixture, *others])  # all of them, so that times of one lap are compared
+        return self.settled
 
     def _lap(self, others: Sequence[Variant]) -> tuple[Variant, list[Variant]] | None:
         """Times networks against that of the default schedules, stores what came out, and gives the best for each task, and the
@@ -105,7 +115,11 @@ class _Settling:
             wrong = self._wrong(networks, ran)
             if wrong is None:
                 times = [_by_kernel(network, seconds) for network, seconds in zip(networks, ran.seconds)]
-                return self._choose(variants, times), variants[1:]
+                chosen = self._choose(variants, times)
+                self.settled = self._seconds(chosen, variants, networks[0], ran.seconds, times)
+                kept = sum(_name(found) != _name(default) for found, default in zip(chosen, self.default))
+                log.info("%s as a whole: %s; %d of %d tasks keep a record", self.model.name, self.settled, kept, len(chosen))
+                return chosen, variants[1:]
             if wrong.network == 0:
                 name = self.model.name
                 warnings.warn(f"{name} with default schedules only: {wrong.cause}; no program was chosen by it", stacklevel=4)
@@ -113,6 +127,22 @@ class _Settling:
             repaired = self._repaired(variants[wrong.network], wrong)
             variants = _distinct([v if n != wrong.network else repaired for n, v in enumerate(variants)])
         return None
+
+    def _seconds(
+        self, chosen: Variant, variants: Sequence[Variant], default: Executable, steps: Sequence[Array], times: Sequence[Array]
+    ) -> Settled:
+        """What the network takes, by what a lap measured; the first variant is that of the default schedules."""
+        untuned = float(np.sum(steps[0]))
+        for variant, seconds in zip(variants, steps):
+            if _names(variant) == _names(chosen):
+                return Settled(untuned, float(np.sum(seconds)), False)
+        best = [
+            float(np.median([t[n] for v, t in zip(variants, times) if _name(v[n]) == _name(found)]))
+            for n, found in enumerate(chosen)
+        ]
+        copies = sum(float(s) for s, step in zip(steps[0], default.network.steps) if step.kernel is None)
+        calls = sum(best[step.kernel] for step in default.network.steps if step.kernel is not None)
+        return Settled(untuned, calls + copies, True)
 
     def _choose(self, variants: Sequence[Variant], times: Sequence[Array]) -> Variant:
         tasks = range(len(self.default))
@@ -169,6 +199,7 @@ class _Settling:
         suspects = [task for task, found in enumerate(variant) if _name(found) != _name(self.default[task])]
         blamed = self._blame(variant, suspects, wrong)
         for task, why in blamed.items():
+            log.warning("%s in %s: %s, %s", self.partition.tasks[task].name, self.model.name, why.status.value, why.cause)
             self._store(variant[task], Trial(variant[task][0], why.status, cause=why.cause), FINALISTS)
         if not blamed:  # none does it alone
             return self.default

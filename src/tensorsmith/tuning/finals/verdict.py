@@ -23,7 +23,7 @@ from tensorsmith.measure.job import Rounds
 
 _STANDARD_ERRORS = 2  # with one, wins of a few per cent after a pause turned out losses on another day
 _LEAST_NOISE = 0.01  # what two timings of one program differ by on a quiet machine
-_LEAST_GAIN = (
+LEAST_GAIN = (
     0.03  # of the times, over all conditions: of several equal programs one is ahead by chance, and smaller wins did not last
 )
 _HOPEFUL = 2  # the fewer go on, the more rounds each has
@@ -80,7 +80,7 @@ def winner(rounds: Sequence[Rounds | None], holder: int) -> int:
     won = [
         (whole.ratio, n)
         for n, found in _challengers(rounds, standard, holder)
-        if all(m.ahead for m in found) and (whole := overall(found)).won and whole.ratio < 1 - _LEAST_GAIN
+        if all(m.ahead for m in found) and (whole := overall(found)).won and whole.ratio < 1 - LEAST_GAIN
     ]
     return min(won, default=(1.0, holder))[1]
 

@@ -7,6 +7,7 @@ what it still does not take then goes to a file of JSON lines, which the store i
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import tempfile
@@ -23,6 +24,8 @@ from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Trial
 from tensorsmith.targets.target import Target
+
+log = logging.getLogger(__name__)
 
 _LOCK_SECONDS = 5.0  # waited for other processes' locks: a run goes on meanwhile only in memory
 _PAUSE = 10.0  # seconds until a file that failed is tried again
@@ -145,6 +148,8 @@ class Journal:
                 self._unsaved.pop(0)
             self.problem = None
         except StoreError as problem:
+            if self.problem is None:
+                log.warning("trials are kept in memory for now: %s", problem)
             self.problem, self._try_again = problem, time.monotonic() + _PAUSE
 
     def _rescue(self) -> str:

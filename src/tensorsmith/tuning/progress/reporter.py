@@ -1,4 +1,6 @@
-"""What a run says while it goes on: one live line on a terminal, now and then a line elsewhere, or a callback and no text."""
+"""What a run says while it goes on: one live line on a terminal, a bar in a notebook, now and then a line elsewhere, or a callback
+and no text.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,26 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorsmith.runtime.device import peak_round
+from tensorsmith.show.notebook import Display, in_notebook
+from tensorsmith.show.table import block
+from tensorsmith.tuning.progress.workload import Paced
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _EVERY = 5.0  # seconds between two lines of text
 _PEAK_ROUNDS = 10  # of some milliseconds; the best one counts, as others may be disturbed
 
 
 class Reporter(Protocol):
-    """`update` while the run goes on, with what reads well as text; `say` for people, `warn` for what no program must miss,
+    """`update` while the run goes on, with where it stands; `say` for people, `warn` for what no program must miss,
     `close` at the end.
     """
 
-    def update(self, progress: object) -> None: ...
+    def update(self, progress: Paced) -> None: ...
 
     def say(self, text: str) -> None: ...
 
@@ -32,6 +40,8 @@ class Reporter(Protocol):
 def make_reporter(on_progress: Callable[[Any], None] | None) -> Reporter:
     if on_progress is not None:
         return Callback(on_progress)
+    if in_notebook():
+        return NotebookBar()
     return LiveLine() if sys.stdout.isatty() else PlainLines()
 
 
@@ -59,7 +69,7 @@ class PlainLines:
         self._printed = clock()
         self._unprinted: object = None
 
-    def update(self, progress: object) -> None:
+    def update(self, progress: Paced) -> None:
         self._unprinted = progress
         if self._clock() - self._printed >= _EVERY:
             self._print()
@@ -82,17 +92,18 @@ class PlainLines:
 class LiveLine:
     """One line that is written over. It has no thread of its own: nothing is drawn while a kernel is timed."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._live = Live(console=Console(highlight=False), auto_refresh=False)
+        self._live = Live(console=console or Console(highlight=False), auto_refresh=False)
         self._live.start()
 
-    def update(self, progress: object) -> None:
+    def update(self, progress: Paced) -> None:
         from rich.text import Text
 
-        self._live.update(Text(str(progress), overflow="ellipsis", no_wrap=True), refresh=True)
+        text = progress.line(self._live.console.width)
+        self._live.update(Text(text, overflow="ellipsis", no_wrap=True), refresh=True)
 
     def say(self, text: str) -> None:
         self._live.console.print(text, markup=False)
@@ -101,6 +112,25 @@ class LiveLine:
 
     def close(self) -> None:
         self._live.stop()
+
+
+class NotebookBar:
+    """A bar in the output of a notebook's cell, with a line of text; what is said for people is printed below it."""
+
+    def __init__(self) -> None:
+        self._display = Display()
+
+    def update(self, progress: Paced) -> None:
+        share = f'<progress max="1" value="{progress.share_done:.4f}" style="width: 20em"></progress>'
+        self._display.show(block("", f"{share} {progress.share_done:.0%}", str(progress)))
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    warn = say
+
+    def close(self) -> None:
+        pass
 
 
 @functools.cache

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import abc
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
+from tensorsmith.show.line import line, plain
+from tensorsmith.show.units import span, time
+from tensorsmith.tuning.progress.bar import Part, bar, fitted
 
 
-class Paced:
+class Paced(abc.ABC):
     """Of whatever stands somewhere between its beginning and its end: the pace, and what is left."""
 
     trials: int
@@ -33,18 +38,49 @@ class Paced:
         return max(0.0, min(ends)) if ends else None
 
     @property
+    def share_done(self) -> float:
+        """Of the run, from 0 to 1: of its trials or of its time, whichever ends it."""
+        by_trials = self.trials / self.wanted if self.wanted else 0.0
+        by_time = self.elapsed / self.seconds if self.seconds else 0.0
+        return min(1.0, max(by_trials, by_time))
+
+    def line(self, width: int) -> str:
+        """Where the run stands, in so many columns at most. The time left is the last to go."""
+        return fitted(self._parts(), width)
+
+    @abc.abstractmethod
+    def _parts(self) -> list[Part]:
+        """What there is to say in a line."""
+
+    def _frame(self, failures: Counter[str], middle: Sequence[Part], task: str = "") -> list[Part]:
+        """The parts that every line has, around what is said of the best."""
+        wanted = "" if self.wanted is None else f"/{self.wanted}"
+        return [
+            Part(bar(self.share_done), 3),
+            Part(f"{self.trials}{wanted} trials", 1),
+            *middle,
+            Part(self._left(), 0),
+            Part(f"{failures.total()} failed" if failures.total() else "", 5),
+            Part(f"{self.trials_per_second:.1f}/s" if self.trials else "", 6),
+            Part(plain(task), 9, cut=True),
+        ]
+
+    def _left(self) -> str:
+        return f"{span(self.seconds_left)} left" if self.seconds_left and self.trials != self.wanted else ""
+
+    @property
     def time_split(self) -> str:
         """Where the time went, in a line."""
         parts = ", ".join(f"{activity} {seconds:.1f} s" for activity, seconds in self.times.items())
         return f"{parts}; {self.elapsed:.1f} s in all"
 
     def _count(self, failures: Counter[str]) -> str:
-        failed = f", {failures.total()} failed" if failures else ""
+        failed = f", {failures.total()} failed" if failures.total() else ""
         wanted = "" if self.wanted is None else f"/{self.wanted}"
         return f"{self.trials}{wanted} trials{failed}"
 
     def _pace(self) -> str:
-        left = f", {_time(self.seconds_left)} left" if self.seconds_left and self.trials != self.wanted else ""
+        left = f", {self._left()}" if self._left() else ""
         return f"{self.trials_per_second:.1f} trials/s{left}"
 
 
@@ -76,14 +112,18 @@ class Progress(Paced):
     def __str__(self) -> str:
         return f"{self._count(self.failures)}, {self._best()}, {self._pace()}"
 
+    def __repr__(self) -> str:
+        return line(self, f"{self.workload.title}: {self}")
+
+    def _parts(self) -> list[Part]:
+        best = f"best {time(self.best_seconds)}" if self.best_seconds else "nothing measured yet"
+        share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
+        speed = f"{self.gflops:,.1f} GFLOP/s{share}" if self.gflops else ""
+        return self._frame(self.failures, [Part(best, 2), Part(speed, 4)])
+
     def _best(self) -> str:
         if not self.best_seconds:
             return "nothing measured yet"
         speed = f", {self.gflops:.1f} GFLOP/s" if self.gflops else ""
         share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
         return f"best {self.best_seconds * 1e6:,.1f} us{speed}{share}"
-
-
-def _time(seconds: float | None) -> str:
-    minutes, rest = divmod(round(seconds or 0.0), 60)
-    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"

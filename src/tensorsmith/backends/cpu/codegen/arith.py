@@ -258,6 +258,12 @@ class Arithmetic:
             word = "sext" if source.kind == "i" else "zext"
         return self.f.op(f"{word} {a} to {type_text(to, lanes)}", to, lanes)
 
+    def bitcast(self, to: str, a: Value) -> Value:
+        """The same bits as another type of the same size."""
+        if type_text(to, a.lanes) == a.type:
+            return Value(a.text, to, a.lanes)
+        return self.f.op(f"bitcast {a} to {type_text(to, a.lanes)}", to, a.lanes)
+
     def _rounded_to_odd(self, a: Value) -> Value:
         """An f64 as the f32 towards zero, with its last bit set where something was lost.
 

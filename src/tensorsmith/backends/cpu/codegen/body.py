@@ -14,7 +14,7 @@ from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64,
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues, active_mask, blank, stored_type
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
+from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
 from tensorsmith.lang.in_bounds import simply_in_bounds
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
@@ -91,6 +91,8 @@ class BodyEmitter(Addresses):
     def _operation(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
         if isinstance(e, Cast):
             return self.arith.cast(e.dtype, self._value(e.a, block, env, lanes, mask))
+        if isinstance(e, Bitcast):
+            return self.arith.bitcast(e.dtype, self._value(e.a, block, env, lanes, mask))
         if isinstance(e, Select):
             return self.select(e, block, env, lanes, mask)
         if isinstance(e, Unary):

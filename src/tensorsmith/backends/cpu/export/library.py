@@ -1,0 +1,120 @@
+"""A folder with everything that a C program needs to run a network.
+
+    NAME.h, NAME.c, NAME_pool.h    create, run, destroy; the steps; the thread pool
+    objects/                       an object for each kernel, and one with the weights
+    NAME.weights                   the weights instead, if they are to be in a file of their own
+    libNAME_kernels.a              all objects in one archive (where the system's objects are ELF)
+    CMakeLists.txt, main.c         how it is built, and an example
+    libNAME.a, libNAME.so          the whole, if there is a C compiler for that machine
+
+All names begin with the library's own, so that several can be linked into one program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tensorsmith.backends.cpu.export.names import c_name
+from tensorsmith.backends.cpu.export.objects import Object, archive, is_elf, kernel_object, weights_object
+from tensorsmith.backends.cpu.export.source import Weights, files
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.errors import UserError
+from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
+from tensorsmith.runtime.built import Network
+
+EMBEDDED, IN_FILE = WEIGHTS = ("embedded", "file")
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra")
+
+
+def export(network: Network, folder: str | Path, name: str | None, weights: str, compiler: str | None) -> list[Path]:
+    """Writes the folder; gives the files. `compiler`: None is the system's `cc`, if that is there and makes code for the target."""
+    target = network.target
+    assert isinstance(target, CpuTarget)
+    folder = Path(folder)
+    _check(network, target, folder, name, weights)
+    name = c_name(name or network.name)
+    data = [as_bytes(array) for array in network.constants]
+    block = _block(data, weights)
+    objects = [kernel_object(kernel, f"{name}_k{n}") for n, kernel in enumerate(network.kernels)]
+    if block.size and weights == EMBEDDED:
+        objects.append(weights_object(data, f"{name}_weights", target))
+    contents: dict[str, bytes] = {f"objects/{o.name}": o.data for o in objects}
+    if weights == IN_FILE:
+        contents[f"{name}.weights"] = b"".join(part for d in data for part in (d, bytes(-len(d) % ALIGNMENT))) + block.digest
+    if is_elf(target):
+        contents[f"lib{name}_kernels.a"] = archive(objects)
+    symbols = [o.symbol for o in objects[: len(network.kernels)]]
+    texts = files(network, name, block, symbols, [f"objects/{o.name}" for o in objects])
+    contents |= {file: text.encode() for file, text in texts.items()}
+    written = _write(folder, contents)
+    found = compiler or _own_compiler(target)
+    return written + (_build(folder, name, objects, found) if found else [])
+
+
+def _check(network: Network, target: CpuTarget, folder: Path, name: str | None, weights: str) -> None:
+    packed = [i for i, packer in network.unbound.items() if packer is not None]
+    if packed:
+        raise UserError(
+            f"{', '.join(packed)} of {network.name} must be bound before it can be exported: kernel.bind({packed[0]}=...)"
+        )
+    if weights not in WEIGHTS:
+        raise UserError(f'weights are "embedded" or in a "file", {weights!r} given')
+    if weights == EMBEDDED and not is_elf(target):
+        raise UserError(f'weights cannot be embedded into objects for {target.triple}; give weights="file"')
+    if name is not None and c_name(name) != name:
+        raise UserError(f"{name!r} is no name that C takes; {c_name(name)!r} would be one")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; give a folder to write to")
+
+
+def _block(data: Sequence[bytes | memoryview], weights: str) -> Weights:
+    offsets, at = [], 0
+    for part in data:
+        offsets.append(at)
+        at += len(part) + -len(part) % ALIGNMENT
+    digest = hashlib.sha256()
+    for part in data:
+        digest.update(part)
+    return Weights(offsets, at, digest.digest() if weights == IN_FILE else b"")
+
+
+def _write(folder: Path, contents: dict[str, bytes]) -> list[Path]:
+    try:
+        (folder / "objects").mkdir(parents=True, exist_ok=True)
+        for file, content in contents.items():
+            (folder / file).write_bytes(content)
+    except OSError as problem:
+        raise UserError(f"{folder} cannot be written: {problem.strerror or problem}") from problem
+    return [folder / file for file in contents]
+
+
+def _own_compiler(target: CpuTarget) -> str | None:
+    """The compiler of this machine, if the code is for machines of its kind."""
+    same = platform.system() == "Linux" and target.triple.startswith(f"{platform.machine()}-") and "linux" in target.triple
+    return shutil.which("cc") if same else None
+
+
+def _build(folder: Path, name: str, objects: Sequence[Object], compiler: str) -> list[Path]:
+    if shutil.which(compiler) is None:
+        raise UserError(f"there is no compiler {compiler!r}; everything else is in {folder}, and its CMakeLists.txt builds it")
+    try:
+        _run([compiler, *_FLAGS, "-c", f"{name}.c", "-o", f"objects/{name}.o"], folder)
+        glue = Object(f"{name}.o", f"{name}_create", (folder / "objects" / f"{name}.o").read_bytes())
+        (folder / f"lib{name}.a").write_bytes(archive([glue, *objects]))
+        parts = [f"objects/{o.name}" for o in (glue, *objects)]
+        _run([compiler, "-shared", "-o", f"lib{name}.so", *parts, "-lm", "-lpthread"], folder)
+    except OSError as problem:
+        raise UserError(f"{folder} cannot be written: {problem.strerror or problem}") from problem
+    return [folder / "objects" / f"{name}.o", folder / f"lib{name}.a", folder / f"lib{name}.so"]
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise UserError(f"{' '.join(command[:1])} failed in {folder}: {lines[0]}")

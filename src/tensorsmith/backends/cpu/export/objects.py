@@ -1,0 +1,114 @@
+"""Object files for other linkers than our own.
+
+Code that this process loads has been compiled for any distance between its parts, and every kernel calls its entry the same. In a
+library each needs a name of its own, and code that a linker can put into a shared library: it is emitted once more from its LLVM
+text. Weights need no compiler: an ELF object of one section is written as it is. So is an archive, with its table of names.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensorsmith.backends.cpu.llvm import emit_object
+from tensorsmith.backends.cpu.symbols import ALLOWED, ELF, check, undefined
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.runtime.buffers import ALIGNMENT
+from tensorsmith.runtime.built import Kernel
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of an ELF file
+_SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, bytes of an entry
+_SYMBOL = struct.Struct("<IBBHQQ")  # name, kind, visibility, section, value, size
+_PROGRAM, _SYMBOLS, _STRINGS = 1, 2, 3  # types of sections
+_ALLOCATED = 2  # flag of a section: it is there when the program runs
+_GLOBAL_OBJECT = 0x11
+_RELOCATABLE = 1
+
+_ARCHIVE = b"!<arch>\n"
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object file, and the one name that it exports."""
+
+    name: str
+    symbol: str
+    data: bytes
+
+
+def kernel_object(kernel: Kernel, symbol: str) -> Object:
+    """A kernel whose entry has another name."""
+    target = kernel.code.target
+    assert isinstance(target, CpuTarget)
+    text = re.sub(rf"@{re.escape(kernel.symbol)}(?![\w.$-])", f"@{symbol}", kernel.code.source("llvm"))
+    data = emit_object(text, target)
+    if data[:6] == ELF:
+        check(undefined(data), ALLOWED)
+    return Object(f"{symbol}.o", symbol, data)
+
+
+def is_elf(target: CpuTarget) -> bool:
+    """Whether its system has ELF objects: Linux and what is like it."""
+    return "linux" in target.triple or "elf" in target.triple
+
+
+def weights_object(parts: Sequence[bytes | memoryview], symbol: str, target: CpuTarget) -> Object:
+    """The parts one after the other, each 64-byte aligned, as a constant of that name."""
+    sample = emit_object("define internal void @nothing() { ret void }", target)  # knows the machine's number and flags
+    _, _, machine, _, _, _, _, flags, *_ = _HEADER.unpack_from(sample)
+    padded = b"".join(part for p in parts for part in (p, bytes(-len(p) % ALIGNMENT)))
+    names = b"\0.rodata\0.symtab\0.strtab\0.note.GNU-stack\0"
+    strings = b"\0" + symbol.encode() + b"\0"
+    symbols = bytes(_SYMBOL.size) + _SYMBOL.pack(1, _GLOBAL_OBJECT, 0, 1, 0, len(padded))
+    contents = (padded, symbols, strings, names)
+    starts = []
+    at = ALIGNMENT  # behind the header, which has 64 bytes
+    for content in contents:
+        starts.append(at)
+        at += len(content) + -len(content) % ALIGNMENT
+
+    def section(name: bytes, kind: int, flags: int, of: int, link: int, info: int, alignment: int, entry: int) -> bytes:
+        return _SECTION.pack(names.index(name), kind, flags, 0, starts[of], len(contents[of]), link, info, alignment, entry)
+
+    sections = [
+        bytes(_SECTION.size),
+        section(b".rodata", _PROGRAM, _ALLOCATED, 0, 0, 0, ALIGNMENT, 0),
+        section(b".symtab", _SYMBOLS, 0, 1, 3, 1, 8, _SYMBOL.size),
+        section(b".strtab\0", _STRINGS, 0, 2, 0, 0, 1, 0),
+        section(b".strtab\0", _STRINGS, 0, 3, 0, 0, 1, 0),
+        _SECTION.pack(names.index(b".note.GNU-stack"), _PROGRAM, 0, 0, at, 0, 0, 0, 1, 0),  # code here needs no executable stack
+    ]
+    identity = sample[:16]
+    header = _HEADER.pack(identity, _RELOCATABLE, machine, 1, 0, 0, at, flags, _HEADER.size, 0, 0, _SECTION.size, len(sections), 4)
+    body = b"".join(part for c in contents for part in (c, bytes(-len(c) % ALIGNMENT)))
+    return Object(f"{symbol}.o", symbol, header + body + b"".join(sections))
+
+
+def archive(objects: Sequence[Object]) -> bytes:
+    """A static library in the format of GNU's `ar`, with the table of names that linkers look for."""
+    long_names = b"".join(o.name.encode() + b"/\n" for o in objects)
+    names = b"".join(o.symbol.encode() + b"\0" for o in objects)
+    table_size = 4 * (1 + len(objects)) + len(names)
+    at = len(_ARCHIVE) + _member_size(table_size) + _member_size(len(long_names))
+    offsets = []
+    for o in objects:
+        offsets.append(at)
+        at += _member_size(len(o.data))
+    table = struct.pack(f">{1 + len(objects)}I", len(objects), *offsets) + names
+    parts = [_ARCHIVE, _member("/", table), _member("//", long_names)]
+    name_at = 0
+    for o in objects:
+        parts.append(_member(f"/{name_at}", o.data))
+        name_at += len(o.name) + 2
+    return b"".join(parts)
+
+
+def _member_size(bytes_: int) -> int:
+    return 60 + bytes_ + bytes_ % 2
+
+
+def _member(name: str, data: bytes) -> bytes:
+    header = f"{name:<16}{0:<12}{0:<6}{0:<6}{'644':<8}{len(data):<10}`\n"
+    return header.encode() + data + b"\n" * (len(data) % 2)

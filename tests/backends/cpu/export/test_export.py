@@ -1,0 +1,240 @@
+"""C libraries: built by the system's compiler, run, and compared with the executable bit by bit."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.models import write_dense
+from tests.graph.networks import Network
+
+import tensorsmith as ts
+from tensorsmith.backends.cpu.export.names import c_name, c_names
+from tensorsmith.backends.cpu.export.objects import Object, archive
+from tensorsmith.graph.model import Model
+from tensorsmith.runtime.executable import Executable
+
+WARNINGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+
+
+def product(rows: int = 48, target: str | None = None) -> Executable:
+    """A kernel with a bound constant and a region for several threads."""
+    A = ts.placeholder((rows, 40), name="A")
+    B = ts.placeholder((40, 64), name="B", constant=True)
+    k = ts.reduce_axis(40, name="k")
+    C = ts.compute((rows, 64), lambda i, j: ts.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = ts.compute((rows, 64), lambda i, j: ts.tanh(C[i, j]), name="D")
+    return ts.compile([A, B, D], target=target).bind(B=np.random.default_rng(1).random((40, 64), dtype="f4"))
+
+
+def network(target: str | None = None) -> Executable:
+    """Several kernels, an arena, and an output that is the input as it came."""
+    n = Network()
+    x = n.input(1, 8, 16, 16, name="image-1")
+    y = n.conv(n.op("relu", n.conv(x, 16, 3, bias=True)), 16, 3, stride=2)
+    y = n.op("softmax", n.op("reshape", n.global_pool(y), shape=(1, 16)), axis=1)
+    return ts.compile(Model(n.graph(y, n.op("reshape", x, shape=(8, 256)))), target=target)
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def built(folder: Path, name: str, *flags: str, library: str = "static") -> None:
+    """The example, by the strictest rules; with the source file, so that all of the C is seen by them."""
+    run(["cc", *WARNINGS, *flags, "main.c", f"{name}.c", f"lib{name}_kernels.a", "-o", "main", "-lm", "-lpthread"], folder)
+
+
+def outputs(exe: Executable, folder: Path, *extra: str, threads: int = 2, prefix: tuple[str, ...] = ()) -> list[np.ndarray]:
+    """What the example writes for random inputs."""
+    inputs = exe.random_inputs()
+    words = []
+    for n, array in enumerate(inputs):
+        array.tofile(folder / f"in{n}")
+        words.append(f"in{n}")
+    words += [f"out{n}" for n in range(len(exe.outputs))]
+    run([*prefix, "./main", str(threads), "3", *words, *extra], folder)
+    return [np.fromfile(folder / f"out{n}", a.numpy_dtype).reshape(a.shape) for n, a in enumerate(exe.outputs)]
+
+
+def expected(exe: Executable) -> list[np.ndarray]:
+    found = exe(*exe.random_inputs())
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def check_same(exe: Executable, got: list[np.ndarray]) -> None:
+    for a, b in zip(got, expected(exe), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("make", [product, network])
+def test_the_library_gives_what_the_executable_gives(make, threads: int, tmp_path: Path) -> None:
+    exe = make()
+    exe.export(tmp_path, name="net")
+    built(tmp_path, "net")
+    check_same(exe, outputs(exe, tmp_path, threads=threads))
+
+
+@needs_compiler
+def test_without_threads(tmp_path: Path) -> None:
+    exe = network()
+    exe.export(tmp_path, name="net")
+    built(tmp_path, "net", "-DTS_SERIAL")
+    check_same(exe, outputs(exe, tmp_path))
+
+
+@needs_compiler
+def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
+    exe = network()
+    exe.export(tmp_path, name="net", weights="file")
+    built(tmp_path, "net")
+    check_same(exe, outputs(exe, tmp_path, "net.weights"))
+    (tmp_path / "other").write_bytes(bytes((tmp_path / "net.weights").stat().st_size))
+    for wrong in ("missing", "other", "main.c"):
+        done = subprocess.run(["./main", "1", "0", "in0", "out0", "out1", wrong], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 1 and "the weights cannot be read, or are not those of net" in done.stderr
+
+
+@needs_compiler
+def test_two_libraries_in_one_program(tmp_path: Path) -> None:
+    first, second = product(16), product(32)
+    first.export(tmp_path / "a", name="first")
+    second.export(tmp_path / "b", name="second")
+    (tmp_path / "both.c").write_text("""
+#include "first.h"
+#include "second.h"
+#include <stdio.h>
+static float a[SECOND_A_ELEMENTS], d[FIRST_D_ELEMENTS], e[SECOND_D_ELEMENTS];
+int main(void) {
+    first_t *one; second_t *two; int shape[SECOND_D_RANK] = SECOND_D_SHAPE;
+    if (first_create(&one, 2) || second_create(&two, 2)) return 1;
+    for (int n = 0; n < SECOND_A_ELEMENTS; n++) a[n] = (float)(n % 7) / 7;
+    if (first_run(one, a, d) || second_run(two, a, e)) return 2;
+    if (first_run(one, a, 0) != FIRST_BAD_ARGUMENT || first_create(&one, -1) != FIRST_BAD_ARGUMENT) return 3;
+    for (int n = 0; n < FIRST_D_ELEMENTS; n++) if (d[n] != e[n]) return 4;
+    second_destroy(two); second_destroy(0);
+    printf("%d %d %s", shape[0], shape[1], first_message(FIRST_BUSY));
+    return 0;
+}
+""")
+    libraries = ["-Ia", "-Ib", "both.c", "a/libfirst.a", "b/libsecond.a", "-lm", "-lpthread"]
+    run(["cc", *WARNINGS, *libraries, "-o", "both"], tmp_path)
+    assert run(["./both"], tmp_path) == "32 64 another call with this handle is running"
+
+
+@needs_compiler
+def test_the_shared_library_needs_nothing_but_libc_and_libm(tmp_path: Path) -> None:
+    network().export(tmp_path, name="net")
+    listed = run(["ldd", "libnet.so"], tmp_path)
+    names = {line.split()[0].split("/")[-1].split(".so")[0] for line in listed.splitlines()}
+    assert names <= {"linux-vdso", "libc", "libm", "libpthread", "ld-linux-x86-64", "ld-linux-aarch64"}
+    wanted = {s.split()[-1] for s in run(["nm", "-D", "--defined-only", "libnet.so"], tmp_path).splitlines()}
+    assert all(name.startswith("net_") for name in wanted)
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake")
+def test_cmake_builds_it(tmp_path: Path) -> None:
+    exe = product()
+    exe.export(tmp_path, name="net")
+    run(["cmake", "-B", "build", "-DCMAKE_BUILD_TYPE=Release"], tmp_path)
+    run(["cmake", "--build", "build"], tmp_path)
+    shutil.copy(tmp_path / "build" / "main", tmp_path / "main")
+    check_same(exe, outputs(exe, tmp_path))
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "cortex-a53", "neoverse-v1"])
+def test_other_machines(target: str, tmp_path: Path) -> None:
+    exe = network(target)
+    files = exe.export(tmp_path, name="net")
+    machine = {0x3E: "x86", 0xB7: "cortex neoverse"}
+    (number,) = struct.unpack_from("<H", (tmp_path / "objects/net_k0.o").read_bytes(), 18)
+    assert target.split("-")[0] in machine[number]
+    assert {f.name for f in files} >= {"net.c", "net.h", "libnet_kernels.a", "CMakeLists.txt", "main.c"}
+    assert struct.unpack_from("<H", (tmp_path / "objects/net_weights.o").read_bytes(), 18) == (number,)
+
+
+def test_objects_of_other_systems_have_their_weights_beside_them(tmp_path: Path) -> None:
+    exe = product(target="apple-m1")
+    with pytest.raises(ts.UserError, match='give weights="file"'):
+        exe.export(tmp_path)
+    files = exe.export(tmp_path, name="net", weights="file")
+    assert {f.name for f in files} == {"net_k0.o", "net.weights", "net.h", "net.c", "net_pool.h", "main.c", "CMakeLists.txt"}
+
+
+def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
+    A = ts.placeholder((8, 8), name="A")
+    B = ts.placeholder((8, 64), name="B", constant=True)
+    k = ts.reduce_axis(8, name="k")
+    unbound = ts.compile([A, B, ts.compute((8, 64), lambda i, j: ts.sum(A[i, k] * B[k, j], axis=k), name="C")])
+    with pytest.raises(ts.UserError, match=r"B of C must be bound before it can be exported: kernel.bind\(B=\.\.\.\)"):
+        unbound.export(tmp_path)
+    exe = product()
+    with pytest.raises(ts.UserError, match="'in file' given"):
+        exe.export(tmp_path, weights="in file")
+    with pytest.raises(ts.UserError, match="'my-net' is no name that C takes; 'my_net' would be one"):
+        exe.export(tmp_path, name="my-net")
+    with pytest.raises(ts.UserError, match="there is no compiler 'no-such-cc'"):
+        exe.export(tmp_path, compiler="no-such-cc")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ts.UserError, match="file is a file; give a folder"):
+        exe.export(tmp_path / "file")
+    exe.save(tmp_path / "exe.tsm")
+    with pytest.raises(ts.UserError, match="compile its model again"):
+        ts.load_executable(tmp_path / "exe.tsm").export(tmp_path)
+
+
+def test_names() -> None:
+    assert [c_name(n) for n in ("x", "image-1", "1st", "float", "a.b:0", "größe", "")] == [
+        "x", "image_1", "x1st", "float_", "a_b_0", "gr_e", "x",
+    ]  # fmt: skip
+    assert c_names(["a.b", "a_b", "A:B", "c"]) == ["a_b", "a_b_2", "A_B_3", "c"]
+
+
+@needs_compiler
+def test_linkers_read_the_archive(tmp_path: Path) -> None:
+    """Members of odd and even sizes, long names; `ar` and `nm` see what was put in."""
+    exe = product()
+    exe.export(tmp_path, name="a_name_longer_than_fifteen")
+    data = (tmp_path / "objects/a_name_longer_than_fifteen_k0.o").read_bytes()
+    objects = [Object("one.o", "one", data + b"\0"), Object("a_long_name_of_an_object.o", "two", data)]
+    (tmp_path / "lib.a").write_bytes(archive(objects))
+    assert run(["ar", "t", "lib.a"], tmp_path).split() == ["one.o", "a_long_name_of_an_object.o"]
+    assert "a_name_longer_than_fifteen_k0" in run(["nm", "--print-armap", "liba_name_longer_than_fifteen.a"], tmp_path)
+
+
+@needs_compiler
+def test_from_the_command_line(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tensorsmith.cli import app
+
+    model = write_dense(tmp_path / "dense.onnx")
+    done = CliRunner().invoke(app, ["export", model, "-o", str(tmp_path / "lib"), "--name", "dense"])
+    assert done.exit_code == 0 and "dense.h" in done.stdout and "libdense.so" in done.stdout
+    exe = ts.compile(ts.load(model))
+    built(tmp_path / "lib", "dense")
+    check_same(exe, outputs(exe, tmp_path / "lib"))
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no valgrind")
+def test_no_memory_is_lost_or_misused(tmp_path: Path) -> None:
+    """For SSE: valgrind knows no vectors of 512 bits."""
+    exe = network("x86-64-v2")
+    exe.export(tmp_path, name="net", compiler="cc")
+    built(tmp_path, "net", "-g")
+    check = ("valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all")
+    got = outputs(exe, tmp_path, prefix=check)
+    for a, b in zip(got, expected(exe), strict=True):
+        np.testing.assert_array_equal(a, b)
