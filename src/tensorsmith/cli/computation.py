@@ -63,9 +63,7 @@ def load_model(path: str, shapes: Sequence[str] = ()) -> Model | OpenModel:
     Or that of a PyTorch module which a function of a Python file makes: `file.py:function`.
     """
     if is_module(path):
-        if shapes:
-            raise UserError(f"--shape {shapes[0]}: the shapes of a module are those of its example inputs")
-        return _load_module(path)
+        return _sized(_load_module(path), shapes)
     if not is_model(path):
         raise UserError(f"{path} is no model: expected a file that ends in {MODEL}, or FILE.py:FUNCTION")
     if not Path(path).is_file():
@@ -87,6 +85,20 @@ def _load_module(name: str) -> Model | OpenModel:
     if not isinstance(made, tuple) or len(made) not in (2, 3):
         raise UserError(f"{function} of {path} gives {type(made).__name__}; it must give a module and its example inputs")
     return from_torch(made[0], made[1], dynamic_shapes=made[2] if len(made) == 3 else None)
+
+
+def _sized(model: Model | OpenModel, shapes: Sequence[str]) -> Model | OpenModel:
+    """A module's model, the sizes of its open dimensions named or fixed by texts such as `batch=1,8` or `batch=1`."""
+    if not shapes:
+        return model
+    if not isinstance(model, OpenModel):
+        raise UserError(f"--shape {shapes[0]}: the shapes of a module are those of its example inputs")
+    given = parse_shapes(shapes)
+    fixed = {name: n for name, n in given.items() if isinstance(n, int)}
+    if fixed.keys() == set(model.symbols):
+        return model.at(**fixed)
+    named = {name: (n,) if isinstance(n, int) else n or () for name, n in given.items()}
+    return model.with_sizes(**named)  # type: ignore[arg-type]  # what is no size is refused there
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int | None, ...] | int | None]:

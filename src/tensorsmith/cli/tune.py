@@ -204,8 +204,8 @@ def _load(names: Sequence[str], shapes: Sequence[str]) -> list[_Computation]:
     loaded = [load_any(name, fitting[name]) for name in names]
     for name, what in zip(names, loaded):
         if isinstance(what, OpenModel):
-            one = f"--shape {what.symbols[0]}=8"
-            raise UserError(f"{name} has open dimensions ({', '.join(what.symbols)}): give one size, {one}, or tune it by itself")
+            one = f"give one size, --shape {what.symbols[0]}=8, or " if is_model(name) else ""  # shapes go to files alone
+            raise UserError(f"{name} has open dimensions ({', '.join(what.symbols)}): {one}tune it by itself")
         if not isinstance(what, Model):
             raise UserError(f"{name} is a workload: several computations can be tuned together if all of them are models")
     return loaded

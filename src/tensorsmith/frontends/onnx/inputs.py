@@ -56,10 +56,10 @@ def bind(
 
 def unknown_name(name: str, value: object, inputs: Iterable[str], dimensions: Iterable[str]) -> UserError:
     """What is said of a value that is given for a name which the model does not have."""
-    kind = "an input of the model, nor a dimension" if isinstance(value, tuple) else "a dimension of the model"
+    kind = "an input" if isinstance(value, tuple) else "a dimension"
     known = [f"input {n}" for n in inputs] + [f"dimension {n}" for n in sorted(dimensions)]
     wrong = Parameter("shapes", entries=((name, tuple_text(value) if isinstance(value, tuple) else str(value)),))
-    return UserError(wrong, f": {name!r} is not {kind}; it has {', '.join(known) or 'no inputs'}")
+    return UserError(wrong, f": {name!r} is not {kind} of the model; it has {', '.join(known) or 'no inputs'}")
 
 
 def declared_shape(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
