@@ -35,7 +35,8 @@ ALLOWED = {
     "graph": {"errors", "targets", "lang", "ops", "rewrites", "runtime"},
     "frontends": {"errors", "targets", "lang", "ops", "graph", "runtime", "compile", "tune"},
     "build": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime"},
-    "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build"},
+    "carried": {"errors", "targets", "lang", "rewrites", "space", "backends", "records"},
+    "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build", "carried"},
     "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "build", "search"},
     "tuning": {
         "backends",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,13 +18,17 @@ from tests.tuning.fakes import DEFAULT_POLICY, FakeMeasurer
 import tensorsmith as ts
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import Timing, candidate_key
 from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
-from tensorsmith.search.objectives import Targets
+from tensorsmith.runtime.variants.symbols import OpenArgument
+from tensorsmith.search.objectives import Targets, named
+from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Status, Trial
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 from tensorsmith.tune import NetworkProgress
 from tensorsmith.tuning import run
@@ -414,3 +419,76 @@ def test_the_line() -> None:
     latencies, rest = str(progress).split(", 4 of 6 tasks, ")
     assert latencies == "a 3 ms -> 1.5 ms, 2.00x, b 9 us -> 8 us, 1.12x"
     assert rest == "20/40 trials, 2 failed, 2.0 trials/s, 10s left, conv"
+
+
+# -- one network at several sizes -------------------------------------------------------------------------------------------
+
+
+def opened(*named: int) -> OpenModel:
+    """Two layers on rows of any number, and one on an input whose shape is always the same."""
+
+    def make(sizes: Mapping[str, int]) -> ts.Model:
+        b = Builder("open")
+        h, z = b.input("x", (sizes["batch"], 32), "f32"), b.input("z", (8, 32), "f32")
+        w, v = (b.constant(np.full((32, n), 0.125, np.float32), f"w{n}") for n in (32, 16))
+        b.output("y", b.add("relu", [b.add("matmul", [b.add("relu", [b.add("matmul", [h, w])]), v])]))
+        b.output("q", b.add("relu", [b.add("matmul", [z, v])]))
+        return ts.Model.from_graph(b.graph())
+
+    inputs = [OpenArgument("x", ("batch", 32), "f32"), OpenArgument("z", (8, 32), "f32")]
+    return OpenModel("open", inputs, {"batch": named}, make)
+
+
+def test_all_sizes_are_tuned_in_one_run_by_real_workers(tmp_path: Path) -> None:
+    executable = ts.tune(opened(2, 4), trials=20, database=tmp_path / "tune.db")
+    assert [v.sizes for v in executable.variants] == [{"batch": 2}, {"batch": 4}]
+    assert {k.schedule for v in executable.variants for k in v.executable.network.kernels} <= {"record", "default"}
+    assert any(k.schedule == "record" for v in executable.variants for k in v.executable.network.kernels)
+    z = np.ones((8, 32), np.float32)
+    for rows in (2, 3, 4):  # 3 was never tuned
+        x = RNG.uniform(-1, 1, (rows, 32)).astype(np.float32)
+        for got, wanted in zip(executable(x, z), opened().at(batch=rows).evaluate([x, z]).values()):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_several_sizes_compute_alike_is_tuned_once_and_every_size_counts(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[NetworkProgress] = []
+    chosen: list[object] = []
+    monkeypatch.setattr(sys.modules["tensorsmith.tune"], "named", lambda objective: chosen.append(objective) or named(objective))
+    found = bench(constant)
+    ts.tune(opened(2, 64), trials=40, on_progress=seen.append)
+    assert chosen == ["geomean"]
+    assert seen[-1].networks == ("open[batch=2]", "open[batch=64]")
+    assert seen[-1].tasks == 5 and len(found.counts()) == 5  # two of each size, and the one of z
+    shared = [w for w in found.counts() if w.buffers[w.outputs[0]].shape == (8, 16)]
+    assert len(shared) == 1
+
+
+class Listening(RandomPolicy):
+    """Notes what it hears of other sizes."""
+
+    heard: ClassVar[list[tuple[str, Candidate]]] = []
+
+    def hint(self, candidates: Sequence[Candidate]) -> None:
+        Listening.heard += [(self.space.workload.key, c) for c in candidates]
+
+
+def test_what_is_good_at_one_size_is_tried_at_the_others_as_it_is_found(bench: Callable[..., Bench]) -> None:
+    bench(improving)
+    Listening.heard = []
+    ts.tune(opened(4, 8), trials=60, policy=Listening, rules="default", model="random", on_progress=lambda p: None)
+    assert Listening.heard
+    for key, candidate in Listening.heard:
+        assert candidate.sketch.workload.key != key
+    Listening.heard = []
+    ts.tune(
+        [opened().at(batch=4), opened().at(batch=8)],
+        trials=60,
+        policy=Listening,
+        rules="default",
+        model="random",
+        on_progress=lambda p: None,
+    )
+    assert not Listening.heard  # networks that are not one at several sizes go on as they began

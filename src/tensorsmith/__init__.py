@@ -90,7 +90,7 @@ from tensorsmith.lang.words import (
 )
 from tensorsmith.report import report
 from tensorsmith.runtime.device import measure_peak
-from tensorsmith.runtime.load import load as load_executable
+from tensorsmith.runtime.load import load_any as load_executable
 from tensorsmith.targets.target import Target, targets
 from tensorsmith.tune import tune
 

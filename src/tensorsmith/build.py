@@ -5,6 +5,7 @@ Nothing here knows records, networks or search. A kernel is a value (`runtime/bu
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import warnings
@@ -113,12 +114,13 @@ class Wanted:
     found: Sequence[Found]
     name: str | None = None
     options: Options | None = None
+    carried: Found | None = None
 
 
 def build_all(wanted: Sequence[Wanted], target: Target) -> list[Kernel]:
     """The kernels that `build_best` gives, in order. While one is compiled, the next is generated, where there are two CPUs."""
     if len(wanted) < 2 or thread_count() < 2:
-        return [build_best(w.workload, w.found, target, w.name, w.options) for w in wanted]
+        return [build_best(w.workload, w.found, target, w.name, w.options, w.carried) for w in wanted]
     with ThreadPoolExecutor(1, "tensorsmith-compile") as compiler:
         begun: list[Future[Kernel] | None] = []
         try:
@@ -136,6 +138,8 @@ def _first(wanted: Wanted, target: Target) -> Callable[[], Kernel] | None:
         if wanted.found:
             candidate, formulation = wanted.found[0]
             return begin_kernel(candidate, target, wanted.name, "record", formulation)
+        if wanted.carried is not None:
+            return begin_kernel(wanted.carried[0], target, wanted.name, "carried", wanted.carried[1])
         formulation = likely(wanted.workload, wanted.options)
         candidate = backend_of(target).default_candidate(formulation.workload, target)
         return begin_kernel(candidate, target, wanted.name, "default", formulation)
@@ -149,13 +153,19 @@ def _finished(future: Future[Kernel] | None, wanted: Wanted, target: Target) -> 
             return future.result()
         except Exception:  # as above
             pass
-    return build_best(wanted.workload, wanted.found, target, wanted.name, wanted.options)
+    return build_best(wanted.workload, wanted.found, target, wanted.name, wanted.options, wanted.carried)
 
 
 def build_best(
-    workload: Workload, found: Sequence[Found], target: Target, name: str | None = None, options: Options | None = None
+    workload: Workload,
+    found: Sequence[Found],
+    target: Target,
+    name: str | None = None,
+    options: Options | None = None,
+    carried: Found | None = None,
 ) -> Kernel:
-    """The first that was `found` and can be built, else the default schedule of one of the `options`, else the plain one."""
+    """The first that was `found` and can be built, else what was `carried` over from another size, else the default schedule of one
+    of the `options`, else the plain one."""
     for n, (candidate, formulation) in enumerate(found, 1):
         try:
             return build_kernel(candidate, target, name, "record", formulation)
@@ -163,6 +173,9 @@ def build_best(
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)
             log.warning("record %d of %s cannot be built", n, name or workload.title, exc_info=problem)
+    if carried is not None:
+        with contextlib.suppress(Exception):  # it was only a guess
+            return build_kernel(carried[0], target, name, "carried", carried[1])
     return build_default(workload, target, name, options)[0]
 
 

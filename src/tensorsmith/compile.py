@@ -6,15 +6,18 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, overload
 
 from tensorsmith.build import Found, Wanted, build_all, build_best, kernel_alone
-from tensorsmith.errors import UserError
+from tensorsmith.carried import carried
+from tensorsmith.errors import Parameter, UserError
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.graph.varying import open_executable
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.index_check import index_check
@@ -25,7 +28,9 @@ from tensorsmith.records.store import Store
 from tensorsmith.rewrites.formulations import ALL, Options, allowed
 from tensorsmith.rewrites.formulations import formulations as formulations_of
 from tensorsmith.runtime.checked import CheckedExecutable, IndexLimit
+from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable, executable
+from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.targets.target import Target, given_or_native
 
 log = logging.getLogger(__name__)
@@ -39,6 +44,7 @@ class Records(Protocol):
     def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]: ...
 
 
+@overload
 def compile(
     computation: Workload | Sequence[Tensor] | Model,
     *,
@@ -47,7 +53,33 @@ def compile(
     name: str | None = None,
     formulations: str = ALL,
     check_indices: bool = False,
-) -> Executable:
+) -> Executable: ...
+
+
+@overload
+def compile(
+    computation: OpenModel,
+    *,
+    database: str | Path | None = None,
+    target: Target | str | None = None,
+    name: str | None = None,
+    formulations: str = ALL,
+    keep: int | None = None,
+    background: bool = False,
+) -> OpenExecutable: ...
+
+
+def compile(
+    computation: Workload | Sequence[Tensor] | Model | OpenModel,
+    *,
+    database: str | Path | None = None,
+    target: Target | str | None = None,
+    name: str | None = None,
+    formulations: str = ALL,
+    check_indices: bool = False,
+    keep: int | None = None,
+    background: bool = False,
+) -> Executable | OpenExecutable:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, a `Workload`, or a `Model`, whose tasks are each compiled so.
@@ -65,6 +97,11 @@ def compile(
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
 
+    An `OpenModel` gives an executable for any sizes. The sizes that the model names are compiled now, others when they first come;
+    of these the last `keep` (16) stay. With `background` new sizes are compiled by a thread, and calls are served meanwhile by the
+    next larger variant, with filled-up inputs, where it is proved that this gives the same results; else they wait. A task without
+    a record of its own takes that of the nearest size where that is likely to be ahead of the default schedule.
+
         kernel = ts.compile([A, B, C]).bind(B=b)
         exe = ts.compile(ts.load("model.onnx"), database="tune.db")
         ts.compile(model, target="znver4", name="classifier").save("classifier.tsm")
@@ -72,13 +109,18 @@ def compile(
     `name` is what the executable is called in texts, profiles and files.
     """
     target = given_or_native(target)
+    if check_indices and isinstance(computation, (Model, OpenModel)):
+        raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
+    if isinstance(computation, OpenModel):
+        made = open_executable(computation, builder(database, target, formulations), name, keep, background)
+        made.compile(computation.named)
+        return made
+    if keep is not None or background:
+        example = Parameter("shapes", entries=(("batch", "None"),))
+        raise UserError("keep and background are for models with open dimensions: ", example)
     timing = Timing("warm", target.cores)
-    with contextlib.ExitStack() as opened:
-        path = database_path(database)
-        store = None if path is None else opened.enter_context(Store.open(path, read_only=True))
+    with _opened(database) as store:
         if isinstance(computation, Model):
-            if check_indices:
-                raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
             computation = computation.with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
             best = _best_of_tasks(computation, store, target, timing)
@@ -88,8 +130,8 @@ def compile(
         options = allowed(workload, formulations)
         found = _best_records(workload, store, target, _preferred(timing), options)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
-        made = _alone(workload, found, target, name, options)
-        return _checked(workload, made, target) if check_indices else made
+        alone = _alone(workload, found, target, name, options)
+        return _checked(workload, alone, target) if check_indices else alone
 
 
 def _checked(workload: Workload, made: Executable, target: Target) -> Executable:
@@ -99,6 +141,46 @@ def _checked(workload: Workload, made: Executable, target: Target) -> Executable
         return made
     furthest, limits = check
     return CheckedExecutable(made, _alone(furthest, [], target, f"{made.name}_indices"), [IndexLimit(*astuple(c)) for c in limits])
+
+
+def builder(
+    database: str | Path | None, target: Target, formulations: str = ALL, constants: Constants | None = None
+) -> Callable[[Model], Executable]:
+    """What compiles the variants of one model: they share the `constants` that are packed alike, and records seed other sizes."""
+    shared = Constants() if constants is None else constants
+    with _opened(database):  # a database that is not there is noticed now
+        pass
+
+    def build(model: Model) -> Executable:
+        with _opened(database) as store:
+            model = model.with_formulations(formulations)
+            timing = Timing(usual_cache([model], target), target.cores)
+            best = _best_of_tasks(model, store, target, timing)
+            return _network(model, best, target, None, shared, _carried(model, best, store, target, timing))
+
+    return build
+
+
+@contextlib.contextmanager
+def _opened(database: str | Path | None) -> Iterator[Store | None]:
+    """The record file, to read."""
+    path = database_path(database)
+    if path is None:
+        yield None
+        return
+    with Store.open(path, read_only=True) as store:
+        yield store
+
+
+def _carried(
+    model: Model, best: Mapping[Workload, list[Found]], store: Store | None, target: Target, timing: Timing
+) -> dict[Workload, Found]:
+    """Schedules from other sizes, for tasks without a record."""
+    if store is None:
+        return {}
+    missing = [t for t in model.partition.tasks if t.tunable and not best[t.workload]]
+    found = {t.workload: carried(store, target, timing, t.formulations or formulations_of(t.workload)) for t in missing}
+    return {workload: one for workload, one in found.items() if one is not None}
 
 
 def compile_workload(
@@ -114,17 +196,32 @@ def compile_workload(
     return _alone(workload, found, target, None, options)
 
 
-def compile_model(model: Model, records: Records | None, target: Target, timing: Timing, name: str | None = None) -> Executable:
+def compile_model(
+    model: Model,
+    records: Records | None,
+    target: Target,
+    timing: Timing,
+    name: str | None = None,
+    constants: Constants | None = None,
+) -> Executable:
     """A network whose tasks have each the best of the `records`, else the default schedule."""
-    return _network(model, _best_of_tasks(model, records, target, timing), target, name)
+    return _network(model, _best_of_tasks(model, records, target, timing), target, name, constants)
 
 
-def _network(model: Model, best: Mapping[Workload, list[Found]], target: Target, name: str | None) -> Executable:
-    partition = model.partition
+def _network(
+    model: Model,
+    best: Mapping[Workload, list[Found]],
+    target: Target,
+    name: str | None,
+    constants: Constants | None = None,
+    carried: Mapping[Workload, Found] | None = None,
+) -> Executable:
+    partition, other = model.partition, carried or {}
     known = sum(bool(best[t.workload]) for t in partition.tasks)
     log.info("compiling %s for %s: %d of %d tasks have a record", model.name, target.key, known, len(partition.tasks))
-    kernels = build_all([Wanted(t.workload, best[t.workload], t.name, t.formulations) for t in partition.tasks], target)
-    return model.presented(executable(assemble(partition, kernels, target, name)))
+    wanted = [Wanted(t.workload, best[t.workload], t.name, t.formulations, other.get(t.workload)) for t in partition.tasks]
+    kernels = build_all(wanted, target)
+    return model.presented(executable(assemble(partition, kernels, target, name, constants)))
 
 
 def _alone(

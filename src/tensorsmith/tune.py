@@ -8,17 +8,22 @@ everything and gives the best so far; a second Ctrl-C ends at once.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from tensorsmith.compile import as_workload, compile_model, compile_workload, database_path, usual_cache
+from tensorsmith.compile import as_workload, builder, compile_model, compile_workload, database_path, usual_cache
 from tensorsmith.errors import OutOfMemory, Parameter, UserError
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.graph.varying import open_executable
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import ALL, Options, allowed
+from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
+from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.search.objectives import Objective, named
 from tensorsmith.search.policy import MakePolicy, Preset
 from tensorsmith.search.scheduler import Schedule
@@ -77,6 +82,10 @@ def tune(computation: Model, **options: Unpack[_NetworkOptions]) -> Executable: 
 
 
 @overload
+def tune(computation: OpenModel, **options: Unpack[_NetworkOptions]) -> OpenExecutable: ...
+
+
+@overload
 def tune(computation: Sequence[Model], **options: Unpack[_NetworkOptions]) -> list[Executable]: ...
 
 
@@ -85,7 +94,7 @@ def tune(computation: Workload | Sequence[Tensor], **options: Unpack[_WorkloadOp
 
 
 def tune(
-    computation: Workload | Sequence[Tensor] | Model | Sequence[Model],
+    computation: Workload | Sequence[Tensor] | Model | OpenModel | Sequence[Model],
     *,
     trials: int | None = None,
     seconds: float | None = None,
@@ -103,7 +112,7 @@ def tune(
     schedule: str | Schedule | None = None,
     verbose: bool = False,
     on_progress: Callable[[Any], None] | None = None,
-) -> Executable | list[Executable]:
+) -> Executable | OpenExecutable | list[Executable]:
     """Searches for a fast program of a `computation`, and gives it: of a list of inputs and outputs, `[A, B, D]`, of a `Workload`,
     of a `Model`, or of several models.
 
@@ -129,6 +138,10 @@ def tune(
     seconds, to be minimised. The `schedule` says which task gets the next trials: "gradient", "round-robin", or a `Schedule` of
     `tensorsmith.search.scheduler`. A list of models gives a list of executables.
 
+    An `OpenModel` is tuned at the sizes that it names, all in one run: what several of them compute alike is tuned once, and good
+    programs of one size are tried at the others. The objective is then "geomean" unless another is given, so that every size
+    counts, not only the largest. Sizes that come later are compiled with the `database`, as `compile` does it.
+
     The `target` is this machine, unless told otherwise; programs are measured here, so it has to be one that this machine can run.
     The same `seed` and the same times give the same candidates.
 
@@ -148,13 +161,23 @@ def tune(
     plugins = Plugins.of(target, policy, rules, model)
     models = _models(computation)
     if models is not None:
+        if isinstance(computation, OpenModel):
+            objective = objective or "geomean"
         models = [m.with_formulations(formulations) for m in models]
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         _check_memory(task.workload for task in _tunable(models))
-        options = RunOptions(budget, HowMeasured(target, cache or usual_cache(models, target)), plugins, seed, verbose)
-        built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress))
-        return built[0] if isinstance(computation, Model) else built
+        measured = HowMeasured(target, cache or usual_cache(models, target))
+        options = RunOptions(budget, measured, plugins, seed, verbose, sizes=isinstance(computation, OpenModel))
+        constants = Constants() if isinstance(computation, OpenModel) else None
+        built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants)
+        if isinstance(computation, OpenModel):
+            made = open_executable(computation, builder(database, target, formulations, constants))
+            for sizes, (executable, took) in zip(computation.named, built):
+                made.add(sizes, executable, took, kept=True)
+            return made
+        executables = [executable for executable, _ in built]
+        return executables[0] if isinstance(computation, Model) else executables
     if objective is not None or schedule is not None:
         raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
     workload = as_workload(computation)  # type: ignore[arg-type]
@@ -179,9 +202,18 @@ def _models(computation: Any) -> list[Model] | None:
     """The models to tune; None if it is a workload."""
     if isinstance(computation, Model):
         return [computation]
+    if isinstance(computation, OpenModel):
+        if not computation.named:
+            wanted = Parameter("shapes", entries=tuple((d, "[1, 8, 32]") for d, found in computation.sizes.items() if not found))
+            raise UserError("tune needs sizes to tune for: name some, as in ", wanted)
+        return [computation.model(sizes) for sizes in computation.named]
     if isinstance(computation, Workload) or not isinstance(computation, Sequence):
         return None
     found = [m for m in computation if isinstance(m, Model)]
+    open_one = next((m for m in computation if isinstance(m, OpenModel)), None)
+    if open_one is not None:
+        at = ", ".join(f"{symbol}=8" for symbol in open_one.symbols)
+        raise UserError(f"a list of models to tune has {open_one.name} in it, of open sizes; tune it alone, or give model.at({at})")
     if found and len(found) < len(computation):
         other = next(m for m in computation if not isinstance(m, Model))
         raise UserError(f"a list of models to tune has a {type(other).__name__} in it; give models only")
@@ -242,7 +274,9 @@ def _tune_models(
     objective: Objective,
     schedule: Schedule,
     reporter: Reporter,
-) -> list[Executable]:
+    constants: Constants | None = None,
+) -> list[tuple[Executable, float]]:
+    """The executables, and how long each took to compile in the end."""
     budget, measured = options.budget, options.measured
     clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
     try:
@@ -267,6 +301,11 @@ def _tune_models(
                         reporter.warn(lost)
                 for n, network in enumerate(run.networks):
                     reporter.say(_outcome(network, settled.get(n), run.first_latencies()[n], run.latencies()[n]))
-            return [compile_model(m, journal, measured.target, measured.timing) for m in models]
+            built = []
+            for model in models:
+                begun = time.perf_counter()
+                made = compile_model(model, journal, measured.target, measured.timing, constants=constants)
+                built.append((made, time.perf_counter() - begun))
+            return built
     finally:
         reporter.close()

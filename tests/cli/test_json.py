@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 import tensorsmith as ts
 from tensorsmith.cli import app, recorded, show
 from tensorsmith.cli.arrays import Written
-from tensorsmith.cli.bench import Benched, Race, System
-from tensorsmith.cli.compile import Saved
+from tensorsmith.cli.bench import Benched, BenchedVariant, Race, System
+from tensorsmith.cli.compile import Saved, SavedVariant
 from tensorsmith.cli.demo import Shown
 from tensorsmith.cli.doctor import Health, SelfTest
 from tensorsmith.cli.executables import Kernels
@@ -30,7 +30,7 @@ from tensorsmith.cli.listing import NamedTarget, NamedWorkload
 from tensorsmith.cli.run import Output, Ran
 from tensorsmith.cli.sketches import Derived, NumberedSketch
 from tensorsmith.cli.tasks import TaskLine, TaskList
-from tensorsmith.cli.tune import Tuned
+from tensorsmith.cli.tune import Tuned, TunedVariant
 from tensorsmith.frontends.operators import Operator
 from tensorsmith.records import Store, Timing
 from tensorsmith.records.explain import KeyPart
@@ -291,11 +291,11 @@ SHAPES: dict[str, tuple[type, ...]] = {
     "ops": (Operator,),
     "tasks": (TaskList, TaskLine),
     "sketches": (Derived, NumberedSketch),
-    "tune": (Tuned, Kernels, Benchmark),
-    "compile": (Saved, Memory),
+    "tune": (Tuned, TunedVariant, Kernels, Benchmark),
+    "compile": (Saved, SavedVariant, Memory),
     "export": (Exported,),
     "run": (Ran, Output, Written),
-    "bench": (Benched, Race, System, KernelTime),
+    "bench": (Benched, BenchedVariant, Race, System, KernelTime),
     "demo": (Shown,),
     "records": (
         recorded.Kept, recorded.Best, recorded.Timed, recorded.Described, recorded.ModelRecords, recorded.TaskRecord, recorded.Top,

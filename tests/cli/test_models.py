@@ -185,7 +185,7 @@ def test_dimensions_that_stay_open(command: str, tmp_path: Path) -> None:
     model = write_dense(tmp_path / "open.onnx", ("rows", 8))
     assert "input x [rows, 8]: rows. Bind them: --shape rows=N" in mistake(command, model)
     assert "'cols' is not a dimension of the model" in mistake(command, model, "--shape", "cols=3")
-    assert "--shape rows: write input=1x3x224x224, or dimension=1" in mistake(command, model, "--shape", "rows")
+    assert "--shape rows: write input=1x3x224x224, dimension=1, dimension=? or" in mistake(command, model, "--shape", "rows")
 
 
 def test_operators_that_are_not_supported(dense: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 import tensorsmith as ts
 from tensorsmith.cli import app
+from tensorsmith.cli.words import told
+from tensorsmith.errors import UserError
 
 pytestmark = pytest.mark.peers
 
@@ -23,6 +26,9 @@ import torch
 def make_model():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).eval(), torch.zeros(4, 8)
+
+def make_open():
+    return *make_model(), {"input": {0: torch.export.Dim("batch")}}
 
 def broken():
     return torch.nn.ReLU()
@@ -73,6 +79,23 @@ def test_what_is_wrong_is_said(file: str, function: str, message: str) -> None:
     result = RUN.invoke(app, ["tune", f"{file}:{function}"])
     with pytest.raises(Exception, match=message):
         raise result.exception  # type: ignore[misc]
+
+
+def test_a_module_of_open_dimensions_takes_their_sizes(file: str, tmp_path: Path) -> None:
+    written, name = tmp_path / "mine.tsm", f"{file}:make_open"
+    result = RUN.invoke(app, ["compile", name, "--shape", "batch=1,8", "-o", str(written), "--json"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert [v["sizes"] for v in json.loads(result.stdout)["variants"]] == [{"batch": 1}, {"batch": 8}]
+    assert ts.load_executable(written)(np.zeros((8, 8), np.float32)).shape == (8, 4)
+    found = json.loads(RUN.invoke(app, ["tasks", name, "--shape", "batch=3", "--json"]).stdout)
+    assert found["model"] == "Sequential[batch=3]"
+    for arguments, message in (
+        (["tune", name], "tune needs sizes to tune for: name some, as in --shape batch=1,8,32"),
+        (["compile", name, "--shape", "rows=1,8"], "there is no open dimension 'rows'; there is batch"),
+        (["tune", name, f"{file}:make_model"], f"{name} has open dimensions (batch): tune it by itself"),
+    ):
+        result = RUN.invoke(app, arguments)
+        assert isinstance(result.exception, UserError) and told(result.exception) == message
 
 
 def test_shapes_are_those_of_the_examples(file: str) -> None:

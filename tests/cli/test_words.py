@@ -30,6 +30,12 @@ from tensorsmith.runtime import file as executable_file
         (Parameter("database", "'tune.db'"), "database='tune.db'", "--db 'tune.db'"),
         (Parameter("shapes", entries=(("n", "N"), ("x", "(N, 4)"))), 'shapes={"n": N, "x": (N, 4)}', "--shape n=N --shape x=N,4"),
         (Parameter("shapes", entries=(("x", "(3,)"),)), 'shapes={"x": (3,)}', "--shape x=3,"),
+        (Parameter("shapes", entries=(("n", "[1, 8]"),)), 'shapes={"n": [1, 8]}', "--shape n=1,8"),
+        (
+            Parameter("shapes", entries=(("n", "None"), ("x", "(None, 3)"))),
+            'shapes={"n": None, "x": (None, 3)}',
+            "--shape n=? --shape x=?,3",
+        ),
         (Parameter("constants", entries=(("n", "array"),)), 'constants={"n": array}', 'constants={"n": array} in Python'),
         (TUNE, "`ts.tune(..., database=...)`", "`tensorsmith tune`"),
         (COMPILE, "`ts.compile(model).save(path)`", "`tensorsmith compile`"),

@@ -54,9 +54,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     build = Options.build
 
-    def noted(self: Options, graph: Any) -> Any:
+    def noted(self: Options, graph: Any, **given: Any) -> Any:
         found.append(graph)
-        return build(self, graph)
+        return build(self, graph, **given)
 
     monkeypatch.setattr(Options, "build", noted)
     return found
@@ -130,7 +130,7 @@ def test_modules_that_share_code_have_their_own_parameters() -> None:
 
 @torch.no_grad()
 def test_many_sets_of_parameters_are_inputs(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_of_backend, "_MOST_VARIANTS", 2)
+    monkeypatch.setattr(module_of_backend, "_MOST_SETS", 2)
     module, x = Dense(), torch.randn(3, 6)
     compiled = _compiled(module)
     for _ in range(5):
@@ -228,6 +228,57 @@ def test_shapes_that_vary_are_compiled_each(built: list[Any]) -> None:
         x = torch.randn(rows, 6)
         assert _close(compiled(x), module(x))
     assert [g.inputs[0].shape for g in built] == [(3, 6), (5, 6), (7, 6)]
+
+
+@torch.no_grad()
+def test_shapes_begin_to_vary_with_the_second_one(built: list[Any]) -> None:
+    """PyTorch's own way: the first graph is for one shape, the second for all."""
+    module = Dense()
+    compiled = torch.compile(module, backend=backend)
+    for n in (3, 5, 7, 3, 5):
+        x = torch.randn(n, 6)
+        assert _close(compiled(x), module(x))
+    rows = [g.inputs[0].shape[0] for g in built]
+    assert rows[:3] == [3, 5, 7] and len(rows) <= 4  # 3 is of the first graph, and may be of the second too
+
+
+@torch.no_grad()
+def test_the_last_shapes_stay_and_share_their_weights(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    build = Options.build
+    monkeypatch.setattr(Options, "build", lambda self, graph, **given: made.append(build(self, graph, **given)) or made[-1])
+    module = Dense()
+    compiled = torch.compile(module, backend=backend, dynamic=True, options={"keep": 2})
+    for rows in (64, 128, 64, 96, 64, 128):  # 96 comes in place of 128, the least recently used
+        x = torch.randn(rows, 6)
+        assert _close(compiled(x), module(x))
+    assert [g.inputs[0].shape[0] for g in built] == [64, 128, 96, 128]
+    addresses = [{a.ctypes.data for a in e.network.constants} for e in made]
+    assert addresses[0] & addresses[1]
+
+
+@torch.no_grad()
+def test_many_shapes_do_not_make_parameters_inputs(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_of_backend, "_MOST_SETS", 2)
+    module = Dense()
+    compiled = torch.compile(module, backend=backend, dynamic=True)
+    for rows in (2, 3, 4, 5):
+        x = torch.randn(rows, 6)
+        assert _close(compiled(x), module(x))
+    assert [len(g.inputs) for g in built] == [1, 1, 1, 1]
+
+
+@torch.no_grad()
+def test_sizes_among_the_results(built: list[Any]) -> None:
+    def sized(x: torch.Tensor, y: torch.Tensor) -> tuple[Any, ...]:
+        return torch.relu(x).reshape(x.shape[0] * 3, -1), x.shape[0], y[:, : x.shape[0]] + 1
+
+    compiled = torch.compile(sized, backend=backend, dynamic=True)
+    for rows in (4, 5):
+        x, y = torch.randn(rows, 6), torch.randn(2, 10)
+        got, wanted = compiled(x, y), sized(x, y)
+        assert torch.equal(got[0], wanted[0]) and got[1] == rows and torch.equal(got[2], wanted[2])
+    assert len(built) >= 2
 
 
 @torch.no_grad()
@@ -353,6 +404,7 @@ def test_a_graph_is_tuned_with_a_database(tmp_path: Path) -> None:
         ({"seconds": "10"}, "seconds is '10'; give a number"),
         ({"database": 3}, "database is 3; give the path of a record file"),
         ({"database": "nowhere.db"}, "no database nowhere.db; give 'seconds' or 'effort' as well"),
+        ({"keep": 0}, "keep is 0; give how many shapes are to stay compiled, at least 1"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +102,14 @@ def test_constants_are_bound_to_both() -> None:
     np.testing.assert_array_equal(kernel(1), X[[1, 2, 3, 1, 2]])
     with pytest.raises(UserError, match="reads dimension 0 of A at 4"):
         kernel(2)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda kernel: pickle.loads(pickle.dumps(kernel))])
+def test_copies_and_pickles_check_too(copied: Callable[[Any], Any]) -> None:
+    kernel = copied(ts.compile([A, I, ROWS], check_indices=True))
+    np.testing.assert_array_equal(kernel(X, index(0, 1, 2, 3, 0)), X[[0, 1, 2, 3, 0]])
+    with pytest.raises(UserError, match="reads dimension 0 of A at 4"):
+        kernel(X, index(0, 1, 2, 3, 4))
 
 
 def test_names_of_the_users_own_are_no_trouble() -> None:

@@ -724,7 +724,7 @@ MUTANTS = (
     ),
     Mutant(
         "deep-copies-share-their-constants",
-        "constants=tuple(map(aligned_copy, self.network.constants))",
+        "constants=tuple(_copied(array, memo) for array in self.network.constants)",
         "constants=self.network.constants",
         ("tests/runtime/test_pickle.py::test_copies",),
     ),

@@ -192,6 +192,19 @@ def test_hints_are_carried_over_and_asked_for_first() -> None:
     assert not expected & {text(c) for c in TensorsmithPolicy(here, settings=replace(settings, hints=0), hints=hints).ask(4)}
 
 
+def test_hints_that_come_later_are_asked_for_next() -> None:
+    there, here = space("GMM-3-b1"), space("GMM-small")
+    hints = list(there.candidates(sample(there, 2, np.random.default_rng(0))))
+    expected = [text(here.plans[p].candidate(row)) for hint in hints for p, row in adapt(here, hint)[:1]]
+    policy = TensorsmithPolicy(here, settings=SMALL)
+    rounds(policy, 1)
+    policy.hint([*hints, default_candidate(here.workload, native())])  # its own are not hints
+    assert [text(c) for c in policy.ask(4)][: len(set(expected))] == list(dict.fromkeys(expected))
+    unknown = TensorsmithPolicy(here, settings=replace(SMALL, known=False))
+    unknown.hint(hints)
+    assert not unknown.waiting
+
+
 def test_hints_of_another_structure_do_no_harm() -> None:
     there = space("DEP-small")
     policy = TensorsmithPolicy(space("GMM-small"), settings=SMALL, hints=[default_candidate(there.workload, native())])

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 from tests.show.pages import Page
-from tests.show.things import EVIL, TARGET, TIMING, everything, matmul, model, profile, record, store
+from tests.show.things import EVIL, TARGET, TIMING, everything, matmul, model, open_model, profile, record, store
 
 import tensorsmith as ts
 from tensorsmith.lang.flops import flops
@@ -19,7 +19,7 @@ SHOWN = [thing for things in everything().values() for thing in things if hasatt
 def test_many_kinds_of_objects_are_shown() -> None:
     names = {type(thing).__name__ for thing in SHOWN}
     assert names >= {"Model", "Tasks", "Task", "Workload", "Executable", "Profile", "Benchmark", "Memory", "Records", "Summaries"}
-    assert names >= {"Store", "Sketch", "Candidate", "Program", "CpuTarget"}
+    assert names >= {"Store", "Sketch", "Candidate", "Program", "CpuTarget", "OpenModel", "OpenExecutable", "Variant", "Variants"}
 
 
 @pytest.mark.parametrize("thing", SHOWN, ids=repr)
@@ -59,6 +59,21 @@ def test_an_executable_has_its_kernels_and_its_memory() -> None:
     assert [(row[0], row[1], row[3]) for row in kernels.rows] == [(t.name, str(t.weight), "default") for t in small.tasks()]
     assert {row[0] for row in memory.rows} == {"arena", "scratch", "constants"}
     assert "dense(x: f32[4, 8]) -> y: f32[4, 4]" in page.words and "2 kernels in 3 steps for znver3" in page.words
+
+
+def test_what_is_open_has_its_sizes() -> None:
+    page = Page(open_model((4, 8), EVIL)._repr_html_())
+    inputs, sizes = page.tables
+    assert inputs.rows == [["x", "f32[rows, 8]"]] and sizes.rows == [["rows", "4, 8"]]
+    assert f"{EVIL}(x: f32[rows, 8])" in page.words and "2 variants to compile at once" in page.words
+    made = ts.compile(open_model(), target=TARGET)
+    inputs, variants = Page(made._repr_html_()).tables
+    assert variants.heads == ["rows", "weights", "of them shared", "arena", "scratch", "compiled in"]
+    assert [row[0] for row in variants.rows] == ["4", "8"]
+    assert [float(row[1]) for row in variants.values] == [v.memory.constants for v in made.variants]
+    assert Page(made.variants._repr_html_()).tables[0].rows == variants.rows
+    page = Page(made.variants[0]._repr_html_())
+    assert "rows=4" in page.words and [t.heads[0] for t in page.tables] == ["kernel", "memory"]
 
 
 def test_a_profile_can_be_ordered_by_time() -> None:

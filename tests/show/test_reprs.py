@@ -31,6 +31,12 @@ def test_what_some_say() -> None:
     assert repr(first) == f"<Task matmul+relu f32[4, 8]: 1 call, key {first.workload.key[:8]}>"
     assert repr(small.tasks()) == "<Tasks of 2 tasks, 2 to tune, 2 calls>"
     assert str(small.tasks()).splitlines() == [repr(small.tasks()), f"  {first!r}", f"  {second!r}"]
+    assert repr(THINGS["open models"][0]) == "<OpenModel dense(x: f32[rows, 8]): rows=4,8>"
+    assert repr(THINGS["open models"][1]) == "<OpenModel dense(x: f32[rows, 8]): rows=?>"
+    assert repr(THINGS["open executables"][0]) == "<OpenExecutable dense(x: f32[rows, 8]): 2 variants rows=4; rows=8>"
+    assert repr(THINGS["variants"][0]).startswith(
+        "<Variant rows=4: dense[rows=4](x: f32[4, 8]) -> y: f32[4, 4]: 2 kernels in 2 steps"
+    )
     assert THINGS["axes"][0] is not None and repr(THINGS["axes"][0]) == "<Axis k<24>"
     assert repr(THINGS["profiles"][0]) == "<Profile net: 3 kernels in 4 steps, 16 ms>"
     assert repr(THINGS["records"][0]).startswith("<Record 12.3 us: C f32[16, 32] on x86_64/znver3/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tensorsmith.backends import backend_of, space_of
 from tensorsmith.backends.backend import backend_named
 from tensorsmith.build import build_kernel
 from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.prior import PriorModel
 from tensorsmith.learn.models.random import RandomModel
@@ -25,6 +27,7 @@ from tensorsmith.report import data
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.runtime.executable import Benchmark, Memory
 from tensorsmith.runtime.profile import Profile, StepTime
+from tensorsmith.runtime.variants.symbols import OpenArgument
 from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.search.policies.tensorsmith import TensorsmithPolicy
 from tensorsmith.search.policy import as_preset
@@ -49,13 +52,22 @@ def matmul(n: int = 16, name: str = "C") -> Workload:
     return ts.workload(tensors(n, name))
 
 
-def model(widths: tuple[int, ...] = (8, 8, 4), name: str = "dense", output: str = "y") -> ts.Model:
+def model(widths: tuple[int, ...] = (8, 8, 4), name: str = "dense", output: str = "y", rows: int = 4) -> ts.Model:
     b = Builder(name)
-    h = b.input("x", (4, widths[0]), "f32")
+    h = b.input("x", (rows, widths[0]), "f32")
     for n, width in enumerate(widths[1:]):
         h = b.add("relu", [b.add("matmul", [h, b.constant(np.full((h.shape[1], width), n + 1.0, np.float32))])])
     b.output(output, h)
     return ts.Model.from_graph(b.graph())
+
+
+def open_model(sizes: tuple[int, ...] = (4, 8), name: str = "dense") -> OpenModel:
+    """The model above with any number of rows."""
+
+    def make(found: Mapping[str, int]) -> ts.Model:
+        return model(name=name, rows=found["rows"])
+
+    return OpenModel(name, [OpenArgument("x", ("rows", 8), "f32")], {"rows": sizes}, make)
 
 
 @functools.cache
@@ -92,6 +104,7 @@ def everything() -> dict[str, list[Any]]:
     A, B, C = tensors()
     first, second = model(), model((8, 16, 4))
     built = [ts.compile(m, target=TARGET) for m in (first, second)]
+    varying = [ts.compile(open_model(sizes), target=TARGET) for sizes in ((4, 8), (), (16,))]
     alone = [ts.compile(matmul(n), target=TARGET) for n in (16, 32)]
     opened = store()
     k, long = ts.reduce_axis(24), A[0, 0]
@@ -114,7 +127,12 @@ def everything() -> dict[str, list[Any]]:
         "partitions": [first.partition, model(name="other").partition],
         "graphs": [first.source, second.source],
         "parts of graphs": [first.source.nodes[0], first.source.nodes[1], first.inputs[0], second.outputs[0]],
+        "open models": [open_model(), open_model(()), open_model((4, 16)), open_model(name=EVIL), open_model(tuple(range(1, 65)))],
         "executables": [*built, *alone],
+        "open executables": varying,
+        "variants": [*varying[0].variants, *varying[2].variants],
+        "tables of variants": [e.variants for e in varying],
+        "open arguments": [open_model().inputs[0], OpenArgument("long " * 40, ("n", 3), "f32")],
         "networks": [built[0].network, built[1].network],
         "kernels": [*built[0].network.kernels, build_kernel(candidate(), TARGET, EVIL)],
         "code": [kernel.code for kernel in built[0].network.kernels],

@@ -22,7 +22,7 @@ def inputs_for(executable: Executable, texts: Sequence[str], seed: int = 0) -> d
     if not texts:
         generator = np.random.default_rng(seed)
         return {a.name: _random(a, generator) for a in executable.inputs}
-    given = _read_all(texts)
+    given = read_all(texts)
     known = {a.name: a for a in executable.inputs}
     for name, (array, file) in given.items():
         if name not in known:
@@ -79,8 +79,8 @@ def _random(argument: Argument, generator: np.random.Generator) -> Array:
     return np.ones(argument.shape, argument.numpy_dtype)
 
 
-def _read_all(texts: Sequence[str]) -> dict[str, tuple[Array, str]]:
-    """Arrays by name, each with the file it is from."""
+def read_all(texts: Sequence[str]) -> dict[str, tuple[Array, str]]:
+    """What `--input` gave: arrays by name, each with the file it is from."""
     found: dict[str, tuple[Array, str]] = {}
     for text in texts:
         name, _, file = text.rpartition("=")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -12,12 +12,13 @@ import typer
 from tensorsmith.cli import peers, show
 from tensorsmith.cli.arrays import check_writable, inputs_for
 from tensorsmith.cli.computation import is_model, load_model
-from tensorsmith.cli.executables import Kernels, executable_of
-from tensorsmith.cli.options import AsJson, Inputs, ModelOrExecutable, Records, Shapes
+from tensorsmith.cli.executables import Kernels, Sized, executables_of
+from tensorsmith.cli.options import AsJson, Inputs, ModelOrExecutable, OpenShapes, Records
 from tensorsmith.cli.race import largest_difference, race
 from tensorsmith.cli.words import told
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.dtypes import Array
 from tensorsmith.records import Store
 from tensorsmith.report import collect
@@ -56,16 +57,42 @@ class Race:
 
 
 @dataclass(frozen=True)
-class Benched:
-    """What `bench` found. `notes`: who was left out, and what disturbed it."""
+class BenchedVariant:
+    """One of several sizes, as in `Benched`."""
 
     model: str
+    sizes: Mapping[str, int]
+    kernels: Kernels
+    race: Race
+    profile: tuple[KernelTime, ...] | None
+
+
+@dataclass(frozen=True)
+class Benched:
+    """What `bench` found. `notes`: who was left out, and what disturbed it.
+
+    Of several sizes each is one of the `variants`; then there is no one race, and `kernels` are those of all of them.
+    """
+
+    model: str
+    sizes: Mapping[str, int]  # of the dimensions that were left open, where it is of one size
     kernels: Kernels
     threads: int
-    race: Race
+    race: Race | None
     profile: tuple[KernelTime, ...] | None  # the costliest kernel first; None: not asked for
+    variants: tuple[BenchedVariant, ...]
     report: str | None  # the page that was written
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What was found of one size."""
+
+    of: Sized
+    race: Race
+    inputs: Mapping[str, Array]
+    profile: Profile | None = None
 
 
 def bench(
@@ -85,12 +112,13 @@ def bench(
         str | None, typer.Option(metavar="FILE", help="Write a page with the profile, the comparison and what --db knows.")
     ] = None,
     input: Inputs = None,
-    shape: Shapes = None,
+    shape: OpenShapes = None,
     json: AsJson = False,
 ) -> None:
     """Times a model side by side with other systems, in turns, and compares their outputs.
 
-    A system that is not installed is left out, with a note. Exits with 1 if outputs differ by more than rounding.
+    A system that is not installed is left out, with a note. Exits with 1 if outputs differ by more than rounding. With several
+    sizes (--shape batch=1,8,32, or an executable that has them) there is a table for each.
     """
     names = peers.parse(vs)
     source = file if is_model(file) else model
@@ -102,39 +130,66 @@ def bench(
     with show.apart(json), neighbours.announced("bench"):
         notes = Notes()
         watch = neighbours.Watch(notes.add, shared().threads)
-        executable = executable_of(file, db, shape or ())
-        inputs = inputs_for(executable, input or ())
-        show.say(f"{executable.name}: {Kernels.of(executable)}; {shared().threads} threads")
+        found = executables_of(file, db, shape or (), input or ())
+        if report is not None and len(found) > 1:
+            raise UserError(f"--report {report}: a report is of one size; give --shape with one")
         if source is None and names:
             notes.add(f"without others: give --model MODEL.onnx, which {', '.join(names)} can read")
-        others = [] if source is None else make_peers(names, source, inputs, notes)
-        watch.look_now()
-        found = side_by_side({"tensorsmith": executable}, others, inputs, seconds)
+        runs = []
+        for one in found:
+            show.say(f"{one.executable.name}: {Kernels.of(one.executable)}; {shared().threads} threads")
+            inputs = inputs_for(one.executable, input or ())
+            others = [] if source is None else make_peers(names, source, inputs, notes)
+            watch.look_now()
+            runs.append(_Run(one, side_by_side({"tensorsmith": one.executable}, others, inputs, seconds), inputs))
         watch.conclude()
-        inside = executable.profile(*inputs.values()) if profile or report is not None else None
-        if report is not None and inside is not None:
+        if profile or report is not None:
+            runs = [replace(run, profile=run.of.executable.profile(*run.inputs.values())) for run in runs]
+        if report is not None:
             of_file = load_model(file, shape or ()) if is_model(file) else None
-            write_report(report, db, of_file, inside, found, notes)
-        benched = Benched(
-            model=executable.name,
-            kernels=Kernels.of(executable),
-            threads=shared().threads,
-            race=found,
-            profile=tuple(inside.kernels) if profile and inside is not None else None,
-            report=report,
-            notes=tuple(notes.found),
-        )
+            if isinstance(of_file, OpenModel):
+                of_file = of_file.at(**runs[0].of.sizes)
+            write_report(report, db, of_file, runs[0], notes)
+        benched = _benched(runs, profile, report, notes)
 
     def shown(benched: Benched) -> None:
-        show_race(benched.race)
-        if profile:
-            show.say(inside)
+        for run in runs:
+            if len(runs) > 1:
+                show.say(run.of.executable.name)
+            show_race(run.race)
+            if profile:
+                show.say(run.profile)
         if benched.report is not None:
             show.say(f"report: {benched.report}")
 
     show.answer(benched, json, shown)
-    if not found.fine:
+    if not all(run.race.fine for run in runs):
         raise typer.Exit(1)
+
+
+def _benched(runs: Sequence[_Run], profile: bool, report: str | None, notes: Notes) -> Benched:
+    each = [
+        BenchedVariant(
+            model=run.of.executable.name,
+            sizes=run.of.sizes,
+            kernels=Kernels.of(run.of.executable),
+            race=run.race,
+            profile=tuple(run.profile.kernels) if profile and run.profile is not None else None,
+        )
+        for run in runs
+    ]
+    one = each[0] if len(each) == 1 else None
+    return Benched(
+        model=one.model if one else runs[0].of.model,
+        sizes=one.sizes if one else {},
+        kernels=Kernels.sum(v.kernels for v in each),
+        threads=shared().threads,
+        race=one.race if one else None,
+        profile=one.profile if one else None,
+        variants=() if one else tuple(each),
+        report=report,
+        notes=tuple(notes.found),
+    )
 
 
 class Notes:
@@ -187,9 +242,10 @@ def show_race(found: Race) -> None:
         show.say(f"the largest number of the outputs is {found.largest:.3g}")
 
 
-def write_report(path: str, db: str | None, model: Model | None, profile: Profile, found: Race, notes: Notes) -> None:
+def write_report(path: str, db: str | None, model: Model | None, run: _Run, notes: Notes) -> None:
     """A report of what was measured here, and of what the record file knows of the model."""
-    runners = [Runner(s.system, s.best, s.median) for s in found.systems]
+    runners, profile = [Runner(s.system, s.best, s.median) for s in run.race.systems], run.profile
+    assert profile is not None
     made = collect.of_profile(profile, runners)
     if db is not None and model is not None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,14 +13,30 @@ from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
 from tensorsmith.cli.executables import Kernels, compile_model
-from tensorsmith.cli.options import AsJson, Formulations, ModelFile, Records, Shapes, TargetName
+from tensorsmith.cli.options import AsJson, Formulations, ModelFile, OpenShapes, Records, TargetName
+from tensorsmith.errors import UserError
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.executable import Executable, Memory
+from tensorsmith.runtime.variants.executable import OpenExecutable
+from tensorsmith.show.units import size
+
+
+@dataclass(frozen=True)
+class SavedVariant:
+    """One size of an executable in a file. Of the constants in `memory`, `shared_bytes` are those of other variants too."""
+
+    sizes: Mapping[str, int]
+    kernels: Kernels
+    memory: Memory
+    shared_bytes: int
+    seconds: float | None  # that it took to compile
 
 
 @dataclass(frozen=True)
 class Saved:
-    """An executable in a file. `memory` is what it holds in bytes when it is loaded."""
+    """An executable in a file. `memory` is what it holds in bytes when it is loaded. With open dimensions there are `variants`, and
+    `kernels` and `memory` are of all of them together."""
 
     file: str
     file_bytes: int
@@ -27,6 +44,7 @@ class Saved:
     target: str
     kernels: Kernels
     memory: Memory
+    variants: tuple[SavedVariant, ...] = ()
 
 
 def compile(
@@ -37,7 +55,7 @@ def compile(
     ] = None,
     db: Records = None,
     formulations: Formulations = ALL,
-    shape: Shapes = None,
+    shape: OpenShapes = None,
     target: TargetName = None,
     json: AsJson = False,
 ) -> None:
@@ -48,17 +66,47 @@ def compile(
     with show.apart(json):
         file = output or Path(model).stem + EXECUTABLE
         check_writable(file)
-        saved = save(compile_model(load_model(model, shape or ()).with_formulations(formulations), db, target), file)
+        loaded = load_model(model, shape or ())
+        if isinstance(loaded, OpenModel) and not loaded.named:
+            raise UserError(f"a file needs sizes of {', '.join(loaded.symbols)}: --shape {loaded.symbols[0]}=1,8,32")
+        saved = save(compile_model(loaded, db, target, formulations), file)
     show.answer(saved, json, show_saved)
 
 
-def save(executable: Executable, file: str) -> Saved:
+def save(executable: Executable | OpenExecutable, file: str) -> Saved:
     """Writes an executable."""
     executable.save(file)
-    size = Path(file).stat().st_size
-    return Saved(file, size, executable.name, executable.network.target.key, Kernels.of(executable), executable.memory)
+    variants: tuple[SavedVariant, ...] = ()
+    if isinstance(executable, OpenExecutable):
+        found = executable.variants
+        variants = tuple(SavedVariant(v.sizes, Kernels.of(v.executable), v.memory, found.shared_bytes(v), v.seconds) for v in found)
+        target = found[0].executable.network.target
+    else:
+        target = executable.network.target
+    return Saved(
+        file=file,
+        file_bytes=Path(file).stat().st_size,
+        model=executable.name,
+        target=target.key,
+        kernels=Kernels.of(executable),
+        memory=executable.memory,
+        variants=variants,
+    )
 
 
 def show_saved(saved: Saved) -> None:
-    show.say(f"{saved.file}: {saved.model}, {saved.kernels}")
+    if not saved.variants:
+        show.say(f"{saved.file}: {saved.model}, {saved.kernels}")
+    else:
+        show.say(f"{saved.file}: {saved.model}, {len(saved.variants)} variants")
+        show_variants(saved.variants)
     show.say(f"memory: {saved.memory}; file: {saved.file_bytes / 2**20:.1f} MiB")
+
+
+def show_variants(variants: Sequence[SavedVariant]) -> None:
+    rows = []
+    for v in variants:
+        sizes = (v.memory.constants, v.shared_bytes, v.memory.arena, v.memory.scratch)
+        rows.append([*v.sizes.values(), str(v.kernels), *map(size, sizes), "" if v.seconds is None else f"{v.seconds:.2f} s"])
+    columns = ("kernels", "weights", "of them shared", "arena", "scratch", "compiled in")
+    show.table([*variants[0].sizes, *columns], rows, ("kernels",))

@@ -12,6 +12,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.frontends.load import from_torch
 from tensorsmith.frontends.load import load as load_onnx
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.define import Tensor, workload
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
@@ -37,7 +38,7 @@ def load(name: str) -> Workload:
     raise UserError(f"{name} must define `tensors = [inputs and outputs]` or `workload = tensorsmith.workload([...])`")
 
 
-def load_any(name: str, shapes: Sequence[str]) -> Workload | Model:
+def load_any(name: str, shapes: Sequence[str]) -> Workload | Model | OpenModel:
     """A model if it is a file of that kind, else a workload, whose shapes are fixed."""
     if is_model(name) or is_module(name):
         return load_model(name, shapes)
@@ -48,15 +49,21 @@ def load_any(name: str, shapes: Sequence[str]) -> Workload | Model:
     return load(name)
 
 
-def load_model(path: str, shapes: Sequence[str] = ()) -> Model:
-    """The model of an ONNX file, its open dimensions bound by texts such as `x=1x3x224x224` or `batch=1`.
+def load_fixed(path: str, shapes: Sequence[str] = ()) -> Model:
+    """As `load_model`, for those who need every size."""
+    loaded = load_model(path, shapes)
+    if isinstance(loaded, OpenModel):
+        raise UserError(f"{', '.join(loaded.symbols)} must have one size here: --shape {loaded.symbols[0]}=8")
+    return loaded
+
+
+def load_model(path: str, shapes: Sequence[str] = ()) -> Model | OpenModel:
+    """The model of an ONNX file, its open dimensions bound by texts such as `x=1x3x224x224` or `batch=1`, or left open.
 
     Or that of a PyTorch module which a function of a Python file makes: `file.py:function`.
     """
     if is_module(path):
-        if shapes:
-            raise UserError(f"--shape {shapes[0]}: the shapes of a module are those of its example inputs")
-        return _load_module(path)
+        return _sized(_load_module(path), shapes)
     if not is_model(path):
         raise UserError(f"{path} is no model: expected a file that ends in {MODEL}, or FILE.py:FUNCTION")
     if not Path(path).is_file():
@@ -64,8 +71,8 @@ def load_model(path: str, shapes: Sequence[str] = ()) -> Model:
     return load_onnx(path, shapes=parse_shapes(shapes))
 
 
-def _load_module(name: str) -> Model:
-    """The model of what `function()` of `file.py` gives: a module and its example inputs."""
+def _load_module(name: str) -> Model | OpenModel:
+    """The model of what `function()` of `file.py` gives: a module, its example inputs and, if it likes, `dynamic_shapes`."""
     found = _MODULE.fullmatch(name)
     assert found is not None
     path, function = found.groups()
@@ -75,21 +82,40 @@ def _load_module(name: str) -> Model:
     if not callable(names.get(function)):
         raise UserError(f"{path} has no function {function}")
     made = names[function]()
-    if not isinstance(made, tuple) or len(made) != 2:
+    if not isinstance(made, tuple) or len(made) not in (2, 3):
         raise UserError(f"{function} of {path} gives {type(made).__name__}; it must give a module and its example inputs")
-    return from_torch(*made)
+    return from_torch(made[0], made[1], dynamic_shapes=made[2] if len(made) == 3 else None)
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...] | int]:
-    """`x=1x3x224x224` (or with commas) is the shape of an input, `batch=1` the size of a dimension, `x=1,` a shape of rank 1."""
-    found: dict[str, tuple[int, ...] | int] = {}
+def _sized(model: Model | OpenModel, shapes: Sequence[str]) -> Model | OpenModel:
+    """A module's model, the sizes of its open dimensions named or fixed by texts such as `batch=1,8` or `batch=1`."""
+    if not shapes:
+        return model
+    if not isinstance(model, OpenModel):
+        raise UserError(f"--shape {shapes[0]}: the shapes of a module are those of its example inputs")
+    given = parse_shapes(shapes)
+    fixed = {name: n for name, n in given.items() if isinstance(n, int)}
+    if fixed.keys() == set(model.symbols):
+        return model.at(**fixed)
+    named = {name: (n,) if isinstance(n, int) else n or () for name, n in given.items()}
+    return model.with_sizes(**named)  # type: ignore[arg-type]  # what is no size is refused there
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int | None, ...] | int | None]:
+    """What `--shape` says of inputs and dimensions.
+
+    `x=1x3x224x224` (or with commas) is the shape of an input, `x=1,` one of rank 1, `batch=1` the size of a dimension; `batch=?`
+    leaves it open, `x=?x3x224x224` one of an input, and `batch=1,8,32` names sizes of an open one.
+    """
+    found: dict[str, tuple[int | None, ...] | int | None] = {}
     for text in texts:
         name, _, size = text.rpartition("=")
-        if not name or not re.fullmatch(r"\d+([x,]\d+)*,?", size):
-            raise UserError(f"--shape {text}: write input=1x3x224x224, or dimension=1")
+        if not name or not re.fullmatch(r"(\d+|\?)([x,](\d+|\?))*,?", size):
+            raise UserError(f"--shape {text}: write input=1x3x224x224, dimension=1, dimension=? or dimension=1,8,32")
         if name in found:
             raise UserError(f"--shape {text}: {name} is given twice")
-        found[name] = int(size) if size.isdigit() else tuple(int(n) for n in re.findall(r"\d+", size))
+        sizes = tuple(None if n == "?" else int(n) for n in re.findall(r"\d+|\?", size))
+        found[name] = sizes[0] if re.fullmatch(r"\d+|\?", size) else sizes
     return found
 
 

@@ -13,7 +13,7 @@ import typer
 from tensorsmith.cli import show, smallnet
 from tensorsmith.cli.arrays import inputs_for
 from tensorsmith.cli.bench import Notes, Race, make_peers, show_race, side_by_side
-from tensorsmith.cli.computation import load_model
+from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.options import AsJson
 from tensorsmith.cli.tasks import show_tasks, tasks_of
 from tensorsmith.compile import compile
@@ -53,7 +53,7 @@ def demo(
 
 
 def _demo(path: Path, seconds: float) -> Shown:
-    model, notes = load_model(str(path)), Notes()
+    model, notes = load_fixed(str(path)), Notes()
     show.say(f"{path.name}: an image classifier of {len(model.source.nodes)} operators, made on the spot. Its tasks:\n")
     show_tasks(tasks_of(model))
     untuned = compile(model)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tensorsmith.cli import show
-from tensorsmith.cli.computation import load_model
+from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.executables import Kernels, compile_model
 from tensorsmith.cli.options import AsJson, Formulations, ModelFile, Records, Shapes, TargetName
 from tensorsmith.rewrites.formulations import ALL
@@ -47,7 +47,7 @@ def export(
     The kernels are those that `compile` would use. Programs that use the library need neither Python nor Tensorsmith.
     """
     with show.apart(json):
-        executable = compile_model(load_model(model, shape or ()).with_formulations(formulations), db, target)
+        executable = compile_model(load_fixed(model, shape or ()), db, target, formulations)
         written = executable.export(output, name=name, weights=weights, compiler=cc)
         files = tuple(str(f.relative_to(Path(output))) for f in written)
     found = Exported(output, files, executable.name, executable.network.target.key, Kernels.of(executable))

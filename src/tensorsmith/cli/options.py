@@ -28,6 +28,17 @@ Shapes = Annotated[
     ),
 ]
 
+OpenShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=SIZE",
+        help="What the model leaves open: the shape of an input (x=1x3x224x224; of one dimension: x=128,) or the size of a "
+        "symbolic dimension (batch=1). It may stay open: batch=? takes any size, batch=1,8,32 any size and these at once. "
+        "May be given several times.",
+    ),
+]
+
 Records = Annotated[
     str | None,
     typer.Option(

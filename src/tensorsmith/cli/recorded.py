@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorsmith.cli.computation import is_model, is_module, load, load_model
+from tensorsmith.cli.computation import is_model, is_module, load, load_fixed
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.flops import flops
@@ -229,7 +229,7 @@ class ModelRecords:
 def model_of(name: str, shapes: Sequence[str]) -> Model | None:
     """The model that a name stands for; None: it is a workload's."""
     if is_model(name) or is_module(name):
-        return load_model(name, shapes)
+        return load_fixed(name, shapes)
     if shapes:
         raise UserError(f"--shape {shapes[0]}: only the shapes of a model can be given, {name} is a workload")
     return None

@@ -10,7 +10,7 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
-from tensorsmith.cli.computation import load_model
+from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.options import AsJson, Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
@@ -59,7 +59,7 @@ def report(
         check_writable(output)
         render.library()  # better now than after the work
     with show.apart(json):
-        maker = _Maker(file, output, load_model(model, shape or ()) if model is not None else None, measure)
+        maker = _Maker(file, output, load_fixed(model, shape or ()) if model is not None else None, measure)
     if not watch:
         with show.apart(json):
             made = maker.make()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,8 +11,9 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import Written, check_outputs, inputs_for, write_outputs
-from tensorsmith.cli.executables import executable_of
-from tensorsmith.cli.options import AsJson, Inputs, ModelOrExecutable, Records, Shapes
+from tensorsmith.cli.executables import executables_of
+from tensorsmith.cli.options import AsJson, Inputs, ModelOrExecutable, OpenShapes, Records
+from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
 
 
@@ -37,9 +39,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run gave, and the files that hold it."""
+    """What a run gave, and the files that hold it. `sizes` are those of the dimensions that were left open."""
 
     model: str
+    sizes: Mapping[str, int]
     outputs: tuple[Output, ...]
     written: tuple[Written, ...]
 
@@ -52,7 +55,7 @@ def run(
         typer.Option("--output", metavar="[NAME=]FILE", help="Writes an output to NAME=FILE.npy, or all of them to FILE.npz."),
     ] = None,
     db: Records = None,
-    shape: Shapes = None,
+    shape: OpenShapes = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     json: AsJson = False,
 ) -> None:
@@ -61,11 +64,15 @@ def run(
     An executable is machine code: run only files that you trust.
     """
     with show.apart(json):
-        executable = executable_of(file, db, shape or ())
+        found = executables_of(file, db, shape or (), input or ())
+        if len(found) > 1:
+            names = ", ".join(one.executable.name for one in found)
+            raise UserError(f"{file} has {len(found)} sizes ({names}): give --input FILE, or --shape with one")
+        executable, sizes = found[0].executable, found[0].sizes
         check_outputs(executable.outputs, output or ())
         results = executable.run(inputs_for(executable, input or (), seed))
         written = write_outputs(results, output or ())
-        ran = Ran(executable.name, tuple(Output.of(name, array) for name, array in results.items()), tuple(written))
+        ran = Ran(executable.name, sizes, tuple(Output.of(name, array) for name, array in results.items()), tuple(written))
     show.answer(ran, json, _show)
 
 

@@ -12,6 +12,7 @@ from tensorsmith.cli import show
 from tensorsmith.cli.computation import load_any
 from tensorsmith.cli.options import AsJson, Shapes
 from tensorsmith.errors import UserError
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
 
 
@@ -67,6 +68,8 @@ def _workload(computation: str, task: int | None, shapes: list[str]) -> Workload
         if task is not None:
             raise UserError(f"--task {task}: {computation} is a workload; only a model has tasks")
         return loaded
+    if isinstance(loaded, OpenModel):
+        raise UserError(f"{', '.join(loaded.symbols)} must have one size here: --shape {loaded.symbols[0]}=8")
     tasks = loaded.tasks()
     if task is None or task >= len(tasks):
         problem = "choose one with --task" if task is None else f"there is no {task}"

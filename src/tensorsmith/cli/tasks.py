@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tensorsmith.cli import show
-from tensorsmith.cli.computation import load_model
+from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.executables import check_database, compile_model
 from tensorsmith.cli.options import AsJson, ModelFile, Records, Shapes
 from tensorsmith.graph.model import Model
@@ -61,7 +61,7 @@ def tasks(
     With --db the best record of each task on this machine; with --profile the time of its calls inside the compiled model.
     """
     with show.apart(json):
-        loaded = load_model(model, shape or ())
+        loaded = load_fixed(model, shape or ())
         if db is not None:
             check_database(db)
         found = tasks_of(loaded, db, profile)

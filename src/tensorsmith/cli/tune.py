@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -14,33 +14,53 @@ from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.compile import Saved, save, show_saved
 from tensorsmith.cli.computation import EXECUTABLE, is_model, load_any, parse_shapes
 from tensorsmith.cli.executables import Kernels
-from tensorsmith.cli.options import AsJson, Formulations, Shapes
+from tensorsmith.cli.options import AsJson, Formulations, OpenShapes
 from tensorsmith.cli.recorded import ModelRecords
 from tensorsmith.cli.verbose import logged
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.load import open_names
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Store
 from tensorsmith.report.collect import standing
 from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.executable import Benchmark, Executable
+from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.targets.target import native
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
+_Computation = Workload | Model | OpenModel
+
+
+@dataclass(frozen=True)
+class TunedVariant:
+    """What became of a model at one of its named sizes, as in `Tuned`."""
+
+    model: str
+    sizes: Mapping[str, int]
+    kernels: Kernels
+    time: Benchmark
+    records: tuple[ModelRecords, ...]
+
 
 @dataclass(frozen=True)
 class Tuned:
-    """What became of a workload or a model. `time` is that of a call, measured at the end, in seconds."""
+    """What became of a workload or a model. `time` is that of a call, measured at the end, in seconds.
+
+    A model of open dimensions has `variants`, one for each named size; then there is no one time, `kernels` are those of all of
+    them, and the records are with the variants.
+    """
 
     name: str  # as it was given
     model: str | None  # its own name; None: it is a workload
     kernels: Kernels
-    time: Benchmark
+    time: Benchmark | None
     saved: Saved | None  # None: without -o
     program: str | None  # the loops of a workload
     records: tuple[ModelRecords, ...]  # the best records of a model's tasks on this machine, for each way of timing
+    variants: tuple[TunedVariant, ...] = ()
 
 
 def tune(
@@ -95,7 +115,7 @@ def tune(
     ] = None,
     formulations: Formulations = ALL,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
-    shape: Shapes = None,
+    shape: OpenShapes = None,
     output: Annotated[
         list[str] | None,
         typer.Option(
@@ -140,22 +160,39 @@ def tune(
         with logged(verbose):
             found = _search(loaded, options)
         saved = [None if file is None else save(executable, file) for executable, file in zip(found, files)]
-        tuned = [
-            Tuned(
-                name=name,
-                model=what.name if isinstance(what, Model) else None,
-                kernels=Kernels.of(executable),
-                time=executable.benchmark(),
-                saved=kept,
-                program=None if isinstance(what, Model) else executable.program,
-                records=_records(what, db) if json and isinstance(what, Model) else (),
-            )
-            for name, what, executable, kept in zip(computations, loaded, found, saved)
-        ]
+        of_records = db if json else None
+        tuned = [_tuned(*one, of_records) for one in zip(computations, loaded, found, saved)]
     show.answer(tuned, json, _show)
 
 
-def _load(names: Sequence[str], shapes: Sequence[str]) -> list[Workload | Model]:
+def _tuned(name: str, what: _Computation, executable: Executable | OpenExecutable, saved: Saved | None, db: str | None) -> Tuned:
+    """The answer, with the records of a file if one is given."""
+    variants: tuple[TunedVariant, ...] = ()
+    if isinstance(executable, OpenExecutable):
+        assert isinstance(what, OpenModel)
+        variants = tuple(
+            TunedVariant(
+                model=v.executable.name,
+                sizes=v.sizes,
+                kernels=Kernels.of(v.executable),
+                time=v.executable.benchmark(),
+                records=_records(what.model(v.key), db),
+            )
+            for v in executable.variants
+        )
+    return Tuned(
+        name=name,
+        model=None if isinstance(what, Workload) else what.name,
+        kernels=Kernels.of(executable),
+        time=executable.benchmark() if isinstance(executable, Executable) else None,
+        saved=saved,
+        program=executable.program if isinstance(what, Workload) and isinstance(executable, Executable) else None,
+        records=_records(what, db) if isinstance(what, Model) else (),
+        variants=variants,
+    )
+
+
+def _load(names: Sequence[str], shapes: Sequence[str]) -> list[_Computation]:
     """What is to be tuned. Of several models each gets those of the shapes that it has a name for."""
     if len(names) == 1:
         return [load_any(names[0], shapes)]
@@ -168,6 +205,9 @@ def _load(names: Sequence[str], shapes: Sequence[str]) -> list[Workload | Model]
         raise UserError(f"--shape {stray[0]}: none of the models has an input or a dimension {stray[0].rpartition('=')[0]!r}")
     loaded = [load_any(name, fitting[name]) for name in names]
     for name, what in zip(names, loaded):
+        if isinstance(what, OpenModel):
+            one = f"give one size, --shape {what.symbols[0]}=8, or " if is_model(name) else ""  # shapes go to files alone
+            raise UserError(f"{name} has open dimensions ({', '.join(what.symbols)}): {one}tune it by itself")
         if not isinstance(what, Model):
             raise UserError(f"{name} is a workload: several computations can be tuned together if all of them are models")
     return loaded
@@ -181,11 +221,11 @@ def _fitting(name: str, shapes: Sequence[str]) -> list[str]:
     return [text for text in shapes if text.rpartition("=")[0] in known]
 
 
-def _files(names: Sequence[str], loaded: Sequence[Workload | Model], outputs: Sequence[str]) -> list[str | None]:
+def _files(names: Sequence[str], loaded: Sequence[_Computation], outputs: Sequence[str]) -> list[str | None]:
     """Where each executable is to be written, if at all; that it can be is checked before the search."""
     if not outputs:
         return [None] * len(names)
-    if not isinstance(loaded[0], Model):
+    if isinstance(loaded[0], Workload):
         raise UserError(f"-o {outputs[0]}: only a model can be written; `kernel.bind(...).save(path)` does it for a workload")
     if len(outputs) == 1 and (Path(outputs[0]).is_dir() or (len(names) > 1 and outputs[0].endswith("/"))):
         files = [str(Path(outputs[0]) / f"{_stem(name)}{EXECUTABLE}") for name in names]
@@ -206,18 +246,18 @@ def _stem(name: str) -> str:
     return Path(name.rpartition(":")[2]).stem
 
 
-def _search(loaded: Sequence[Workload | Model], options: dict[str, Any]) -> list[Executable]:
+def _search(loaded: Sequence[_Computation], options: dict[str, Any]) -> Sequence[Executable | OpenExecutable]:
     models = [what for what in loaded if isinstance(what, Model)]
     if len(models) > 1:
         return search(models, **options)
     found = search(loaded[0], **options)
-    assert isinstance(found, Executable)
+    assert isinstance(found, (Executable, OpenExecutable))
     return [found]
 
 
-def _records(model: Model, db: str) -> tuple[ModelRecords, ...]:
+def _records(model: Model, db: str | None) -> tuple[ModelRecords, ...]:
     """What the record file knows now of a model on this machine."""
-    if not Path(db).exists():
+    if db is None or not Path(db).exists():
         return ()
     with Store.open(db, read_only=True) as store:
         return tuple(ModelRecords.of(model, s) for s in standing(store, model) if s.target == native().key)
@@ -231,4 +271,7 @@ def _show(found: Sequence[Tuned]) -> None:
             show.say(f"{t.model}: {t.kernels}")
         else:
             show.say(t.program)
-        show.say(f"{t.model}: {t.time}" if len(found) > 1 else t.time)
+        for v in t.variants:
+            show.say(f"{v.model}: {v.kernels}; {v.time}" if t.saved is None else f"{v.model}: {v.time}")
+        if t.time is not None:
+            show.say(f"{t.model}: {t.time}" if len(found) > 1 else t.time)

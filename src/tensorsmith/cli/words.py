@@ -30,5 +30,6 @@ def words(said: Parameter | Action) -> str:
 
 
 def _value(text: str) -> str:
-    """A shape without blanks and brackets, `(N, 4)` as `N,4`; the comma at the end of a shape of one size stays."""
-    return re.sub(r"[()\s]", "", text)
+    """A shape or sizes without blanks and brackets, `(N, 4)` as `N,4`; the comma at the end of a shape of one size stays. What may
+    be any size, `None`, is `?`."""
+    return re.sub(r"\bNone\b", "?", re.sub(r"[()\[\]\s]", "", text))

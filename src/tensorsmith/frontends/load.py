@@ -4,27 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tensorsmith.errors import UserError
 from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
 
 if TYPE_CHECKING:
     from onnx import ModelProto  # not installed with everyone
 
 
+@overload
 def load(
     model: str | Path | bytes | ModelProto,
     *,
-    shapes: Mapping[str, Sequence[int] | int] | None = None,
+    shapes: Mapping[str, tuple[int, ...] | int] | None = None,
     constants: Mapping[str, Array] | None = None,
-) -> Model:
+) -> Model: ...
+
+
+@overload
+def load(
+    model: str | Path | bytes | ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int | str | None] | int | None],
+    constants: Mapping[str, Array] | None = None,
+) -> Model | OpenModel: ...
+
+
+def load(
+    model: str | Path | bytes | ModelProto,
+    *,
+    shapes: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Array] | None = None,
+) -> Model | OpenModel:
     """The model of an ONNX file: `model` is its path, its bytes, or the loaded proto.
 
     `shapes` gives what the file leaves open: the shapes of inputs and the sizes of symbolic dimensions, by name, as in
     `shapes={"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in `constants` become constants of that value.
+
+    A dimension may stay open: `shapes={"batch": None}`, or `{"x": (None, 3, 224, 224)}`. That gives an `OpenModel`, whose
+    executables take any size, and compile it when it first comes. With `shapes={"batch": [1, 8, 32]}` these sizes are compiled at
+    once, and are what `tune` tunes.
 
         model = ts.load("model.onnx", shapes={"batch": 1})
         exe = ts.compile(model)
@@ -33,18 +56,31 @@ def load(
     with all of them in one message.
     """
     _need_onnx()
-    from tensorsmith.frontends.onnx.importer import load_onnx
+    from tensorsmith.frontends.onnx.importer import load_or_open
 
     with uncollected():
-        return Model(load_onnx(model, shapes, constants))
+        found = load_or_open(model, shapes or {}, constants)
+        return found if isinstance(found, OpenModel) else Model(found)
 
 
-def from_torch(module: Any, example_inputs: Any) -> Model:
+@overload
+def from_torch(module: Any, example_inputs: Any, dynamic_shapes: None = None) -> Model: ...
+
+
+@overload
+def from_torch(module: Any, example_inputs: Any, dynamic_shapes: Any) -> Model | OpenModel: ...
+
+
+def from_torch(module: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Model | OpenModel:
     """The model of a PyTorch module (or a function of tensors), by `torch.export`.
 
     `example_inputs` is a tensor, a tuple of arguments, or a dict of arguments by name; their shapes and types are the model's.
     Weights become constants: later changes to the module are not seen. Executables of the model are called as the module is, with
     tensors or arrays, and give tensors in the module's own structure.
+
+    `dynamic_shapes` is as for `torch.export.export`, `{"x": {0: torch.export.Dim("batch")}}`, and gives an `OpenModel`: its
+    executables take any size of these dimensions, and compile it when it first comes. The module is copied for that. Sizes to be
+    compiled at once, and tuned, are named by `model.with_sizes(batch=[1, 8])`.
 
         model = ts.from_torch(module.eval(), (torch.randn(1, 3, 224, 224),))
         exe = ts.compile(model)
@@ -57,6 +93,10 @@ def from_torch(module: Any, example_inputs: Any) -> Model:
         import torch  # noqa: F401
     except ImportError as problem:
         raise UserError("from_torch needs PyTorch: pip install 'tensorsmith[torch]'") from problem
+    if dynamic_shapes is not None:
+        from tensorsmith.frontends.torch.open_model import open_from_torch
+
+        return open_from_torch(module, example_inputs, dynamic_shapes)
     from tensorsmith.frontends.torch.model import from_torch as convert
 
     return convert(module, example_inputs)

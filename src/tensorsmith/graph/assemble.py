@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,29 +13,33 @@ from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array
 from tensorsmith.lang.workload import Buffer
 from tensorsmith.runtime.arguments import Argument
-from tensorsmith.runtime.buffers import aligned_copy, as_bytes
 from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, Place, Step
+from tensorsmith.runtime.constants import Constants, Content, content
 from tensorsmith.targets.target import Target
 
 if TYPE_CHECKING:
     from tensorsmith.graph.tasks import Call, Partition
 
 
-def assemble(partition: Partition, kernels: Sequence[Kernel], target: Target, name: str | None = None) -> Network:
-    """The network of a graph; `kernels` are those of the partition's tasks, in their order, for the target."""
+def assemble(
+    partition: Partition, kernels: Sequence[Kernel], target: Target, name: str | None = None, constants: Constants | None = None
+) -> Network:
+    """The network of a graph; `kernels` are those of the partition's tasks, in their order, for the target. Networks that are
+    assembled with the same `constants` share those that are packed alike."""
     with uncollected():
-        return _Assembly(partition, kernels, target).network(name or partition.graph.name)
+        return _Assembly(partition, kernels, target, constants or Constants()).network(name or partition.graph.name)
 
 
 class _Assembly:
-    def __init__(self, partition: Partition, kernels: Sequence[Kernel], target: Target) -> None:
+    def __init__(self, partition: Partition, kernels: Sequence[Kernel], target: Target, shared: Constants) -> None:
         self.partition, self.graph = partition, partition.graph
         self.kernels = list({id(k): k for k in kernels}.values())
         self.numbers = [next(n for n, k in enumerate(self.kernels) if k is kernel) for kernel in kernels]
         self.threads = target.cores if self.kernels else 1  # that the arena has room for
         self.inputs = {v.name: n for n, v in enumerate(self.graph.inputs)}
         self.constants: list[Array] = []
-        self.known: dict[tuple[object, ...], int] = {}  # constants by their content
+        self.shared = shared
+        self.known: dict[Content, int] = {}  # numbers of constants
         self.packed: dict[tuple[str, int, int], int] = {}  # by their name, the kernel that reads them, and as which argument
         self.in_pieces = {
             v.base for name, v in partition.views.items() if self._is_piece(name, v)
@@ -126,10 +129,10 @@ class _Assembly:
     def _constant(self, array: Array) -> int:
         """The number of a constant; equal ones are kept once."""
         array = np.ascontiguousarray(array)
-        key = (array.nbytes, hashlib.sha256(as_bytes(array)).digest())
+        key = content(array)
         if key not in self.known:
             self.known[key] = len(self.constants)
-            self.constants.append(aligned_copy(array))
+            self.constants.append(self.shared.kept(array, key))
         return self.known[key]
 
     def _copy(self, output: int, value: str) -> Step | None:

@@ -50,6 +50,12 @@ class CheckedExecutable(Executable):
     def save(self, path: str | Path) -> None:
         raise UserError(f"{self.name} checks indices, which a file cannot; compile it without check_indices to save it")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CheckedExecutable, (Executable(self.network, self._loaded), self._furthest, self._limits)
+
+    def _like(self, executable: Executable) -> Executable:
+        return CheckedExecutable(executable, self._furthest, self._limits)
+
     def _check(self, inputs: dict[str, Any]) -> None:
         found = [int(x) for x in self._furthest(**{a.name: inputs[a.name] for a in self._furthest.inputs})]
         for limit, least, most in zip(self._limits, found[::2], found[1::2]):

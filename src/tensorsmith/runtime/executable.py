@@ -305,7 +305,7 @@ class Executable:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Executable:
         """Its constants are others; code cannot be changed, and is shared."""
-        network = replace(self.network, constants=tuple(map(aligned_copy, self.network.constants)))
+        network = replace(self.network, constants=tuple(_copied(array, memo) for array in self.network.constants))
         return self._like(Executable(network, None if self._loaded is None else self._loaded.rebound(network)))
 
     def _like(self, executable: Executable) -> Executable:
@@ -348,6 +348,13 @@ class Executable:
 def unpickled(data: bytes) -> Executable:
     """The executable of a pickle: loaded now if it can run here, and otherwise good for everything but calls."""
     return executable(file.from_bytes(data))
+
+
+def _copied(array: np.ndarray, memo: dict[int, Any]) -> np.ndarray:
+    """A copy, the same for all that share the array."""
+    if id(array) not in memo:
+        memo[id(array)] = aligned_copy(array)
+    return memo[id(array)]
 
 
 def _program(kernel: Kernel) -> str:

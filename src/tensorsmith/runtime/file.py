@@ -5,6 +5,9 @@
     body                                                     object code of driver (the thread pool's too) and kernels,
                                                              constants; each 64-byte aligned
 
+The version says what the header is: 4, one network; 5, several variants of a network with open dimensions, whose inputs, sizes and
+networks it lists. Their constants and code lie in one body, equal ones once. Who knows format 4 alone refuses a file of variants.
+
 Everything is checked before it is used: the hashes, then every name, number and reference of the header. That guards against damage
 and mistakes. It cannot guard against malice, because the file is code: load only files that you trust.
 """
@@ -20,7 +23,8 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +39,30 @@ from tensorsmith.runtime.built import KINDS, Code, Kernel, Network, Place, Step
 from tensorsmith.targets.target import Target
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
-VERSION = 4
+VERSION, VARIANTS = 4, 5
 _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
+_MOST_VARIANTS = 1 << 16
 _PICKLE = Path("the pickled executable")  # stands for a path in what is said of its content
 _counter = itertools.count()
 
 
 class _Damaged(Exception):
     """What a header says cannot be."""
+
+
+OpenForm = tuple[str, tuple[int | str, ...], str]  # an input: its name, its dimensions (a size, or a symbol), its type
+SizedNetwork = tuple[tuple[int, ...], Network]  # a variant: its sizes and its network
+
+
+@dataclass(frozen=True)
+class Varying:
+    """Networks for several sizes of the open dimensions; sizes are in the order in which the inputs name the symbols."""
+
+    name: str
+    inputs: tuple[OpenForm, ...]
+    variants: tuple[SizedNetwork, ...]
 
 
 def given_path(path: str | Path, wanted: str) -> Path:
@@ -64,10 +82,13 @@ def given_path(path: str | Path, wanted: str) -> Path:
 def save(network: Network, path: str | Path) -> None:
     """Writes a network to a file, which is there complete or not at all."""
     path = given_path(path, "the path of the file to write")
-    parts = _parts(network, "saved")
-    with _replacing(path) as temporary, open(temporary, "xb") as stream:
-        for part in parts:
-            stream.write(part)
+    _write(path, _parts(network, "saved"))
+
+
+def save_variants(name: str, inputs: Sequence[OpenForm], variants: Sequence[SizedNetwork], path: str | Path) -> None:
+    """Writes the networks of several sizes, all for one target, to one file."""
+    path = given_path(path, "the path of the file to write")
+    _write(path, _variants_parts(name, inputs, variants, "saved"))
 
 
 def as_bytes(network: Network) -> bytes:
@@ -75,17 +96,36 @@ def as_bytes(network: Network) -> bytes:
     return b"".join(_parts(network, "pickled"))
 
 
+def variants_as_bytes(name: str, inputs: Sequence[OpenForm], variants: Sequence[SizedNetwork]) -> bytes:
+    """What `save_variants` would write."""
+    return b"".join(_variants_parts(name, inputs, variants, "pickled"))
+
+
 def _parts(network: Network, done: str) -> list[bytes | memoryview]:
     """The parts of a file, one after the other; `done`: what is to be done with them."""
+    body = _Body()
+    return _joined(VERSION, {"target": network.target.to_json(), **_network_form(network, body, done)}, body)
+
+
+def _variants_parts(name: str, inputs: Sequence[OpenForm], variants: Sequence[SizedNetwork], done: str) -> list[bytes | memoryview]:
+    body = _Body()
+    header = {
+        "name": name,
+        "target": variants[0][1].target.to_json(),
+        "inputs": [[n, list(dims), dtype] for n, dims, dtype in inputs],
+        "variants": [{"sizes": list(sizes), "network": _network_form(network, body, done)} for sizes, network in variants],
+    }
+    return _joined(VARIANTS, header, body)
+
+
+def _network_form(network: Network, body: _Body, done: str) -> dict[str, Any]:
     packed = [name for name, packer in network.unbound.items() if packer is not None]
     if packed:
         first = packed[0]
         raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be {done}: kernel.bind({first}=...)")
-    body = _Body()
     code = network.driver or driver.driver_code(network.target)
-    header = {
+    return {
         "name": network.name,
-        "target": network.target.to_json(),
         "inputs": [_argument_form(a) for a in network.inputs],
         "outputs": [_argument_form(a) for a in network.outputs],
         "driver": None if code is None else _code_form(code, body),
@@ -99,9 +139,13 @@ def _parts(network: Network, done: str) -> list[bytes | memoryview]:
             for s in network.steps
         ],
     }
+
+
+def _joined(version: int, header: dict[str, Any], body: _Body) -> list[bytes | memoryview]:
+    """A prologue, the header as text, and the body."""
     text = json.dumps(header).encode()
     text += b" " * (-(_PROLOGUE.size + len(text)) % ALIGNMENT)
-    prologue = _PROLOGUE.pack(MAGIC, VERSION, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
+    prologue = _PROLOGUE.pack(MAGIC, version, 0, len(text), body.size, hashlib.sha256(text).digest(), body.digest())
     return [prologue, text, *body.parts]
 
 
@@ -111,14 +155,17 @@ class _Body:
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
         self.size = 0
+        self._known: dict[tuple[int, bytes], list[int]] = {}  # sections by content: variants share weights, and the driver
 
     def add(self, part: bytes | memoryview) -> list[int]:
-        """A new section; gives its offset and size."""
-        place = [self.size, len(part)]
-        padding = -len(part) % ALIGNMENT
-        self.parts += [part, bytes(padding)]
-        self.size += len(part) + padding
-        return place
+        """The offset and size of a section, a new one unless there is one of that content."""
+        key = (len(part), hashlib.sha256(part).digest())
+        if key not in self._known:
+            self._known[key] = [self.size, len(part)]
+            padding = -len(part) % ALIGNMENT
+            self.parts += [part, bytes(padding)]
+            self.size += len(part) + padding
+        return self._known[key]
 
     def digest(self) -> bytes:
         found = hashlib.sha256()
@@ -140,6 +187,12 @@ def _kernel_form(kernel: Kernel, body: _Body) -> dict[str, Any]:
     return {**{name: getattr(kernel, name) for name in own}, "module": _code_form(kernel.code, body)}
 
 
+def _write(path: Path, parts: Sequence[bytes | memoryview]) -> None:
+    with _replacing(path) as temporary, open(temporary, "xb") as stream:
+        for part in parts:
+            stream.write(part)
+
+
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """A name beside `path` that takes its place in the end, unless something goes wrong."""
@@ -157,27 +210,43 @@ def _replacing(path: Path) -> Iterator[Path]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read(path: str | Path) -> Network:
-    """The network of a file that `save` wrote, whatever machine it is for. Raises `UserError` if the file is damaged, or of another
-    version."""
+def read(path: str | Path) -> Network | Varying:
+    """The network of a file that `save` wrote, or those of `save_variants`, whatever machine they are for. Raises `UserError` if
+    the file is damaged, or of another version."""
     path = given_path(path, "the path of a file that `exe.save(path)` wrote")
-    return _network(path, *_open(path))
+    return _content(path, *_open(path))
 
 
 def from_bytes(data: bytes) -> Network:
     """The network of what `as_bytes` gave, checked like a file."""
+    found = _of_bytes(data)
+    if not isinstance(found, Network):
+        raise UserError(f"{_PICKLE} is damaged: it has variants")
+    return found
+
+
+def variants_from_bytes(data: bytes) -> Varying:
+    """The networks of what `variants_as_bytes` gave, checked like a file."""
+    found = _of_bytes(data)
+    if not isinstance(found, Varying):
+        raise UserError(f"{_PICKLE} is damaged: it has no variants")
+    return found
+
+
+def _of_bytes(data: bytes) -> Network | Varying:
     whole = mmap.mmap(-1, max(1, len(data)))  # memory that begins at a page, as a file's does
     whole[: len(data)] = data
-    return _network(_PICKLE, *_checked(_PICKLE, whole, len(data)))
+    return _content(_PICKLE, *_checked(_PICKLE, whole, len(data)))
 
 
-def _network(path: Path, whole: mmap.mmap, header: dict[str, Any], start: int) -> Network:
+def _content(path: Path, whole: mmap.mmap, version: int, header: dict[str, Any], start: int) -> Network | Varying:
     try:
         target = Target.from_json(header.get("target"))
     except UserError as problem:
         raise UserError(f"{path}: {problem}") from problem
     with damage_named(path):
-        return _Reader(whole, start, target).network(header).check()
+        reader = _Reader(whole, start, target)
+        return reader.network(header).check() if version == VERSION else reader.varying(header)
 
 
 @contextlib.contextmanager
@@ -189,8 +258,8 @@ def damage_named(path: str | Path) -> Iterator[None]:
         raise UserError(f"{path} is damaged: {problem}; make it again with ", COMPILE) from problem
 
 
-def _open(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
-    """The file's memory, its header, and where its body starts; all hashes are right."""
+def _open(path: Path) -> tuple[mmap.mmap, int, dict[str, Any], int]:
+    """The file's memory, its version, its header, and where its body starts."""
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -208,13 +277,14 @@ def _check_beginning(path: Path, beginning: bytes, size: int) -> None:
         raise UserError(f"{path} is cut short: it has {size} bytes")
 
 
-def _checked(path: Path, whole: mmap.mmap, size: int) -> tuple[mmap.mmap, dict[str, Any], int]:
-    """The memory, once more, with its header, and where its body starts."""
+def _checked(path: Path, whole: mmap.mmap, size: int) -> tuple[mmap.mmap, int, dict[str, Any], int]:
+    """The memory, once more, with its version, its header, and where its body starts; all hashes are right."""
     beginning = whole[: _PROLOGUE.size][:size]
     _check_beginning(path, beginning, size)
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
-    if version != VERSION:
-        raise UserError(f"{path} has format {version}, this version reads format {VERSION}; make it again with ", COMPILE)
+    if version not in (VERSION, VARIANTS):
+        known = f"this version reads formats {VERSION} and {VARIANTS}"
+        raise UserError(f"{path} has format {version}, {known}; make it again with ", COMPILE)
     start = _PROLOGUE.size + header_bytes
     if zero or start + body_bytes != size or start % ALIGNMENT:
         raise UserError(f"{path} is damaged or cut short: it has {size} bytes, {start + body_bytes} expected")
@@ -228,7 +298,7 @@ def _checked(path: Path, whole: mmap.mmap, size: int) -> tuple[mmap.mmap, dict[s
         raise UserError(f"{path} is damaged: its header is not JSON: {problem}") from problem
     if not isinstance(header, dict):
         raise UserError(f"{path} is damaged: its header is no JSON object")
-    return whole, header, start
+    return whole, version, header, start
 
 
 class _Reader:
@@ -249,6 +319,25 @@ class _Reader:
             _size(header, "arena_threads"),
             driver=self._driver(header),
         )
+
+    def varying(self, header: dict[str, Any]) -> Varying:
+        inputs = tuple(_open_argument(form) for form in _field(header, "inputs", list))
+        symbols = tuple(dict.fromkeys(d for _, dims, _ in inputs for d in dims if isinstance(d, str)))
+        forms = _forms(header, "variants")
+        if not symbols or not 0 < len(forms) <= _MOST_VARIANTS:
+            raise _Damaged(f"it has {len(symbols)} open dimensions and {len(forms)} variants")
+        found: dict[tuple[int, ...], Network] = {}
+        for form in forms:
+            sizes = tuple(_whole(n, "sizes") for n in _field(form, "sizes", list))
+            network = self.network(_field(form, "network", dict)).check()
+            if len(sizes) != len(symbols) or sizes in found:
+                raise _Damaged(f"the sizes of a variant are {list(sizes)}")
+            by_name = dict(zip(symbols, sizes))
+            wanted = [(n, tuple(by_name[d] if isinstance(d, str) else d for d in dims), dtype) for n, dims, dtype in inputs]
+            if [(a.name, a.shape, a.dtype) for a in network.inputs] != wanted:
+                raise _Damaged(f"the variant of the sizes {list(sizes)} has other inputs")
+            found[sizes] = network
+        return Varying(_field(header, "name", str), inputs, tuple(found.items()))
 
     def _driver(self, header: dict[str, Any]) -> Code | None:
         """The code that runs the steps; files for kinds that are no hosts have none."""
@@ -315,6 +404,16 @@ def _argument(form: Any) -> Argument:
     if math.prod(argument.shape) > _LARGEST:
         raise _Damaged(f"the shape of {name} is {list(argument.shape)}")
     return argument
+
+
+def _open_argument(form: Any) -> OpenForm:
+    """An input whose dimensions may be names."""
+    if not isinstance(form, list) or len(form) != 3 or not isinstance(form[1], list):
+        raise _Damaged(f"an argument is {form!r}")
+    if any(isinstance(d, str) and not d for d in form[1]):
+        raise _Damaged(f"a dimension of {form[0]!r} has no name")
+    checked = _argument([form[0], [0 if isinstance(d, str) else d for d in form[1]], form[2]])
+    return checked.name, tuple(d if isinstance(d, str) else n for d, n in zip(form[1], checked.shape)), checked.dtype
 
 
 def _place(form: Any) -> Place:

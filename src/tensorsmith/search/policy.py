@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tensorsmith.errors import Parameter, UserError
 from tensorsmith.plugins import Registry
@@ -56,6 +56,14 @@ class Policy(Protocol):
     @property
     def best_seconds(self) -> float | None:
         """The least time told so far, None before the first that ran."""
+
+
+@runtime_checkable
+class Hinted(Protocol):
+    """What a policy may have besides: it listens while it searches."""
+
+    def hint(self, candidates: Sequence[Candidate]) -> None:
+        """Good candidates of similar workloads, found since the search began, the most similar first: to be tried soon."""
 
 
 def programs_of(policy: Policy) -> int | None:

@@ -70,3 +70,4 @@ class RunOptions:
     plugins: Plugins
     seed: int = 0
     verbose: bool = False  # whether to say at the end where the time went
+    sizes: bool = False  # whether the networks are one network at several sizes: what is good at one is tried at the others

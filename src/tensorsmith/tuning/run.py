@@ -118,7 +118,9 @@ class Run(abc.ABC):
             self._prepare()
             workshop.start()  # the workers load while the rest is made
             options = self.options
-            self._shared = Shared(workshop, self.journal, self.measured, options.plugins, self._experience, options.seed)
+            self._shared = Shared(
+                workshop, self.journal, self.measured, options.plugins, self._experience, options.seed, options.sizes
+            )
             self.opened = OpenTunings(self._make, self.scheduler.gradients)
             try:
                 self._search()

@@ -11,20 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.unsupported import UnsupportedOperators
 from tensorsmith.frontends.onnx import functions, names
 from tensorsmith.frontends.onnx.inputs import Bindings, bind
+from tensorsmith.frontends.onnx.open_inputs import OpenBindings, opened
 from tensorsmith.frontends.onnx.read import UnsupportedType, held, malformed, read_attribute, read_model, read_tensor
 from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS, OnnxNode, Subgraph, find_handler
 from tensorsmith.frontends.onnx.unread import refuse_unread
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Graph, Value
+from tensorsmith.graph.model import Model
+from tensorsmith.graph.open_model import OpenModel
 
 _DEEPEST = 32  # functions that call functions, and branches in branches
 
@@ -42,6 +45,27 @@ def load_onnx(
     model, folder = read_model(source)
     with malformed("the model is malformed"):
         return _Importer(model, folder).run(shapes or {}, constants or {})
+
+
+def load_or_open(
+    source: str | os.PathLike[str] | bytes | ModelProto, shapes: OpenBindings, constants: Mapping[str, Array] | None = None
+) -> Graph | OpenModel:
+    """As `load_onnx`; where `shapes` leave some dimensions open, a model of any sizes."""
+    model, folder = read_model(source)
+    with malformed("the model is malformed"):
+        importer = _Importer(model, folder)
+        arrays = importer.held(constants or {})
+        found = opened(importer.inputs(), shapes, {name: array.shape for name, array in arrays.items()})
+        if found is None:
+            return importer.run(cast(Bindings, shapes), arrays)
+        importer.check_supported(model.graph.node, _Scope(_versions(model.opset_import)))
+    weights: dict[str, Array] = {}  # read once: all sizes share them
+
+    def make(sizes: Mapping[str, int]) -> Model:
+        with malformed("the model is malformed"):
+            return Model(_Importer(model, folder, weights).run(found.at(sizes), arrays))
+
+    return OpenModel(importer.name, found.inputs, found.sizes, make)
 
 
 @dataclass
@@ -67,8 +91,10 @@ _Key = tuple[str, str, str]  # of a function: domain, name, overload
 
 
 class _Importer:
-    def __init__(self, model: ModelProto, folder: Path | None) -> None:
+    def __init__(self, model: ModelProto, folder: Path | None, weights: dict[str, Array] | None = None) -> None:
+        """`weights` are the model's own initializers as far as they were read before; what is read now is added."""
         self.model, self.folder = model, folder
+        self.weights = {} if weights is None else weights
         self.name = model.graph.name or "model"
         self.builder = Builder(self.name)
         self.functions: dict[_Key, FunctionProto] = {}
@@ -79,15 +105,22 @@ class _Importer:
             names.check_function(f)
             self.functions[key] = f
 
+    def inputs(self) -> list[ValueInfoProto]:
+        """What the model takes."""
+        given = {t.name for t in self.model.graph.initializer}
+        return [v for v in self.model.graph.input if v.name not in given]  # older files repeat the initializers there
+
+    def held(self, constants: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays for inputs that become constants, in types of ours."""
+        unknown = [name for name in constants if name not in {v.name for v in self.inputs()}]
+        if unknown:
+            raise UserError(f"{unknown[0]!r} is given as a constant, but the model has no such input")
+        return {name: held(np.asarray(array), f"input {name}") for name, array in constants.items()}
+
     def run(self, shapes: Bindings, constants: Mapping[str, Array]) -> Graph:
         graph = self.model.graph
         names.check_graph(graph, self.name)
-        given = {t.name for t in graph.initializer}
-        inputs = [v for v in graph.input if v.name not in given]  # older files repeat the initializers there
-        unknown = [name for name in constants if name not in {v.name for v in inputs}]
-        if unknown:
-            raise UserError(f"{unknown[0]!r} is given as a constant, but the model has no such input")
-        arrays = {name: held(np.asarray(array), f"input {name}") for name, array in constants.items()}
+        inputs, arrays = self.inputs(), self.held(constants)
         types = bind(inputs, shapes, {name: array.shape for name, array in arrays.items()})
         scope = _Scope(_versions(self.model.opset_import))
         for v in inputs:
@@ -117,7 +150,11 @@ class _Importer:
         if graph.sparse_initializer:
             raise UserError(f"{graph.name or self.name} has sparse initializers, which are not supported")
         for tensor in graph.initializer:
-            scope.values[tensor.name] = self.builder.constant(read_tensor(tensor, self.folder, "initializer"), tensor.name)
+            known = self.weights if scope.outer is None else {}  # a graph inside a node may have the same names
+            array = known.get(tensor.name)
+            if array is None:
+                array = known[tensor.name] = read_tensor(tensor, self.folder, "initializer")
+            scope.values[tensor.name] = self.builder.constant(array, tensor.name)
 
     def nodes(self, nodes: Sequence[NodeProto], scope: _Scope) -> None:
         if scope.depth > _DEEPEST:
@@ -252,4 +289,4 @@ def _versions(imports: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-__all__ = ["UnsupportedOperators", "UnsupportedType", "load_onnx"]
+__all__ = ["UnsupportedOperators", "UnsupportedType", "load_onnx", "load_or_open"]

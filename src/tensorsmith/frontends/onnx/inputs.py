@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import GraphProto, ValueInfoProto
 
@@ -19,14 +19,14 @@ def names_of(graph: GraphProto) -> set[str]:
     """What `bind` takes a value for: inputs and symbolic dimensions."""
     constants = {t.name for t in graph.initializer}
     inputs = [v for v in graph.input if v.name not in constants]
-    return {v.name for v in inputs} | {d for v in inputs for d in _declared(v) or () if isinstance(d, str)}
+    return {v.name for v in inputs} | {d for v in inputs for d in declared_shape(v) or () if isinstance(d, str)}
 
 
 def bind(
     inputs: Sequence[ValueInfoProto], given: Bindings, constants: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Shape and type of each input. Raises `UserError` with every dimension that is left open."""
-    declared = {v.name: _declared(v) for v in inputs}
+    declared = {v.name: declared_shape(v) for v in inputs}
     types = {v.name: type_of(v.type.tensor_type.elem_type, f"input {v.name}") for v in inputs}
     names = {d for dims in declared.values() for d in dims or () if isinstance(d, str)}
     sizes: dict[str, int] = {}
@@ -37,10 +37,7 @@ def bind(
         elif name in names and isinstance(value, int):
             sizes[name] = value
         else:
-            known = [f"input {n}" for n in declared] + [f"dimension {n}" for n in sorted(names)]
-            kind = "a dimension" if isinstance(value, int) else "an input"
-            wrong = Parameter("shapes", entries=((name, _value(value)),))
-            raise UserError(wrong, f": {name!r} is not {kind} of the model; it has {', '.join(known) or 'no inputs'}")
+            raise unknown_name(name, value, declared, names)
     for name, shape in whole.items():
         _fit(name, declared[name], shape, sizes)
     for name, size in sizes.items():
@@ -57,7 +54,15 @@ def bind(
     return {name: (tuple(int(d) for d in shape if d is not None), types[name]) for name, shape in shapes.items()}
 
 
-def _declared(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
+def unknown_name(name: str, value: object, inputs: Iterable[str], dimensions: Iterable[str]) -> UserError:
+    """What is said of a value that is given for a name which the model does not have."""
+    kind = "an input" if isinstance(value, tuple) else "a dimension"
+    known = [f"input {n}" for n in inputs] + [f"dimension {n}" for n in sorted(dimensions)]
+    wrong = Parameter("shapes", entries=((name, tuple_text(value) if isinstance(value, tuple) else str(value)),))
+    return UserError(wrong, f": {name!r} is not {kind} of the model; it has {', '.join(known) or 'no inputs'}")
+
+
+def declared_shape(v: ValueInfoProto) -> tuple[Dimension, ...] | None:
     """What the file says of an input's shape; None where it says nothing. Some write -1 or "?" for a size that is open."""
     kind = v.type.WhichOneof("value")
     if kind != "tensor_type":
@@ -94,12 +99,8 @@ def _text(dims: Sequence[Dimension]) -> str:
     return "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
 
 
-def _value(given: Sequence[int] | int) -> str:
-    """A size, or a shape: `(1, 3)`"""
-    return str(given) if isinstance(given, int) else _tuple(given)
-
-
-def _tuple(sizes: Sequence[object]) -> str:
+def tuple_text(sizes: Sequence[object]) -> str:
+    """`(1, 3)`, `(3,)`"""
     return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
 
 
@@ -120,7 +121,7 @@ def _open_message(
         what = [*dict.fromkeys(unbound), *([f"{unnamed} without a name"] if unnamed else [])]
         lines.append(f"input {name} {_text(dims)}: {', '.join(what)}")
         if unnamed:
-            wanted[name] = _tuple([d if isinstance(d, int) else "N" for d in dims])
+            wanted[name] = tuple_text([d if isinstance(d, int) else "N" for d in dims])
         else:
             wanted |= dict.fromkeys(unbound, "N")
     return [f"these dimensions are open: {'; '.join(lines)}. Bind them: ", Parameter("shapes", entries=tuple(wanted.items()))]

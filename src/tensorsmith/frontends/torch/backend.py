@@ -6,11 +6,13 @@ executable are remembered by their memory and their version, and every call look
 
 from __future__ import annotations
 
+import itertools
 import operator
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,9 +23,10 @@ from tensorsmith.frontends.torch.export import export, signature
 from tensorsmith.frontends.torch.fallback import FallbackWarning, say
 from tensorsmith.frontends.torch.importer import UnsupportedNodes, import_graph
 from tensorsmith.frontends.torch.options import Options
-from tensorsmith.frontends.torch.partition import Network, partitioned, views_of_inputs
+from tensorsmith.frontends.torch.partition import Build, Network, partitioned, views_of_inputs
+from tensorsmith.runtime.constants import Constants
 
-_MOST_VARIANTS = 64  # sets of parameters, and shapes, that one graph is compiled for
+_MOST_SETS = 64  # of parameters that one graph is compiled for: with more of them, they are inputs
 Run = Callable[[Sequence[Any]], Any]
 
 # Every call looks at all parameters, of which there are hundreds: nothing but a C function is called for each.
@@ -78,15 +81,20 @@ def _is_fixed(x: Any) -> bool:
     return isinstance(x, torch.nn.Parameter) or getattr(x, "_dynamo_static_input_type", None) is not None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Variant:
-    """An executable for one set of parameters. `watched` are the numbers of those that are constants in it, `versions` theirs when
-    they were packed; `kept` holds on to the memory, so that no other tensor comes to lie there."""
+    """An executable for one set of parameters and, where shapes vary, one set of shapes. `watched` are the numbers of those
+    parameters that are constants in it, `versions` theirs when they were packed; `kept` holds on to the memory, so that no other
+    tensor comes to lie there. `used` grows from call to call."""
 
     run: Run
     watched: tuple[int, ...]
     versions: list[int]
     kept: list[torch.Tensor]
+    used: int = 0
+
+
+_Key = tuple[tuple[int, ...], tuple[Any, ...]]  # the memory of the parameters; shapes and sizes, where they vary
 
 
 class _Compiled:
@@ -97,9 +105,11 @@ class _Compiled:
         self._own = [*module.parameters(), *module.buffers()]
         self._fixed = [n for n, x in enumerate(example_inputs) if _is_fixed(x)]
         self._open = any(not isinstance(x, torch.Tensor) for x in example_inputs)  # sizes are inputs: shapes may vary
-        self._variants: dict[tuple[Any, ...], _Variant] = {}
+        self._variants: dict[_Key, _Variant] = {}
         self._changed: set[int] = set()
         self._lock = threading.Lock()
+        self._clock = itertools.count(1)
+        self._constants = Constants() if self._open else None  # weights that are packed alike for several shapes are there once
 
     def __call__(self, *args: Any) -> Any:
         fixed = [args[n] for n in self._fixed] + self._own
@@ -107,18 +117,20 @@ class _Compiled:
         variant = self._variants.get(key)
         if variant is None or _versions(fixed, variant.watched) != variant.versions:
             with self._lock:
-                variant = self._renewed(args, fixed, key, variant)
+                variant = self._renewed(args, fixed, key)
+        variant.used = next(self._clock)
         return variant.run(args)
 
-    def _key(self, args: Sequence[Any], fixed: Sequence[torch.Tensor]) -> tuple[Any, ...]:
-        """What a variant is for: the memory of the parameters, and the shapes where they may vary."""
-        key: tuple[Any, ...] = tuple(map(_ADDRESS, fixed))
-        if self._open:
-            key += tuple([x.shape if isinstance(x, torch.Tensor) else x for x in args])
-        return key
+    def _key(self, args: Sequence[Any], fixed: Sequence[torch.Tensor]) -> _Key:
+        """What a variant is for."""
+        shapes = tuple([x.shape if isinstance(x, torch.Tensor) else x for x in args]) if self._open else ()
+        return tuple(map(_ADDRESS, fixed)), shapes
 
-    def _renewed(self, args: Sequence[Any], fixed: list[torch.Tensor], key: tuple[Any, ...], old: _Variant | None) -> _Variant:
+    def _renewed(self, args: Sequence[Any], fixed: list[torch.Tensor], key: _Key) -> _Variant:
         """A variant for these arguments. A parameter that changes for the second time is an input from then on."""
+        old = self._variants.get(key)
+        if old is not None and _versions(fixed, old.watched) == old.versions:
+            return old  # another thread was faster
         if old is not None:
             now = _versions(fixed, old.watched)
             different = {n for n, a, b in zip(old.watched, now, old.versions) if a != b}
@@ -130,7 +142,8 @@ class _Compiled:
                 return self._keep(key, _Variant(lambda given: self._module(*given), (), [], fixed))
             if again:
                 return self._with_inputs([place for n, place in enumerate(self._fixed) if n not in again], args)
-        if len(self._variants) >= _MOST_VARIANTS and self._fixed:
+        sets = {parameters for parameters, _ in self._variants}
+        if len(sets) >= _MOST_SETS and key[0] not in sets and self._fixed:
             return self._with_inputs([], args)
         return self._keep(key, self._build(args, fixed))
 
@@ -141,15 +154,20 @@ class _Compiled:
         tensors = [args[n] for n in fixed] + self._own
         return self._keep(self._key(args, tensors), self._build(args, tensors))
 
-    def _keep(self, key: tuple[Any, ...], variant: _Variant) -> _Variant:
+    def _keep(self, key: _Key, variant: _Variant) -> _Variant:
+        """Of one set of parameters the last few shapes stay."""
+        variant.used = next(self._clock)
         self._variants[key] = variant
+        same = sorted((k for k in self._variants if k[0] == key[0]), key=lambda k: self._variants[k].used)
+        for other in same[: max(0, len(same) - self._options.keep)]:
+            del self._variants[other]
         return variant
 
     def _build(self, args: Sequence[Any], fixed: list[torch.Tensor]) -> _Variant:
         with torch.inference_mode(False), torch.no_grad():
             frozen = _Frozen(self._module, self._fixed, args)
             try:
-                run, state = _runner(frozen, self._options)
+                run, state = _runner(frozen, partial(self._options.build, constants=self._constants))
             except FallbackWarning:
                 raise  # somebody wants it as an error
             except Exception as problem:  # a graph that we cannot have, for whatever reason, is run as it is
@@ -195,7 +213,7 @@ def _example(x: Any) -> Any:
     return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype) if isinstance(x, torch.Tensor) else x
 
 
-def _runner(frozen: _Frozen, options: Options) -> tuple[Run, set[int]]:
+def _runner(frozen: _Frozen, build: Build) -> tuple[Run, set[int]]:
     """What runs a graph, and the numbers, among its fixed inputs, of those that it changes."""
     program = export(frozen, frozen.examples)
     given = signature(program)
@@ -221,10 +239,10 @@ def _runner(frozen: _Frozen, options: Options) -> tuple[Run, set[int]]:
     else:
         left = views
         if not views and not any(n.op == "placeholder" for n in _output(program.graph).all_input_nodes):
-            network = Network(imported, options.build(imported.graph))
+            network = Network(imported, build(imported.graph))
             taken = [sources[n] for n in imported.inputs]
             return _finished(lambda args: network([args[s] if isinstance(s, int) else s for s in taken]), targets), state
-    parts = partitioned(program.graph_module, left, given.constants, name, options.build)
+    parts = partitioned(program.graph_module, left, given.constants, name, build)
     names = [n.name for n in parts.graph.nodes if n.op == "placeholder"]
     lifted = [given.constants[n].detach() if n in given.constants else sources.get(n) for n in names]
 

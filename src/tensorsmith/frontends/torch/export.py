@@ -24,10 +24,23 @@ _CHANGES = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 def export(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> ExportedProgram:
     """The module for inputs of those shapes, decomposed. Raises `UserError` with PyTorch's reason where it cannot be exported."""
+    with _explained(module):
+        program = torch.export.export(module, tuple(args), dict(kwargs or {}), strict=False)
+        return program.run_decompositions(_decompositions())
+
+
+def export_open(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> ExportedProgram:
+    """The module for inputs of which `dynamic_shapes` leave dimensions open, as it is."""
+    with _explained(module):
+        return torch.export.export(module, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False)
+
+
+@contextmanager
+def _explained(module: torch.nn.Module) -> Iterator[None]:
+    """Without PyTorch's warnings, and its errors as a `UserError` of one line."""
     with _quiet(), torch.inference_mode(False), torch.no_grad():
         try:
-            program = torch.export.export(module, tuple(args), dict(kwargs or {}), strict=False)
-            return program.run_decompositions(_decompositions())
+            yield
         except Exception as problem:  # whatever PyTorch raises
             reason = next((line for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
             name = type(module).__name__

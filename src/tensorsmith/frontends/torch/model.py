@@ -27,9 +27,9 @@ def from_torch(module: torch.nn.Module | Callable[..., Any], example_inputs: Exa
     """The model of a module, exported for inputs of the shapes and types of the examples; see `tensorsmith.from_torch`."""
     if not callable(module):
         raise UserError(f"from_torch takes a torch.nn.Module or a function, not a {type(module).__name__}")
-    held = module if isinstance(module, torch.nn.Module) else _Function(module)
+    held = as_module(module)
     name = type(module).__name__ if isinstance(module, torch.nn.Module) else getattr(module, "__name__", "function")
-    args, kwargs = _examples(example_inputs)
+    args, kwargs = as_arguments(example_inputs)
     program = export(held, args, kwargs)
     given = signature(program)
     training = " (it is in training mode: call module.eval() first)" if held.training else ""
@@ -57,6 +57,11 @@ def from_torch(module: torch.nn.Module | Callable[..., Any], example_inputs: Exa
     return TorchModel(_named(imported.graph, convention), convention)
 
 
+def as_module(module: torch.nn.Module | Callable[..., Any]) -> torch.nn.Module:
+    """A module as it is, a function as a module."""
+    return module if isinstance(module, torch.nn.Module) else _Function(module)
+
+
 class _Function(torch.nn.Module):
     """A function as a module."""
 
@@ -66,7 +71,7 @@ class _Function(torch.nn.Module):
         self.training = False
 
 
-def _examples(given: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_arguments(given: Examples) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Examples as the arguments of a call: a tensor is one, a sequence has several, a mapping names them."""
     if isinstance(given, torch.Tensor):
         return (given,), {}

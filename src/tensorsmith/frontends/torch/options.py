@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tensorsmith.compile import compile, database_path
+from tensorsmith.compile import builder, compile, database_path
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.model import Model
+from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
+from tensorsmith.runtime.variants.executable import KEEP
 from tensorsmith.targets.target import native
 
 Effort = Literal["quick", "normal", "thorough"]
@@ -22,12 +24,14 @@ Effort = Literal["quick", "normal", "thorough"]
 @dataclass(frozen=True)
 class Options:
     """`database` has the records to use. With `seconds` or `effort` a graph is tuned when it is first called, otherwise it is
-    compiled with the records alone. `threads` is how many run it."""
+    compiled with the records alone. `threads` is how many run it. Where shapes vary, each is compiled when it first comes, and the
+    last `keep` stay."""
 
     database: str | Path | None = None
     seconds: float | None = None
     effort: Effort | None = None
     threads: int | None = None
+    keep: int = KEEP
 
     @staticmethod
     def of(given: Mapping[str, Any] | None) -> Options:
@@ -52,15 +56,19 @@ class Options:
             raise UserError(f"there is no effort {self.effort!r}; it is one of {', '.join(get_args(Effort))}")
         if self.seconds is not None and not (isinstance(self.seconds, int | float) and self.seconds >= 0):
             raise UserError(f"seconds is {self.seconds!r}; give a number, 0 or more")
+        if isinstance(self.keep, bool) or not isinstance(self.keep, int) or self.keep < 1:
+            raise UserError(f"keep is {self.keep!r}; give how many shapes are to stay compiled, at least 1")
         path = database_path(self.database)
         if path is not None and not self.searching and not path.exists():
             raise UserError(f"there is no database {path}; give 'seconds' or 'effort' as well, to tune and to make it")
 
-    def build(self, graph: Graph) -> Executable:
-        """The executable of a graph."""
+    def build(self, graph: Graph, constants: Constants | None = None) -> Executable:
+        """The executable of a graph. Those that are built with the same `constants` share what is packed alike."""
         model = Model.from_graph(graph)
         target = native() if self.threads is None else native().with_facts(cores=self.threads)
         if not self.searching:
+            if constants is not None:
+                return builder(self.database, target, constants=constants)(model)
             return compile(model, database=self.database, target=target)
         from tensorsmith.tune import tune  # the search is loaded by those who search
 

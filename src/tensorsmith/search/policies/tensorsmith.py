@@ -131,6 +131,12 @@ class TensorsmithPolicy:
             near.append(Population(plan, _neighbours(self.space.plans[plan], row)))
         return [self._candidate(*one) for one in self._pick(near, count)]
 
+    def hint(self, candidates: Sequence[Candidate]) -> None:
+        """Good candidates of similar workloads, carried over, are the next to be asked for."""
+        if self.settings.known:
+            others = [c for c in candidates if c.sketch.workload.key != self.space.workload.key]
+            self.waiting = [row for c in others for row in adapt(self.space, c)[:1]] + self.waiting
+
     def tell(self, trials: Sequence[Trial]) -> None:
         """Results of candidates, asked for or not; those that are no points of this space are passed over."""
         found: dict[int, dict[bytes, tuple[Array, float | None]]] = {}

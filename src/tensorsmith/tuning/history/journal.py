@@ -80,8 +80,8 @@ class Journal:
         """Whether this run has tried a workload; if not, what is known of it was measured on another day."""
         return bool(self.memory.measured(workload, target, timing))
 
-    def similar(self, workload: Workload, target: Target, timing: Timing) -> list[Record]:
-        return (self.file or self.memory).similar(workload, target, timing)
+    def similar(self, workload: Workload, target: Target, timing: Timing, k: int = 3) -> list[Record]:
+        return (self.file or self.memory).similar(workload, target, timing, k=k)
 
     def sample(self, target: Target, timing: Timing, workloads: int, most: int) -> list[Record]:
         """Some records of the workloads that were tried last, for a model to learn from; none if the file cannot be read now."""

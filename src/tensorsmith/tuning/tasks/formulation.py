@@ -27,12 +27,15 @@ from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.records.record import Record
 from tensorsmith.rewrites.formulations import Formulation
-from tensorsmith.search.policy import programs_of
+from tensorsmith.search.policy import Hinted, programs_of
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.finals import final
 from tensorsmith.tuning.progress.failures import Failures
 from tensorsmith.tuning.tasks.shared import Shared
+
+_LOOK_AFTER = 16  # trials of the run: then there may be something new at other sizes
+_MOST_HINTS = 2  # at a time, of the nearest sizes: each costs a trial
 
 
 class FormulationTuning:
@@ -64,7 +67,9 @@ class FormulationTuning:
             self.measurer.prepare()  # the workers set up while the policy is made
         records = journal.history(workload, target, self.timing)
         history = [r.trial for r in records]
-        similar = [r.candidate for r in journal.similar(workload, target, self.timing)]
+        known = journal.similar(workload, target, self.timing)
+        similar = [r.candidate for r in known]
+        self._listens, self._heard, self._looked = shared.sizes, {r.uid for r in known}, journal.added
         seed = shared.seed + len(history)  # else a run that goes on would draw again what the first one drew
         with self._clock("model"):
             model = shared.experience.model_for(workload, seed)
@@ -92,6 +97,7 @@ class FormulationTuning:
         `finishing`: neighbours of the best, while there are any. At `stop()` the search ends with what it has.
         """
         with self._clock("search"):
+            self._listen()
             candidates: list[Candidate] = []
             if finishing and self._best is not None:
                 candidates = self.policy.finish(count)
@@ -218,6 +224,15 @@ class FormulationTuning:
         }
 
     # -- small things ------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """The best of other sizes, as far as it is new since the last look, is told to a policy that wants to hear it."""
+        if not self._listens or self._journal.added - self._looked < _LOOK_AFTER or not isinstance(self.policy, Hinted):
+            return
+        self._looked = self._journal.added
+        new = [r for r in self._journal.similar(self.workload, self.target, self.timing, k=1) if r.uid not in self._heard]
+        self._heard |= {r.uid for r in new}
+        self.policy.hint([r.candidate for r in new[:_MOST_HINTS]])
 
     def _submit(self, candidates: Sequence[Candidate]) -> None:
         with self._clock("measure"):

@@ -20,3 +20,4 @@ class Shared:
     plugins: Plugins
     experience: Experience
     seed: int = 0
+    sizes: bool = False  # as in `RunOptions`
