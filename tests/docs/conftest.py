@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,8 @@ import tensorsmith as ts
 from tensorsmith.tuning.finals import final
 
 
-@pytest.fixture(autouse=True, scope="session")
-def short_finals() -> object:
+@contextlib.contextmanager
+def short_finals() -> Iterator[None]:
     """A search of four trials needs no final of two seconds; the number of its rounds is of no interest here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(final, "_SECONDS", 0.2)
@@ -21,10 +23,18 @@ def short_finals() -> object:
         yield
 
 
+@pytest.fixture(autouse=True)
+def impatient() -> Iterator[None]:
+    """For the tests of this folder alone: others share the process."""
+    with short_finals():
+        yield
+
+
 @pytest.fixture(scope="session")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A record file of the model that pages call model.onnx."""
     folder = tmp_path_factory.mktemp("records")
     stand_ins.use_model(folder, {}, "closed")
-    ts.tune(ts.load(folder / "model.onnx"), trials=stand_ins.TRIALS, database=folder / "tune.db", on_progress=lambda p: None)
+    with short_finals():
+        ts.tune(ts.load(folder / "model.onnx"), trials=stand_ins.TRIALS, database=folder / "tune.db", on_progress=lambda p: None)
     return folder / "tune.db"
