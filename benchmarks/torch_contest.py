@@ -37,6 +37,7 @@ from tensorsmith.frontends.torch.backend import compiled
 from tensorsmith.frontends.torch.fallback import FallbackWarning
 from tensorsmith.frontends.torch.options import Options
 from tensorsmith.graph.graph import Graph
+from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from ways import Array
@@ -91,8 +92,8 @@ class _Counting(Options):
 
     split: Split = field(default_factory=Split)
 
-    def build(self, graph: Graph) -> Executable:
-        executable = super().build(graph)
+    def build(self, graph: Graph, constants: Constants | None = None) -> Executable:
+        executable = super().build(graph, constants)
         self.split.kernels += sum(step.kernel is not None for step in executable.network.steps)
         return executable
 

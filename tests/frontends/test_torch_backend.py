@@ -316,8 +316,8 @@ def test_tensors_in_and_out_share_their_memory(monkeypatch: pytest.MonkeyPatch) 
     seen: list[Any] = []
     build = Options.build
 
-    def watched(self: Options, graph: Any) -> Any:
-        executable = build(self, graph)
+    def watched(self: Options, graph: Any, constants: Any = None) -> Any:
+        executable = build(self, graph, constants)
 
         def call(*arrays: Any) -> Any:
             seen.append((arrays, executable(*arrays)))

