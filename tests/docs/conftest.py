@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +27,20 @@ def short_finals() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def impatient() -> Iterator[None]:
-    """For the tests of this folder alone: others share the process."""
+def for_snippets_alone() -> Iterator[None]:
+    """Other tests share the process: what a page says about logging, or sets besides, is gone with its test."""
+    loggers = [logging.getLogger(), logging.getLogger("tensorsmith")]
+    before = [(logger.level, logger.handlers[:], logger.propagate) for logger in loggers]
+    environment, path = dict(os.environ), sys.path[:]
     with short_finals():
         yield
+    for logger, (level, handlers, propagate) in zip(loggers, before):
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+        logger.propagate = propagate
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:] = path
 
 
 @pytest.fixture(scope="session")
