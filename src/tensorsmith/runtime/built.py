@@ -167,6 +167,13 @@ class Network:
             bound=bound,
         )
 
+    def check_bound(self, done: str) -> None:
+        """Raises `UserError` if it has constants that are packed on every call: what is to be `done` with it needs them packed."""
+        packed = [name for name, packer in self.unbound.items() if packer is not None]
+        if packed:
+            first = packed[0]
+            raise UserError(f"{', '.join(packed)} of {self.name} must be bound before it can be {done}: kernel.bind({first}=...)")
+
     def scratch_for(self, threads: int) -> int:
         """Bytes of scratch memory beyond the arena: none, if that was planned for as many threads."""
         if threads <= self.arena_threads:

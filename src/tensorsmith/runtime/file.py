@@ -119,10 +119,7 @@ def _variants_parts(name: str, inputs: Sequence[OpenForm], variants: Sequence[Si
 
 
 def _network_form(network: Network, body: _Body, done: str) -> dict[str, Any]:
-    packed = [name for name, packer in network.unbound.items() if packer is not None]
-    if packed:
-        first = packed[0]
-        raise UserError(f"{', '.join(packed)} of {network.name} must be bound before it can be {done}: kernel.bind({first}=...)")
+    network.check_bound(done)
     code = network.driver or driver.driver_code(network.target)
     return {
         "name": network.name,

@@ -26,9 +26,9 @@ ALLOWED = frozenset({*_LIBC, *_LIBM})
 _LINKERS_OWN = "_GLOBAL_OFFSET_TABLE_"
 
 ELF = b"\x7fELF\x02\x01"  # the beginning of a 64-bit little-endian object
-_SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, bytes of an entry
-_SYMBOL = struct.Struct("<IBBHQQ")  # name, kind, visibility, section, value, size
-_SYMBOL_TABLE = 2
+SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, bytes of an entry
+SYMBOL = struct.Struct("<IBBHQQ")  # name, kind, visibility, section, value, size
+SYMBOL_TABLE = 2  # the type of a section
 
 
 @functools.cache
@@ -70,12 +70,12 @@ def undefined(object_code: bytes) -> frozenset[str]:
 def _undefined(code: bytes) -> Iterator[str]:
     (start,) = struct.unpack_from("<Q", code, 0x28)  # of the table of sections
     size, count = struct.unpack_from("<HH", code, 0x3A)
-    sections = [_SECTION.unpack_from(code, start + n * size) for n in range(count)]
+    sections = [SECTION.unpack_from(code, start + n * size) for n in range(count)]
     for _, kind, _, _, offset, length, link, *_ in sections:
-        if kind != _SYMBOL_TABLE:
+        if kind != SYMBOL_TABLE:
             continue
         names = sections[link][4]
-        for at in range(offset + _SYMBOL.size, offset + length, _SYMBOL.size):  # the first is empty
-            name, _, _, section, _, _ = _SYMBOL.unpack_from(code, at)
+        for at in range(offset + SYMBOL.size, offset + length, SYMBOL.size):  # the first is empty
+            name, _, _, section, _, _ = SYMBOL.unpack_from(code, at)
             if section == 0:
                 yield code[names + name : code.index(b"\0", names + name)].decode()

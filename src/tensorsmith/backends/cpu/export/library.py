@@ -13,6 +13,7 @@ All names begin with the library's own, so that several can be linked into one p
 from __future__ import annotations
 
 import hashlib
+import itertools
 import platform
 import shutil
 import subprocess
@@ -20,11 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorsmith.backends.cpu.export.names import c_name
-from tensorsmith.backends.cpu.export.objects import Object, archive, is_elf, kernel_object, weights_object
+from tensorsmith.backends.cpu.export.objects import Object, archive, is_elf, joined, kernel_object, weights_object
 from tensorsmith.backends.cpu.export.source import Weights, files
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import UserError
-from tensorsmith.runtime.buffers import ALIGNMENT, as_bytes
+from tensorsmith.runtime.buffers import as_bytes, round_up
 from tensorsmith.runtime.built import Network
 
 EMBEDDED, IN_FILE = WEIGHTS = ("embedded", "file")
@@ -45,7 +46,7 @@ def export(network: Network, folder: str | Path, name: str | None, weights: str,
         objects.append(weights_object(data, f"{name}_weights", target))
     contents: dict[str, bytes] = {f"objects/{o.name}": o.data for o in objects}
     if weights == IN_FILE:
-        contents[f"{name}.weights"] = b"".join(part for d in data for part in (d, bytes(-len(d) % ALIGNMENT))) + block.digest
+        contents[f"{name}.weights"] = joined(data) + block.digest
     if is_elf(target):
         contents[f"lib{name}_kernels.a"] = archive(objects)
     symbols = [o.symbol for o in objects[: len(network.kernels)]]
@@ -57,11 +58,7 @@ def export(network: Network, folder: str | Path, name: str | None, weights: str,
 
 
 def _check(network: Network, target: CpuTarget, folder: Path, name: str | None, weights: str) -> None:
-    packed = [i for i, packer in network.unbound.items() if packer is not None]
-    if packed:
-        raise UserError(
-            f"{', '.join(packed)} of {network.name} must be bound before it can be exported: kernel.bind({packed[0]}=...)"
-        )
+    network.check_bound("exported")
     if weights not in WEIGHTS:
         raise UserError(f'weights are "embedded" or in a "file", {weights!r} given')
     if weights == EMBEDDED and not is_elf(target):
@@ -73,14 +70,13 @@ def _check(network: Network, target: CpuTarget, folder: Path, name: str | None, 
 
 
 def _block(data: Sequence[bytes | memoryview], weights: str) -> Weights:
-    offsets, at = [], 0
-    for part in data:
-        offsets.append(at)
-        at += len(part) + -len(part) % ALIGNMENT
+    *offsets, size = itertools.accumulate((round_up(len(part)) for part in data), initial=0)
+    if weights == EMBEDDED:
+        return Weights(offsets, size, b"")
     digest = hashlib.sha256()
     for part in data:
         digest.update(part)
-    return Weights(offsets, at, digest.digest() if weights == IN_FILE else b"")
+    return Weights(offsets, size, digest.digest())
 
 
 def _write(folder: Path, contents: dict[str, bytes]) -> list[Path]:

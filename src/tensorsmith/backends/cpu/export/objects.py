@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.llvm import emit_object
-from tensorsmith.backends.cpu.symbols import ALLOWED, ELF, check, undefined
+from tensorsmith.backends.cpu.symbols import ALLOWED, ELF, SECTION, SYMBOL, SYMBOL_TABLE, check, undefined
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.runtime.buffers import ALIGNMENT
+from tensorsmith.runtime.buffers import ALIGNMENT, round_up
 from tensorsmith.runtime.built import Kernel
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # of an ELF file
-_SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, bytes of an entry
-_SYMBOL = struct.Struct("<IBBHQQ")  # name, kind, visibility, section, value, size
-_PROGRAM, _SYMBOLS, _STRINGS = 1, 2, 3  # types of sections
+_PROGRAM, _STRINGS = 1, 3  # types of sections, besides the table of symbols
 _ALLOCATED = 2  # flag of a section: it is there when the program runs
 _GLOBAL_OBJECT = 0x11
 _RELOCATABLE = 1
@@ -54,36 +52,40 @@ def is_elf(target: CpuTarget) -> bool:
     return "linux" in target.triple or "elf" in target.triple
 
 
+def joined(parts: Sequence[bytes | memoryview]) -> bytes:
+    """The parts one after the other, each filled up so that the next is 64-byte aligned."""
+    return b"".join(piece for part in parts for piece in (part, bytes(-len(part) % ALIGNMENT)))
+
+
 def weights_object(parts: Sequence[bytes | memoryview], symbol: str, target: CpuTarget) -> Object:
     """The parts one after the other, each 64-byte aligned, as a constant of that name."""
     sample = emit_object("define internal void @nothing() { ret void }", target)  # knows the machine's number and flags
     _, _, machine, _, _, _, _, flags, *_ = _HEADER.unpack_from(sample)
-    padded = b"".join(part for p in parts for part in (p, bytes(-len(p) % ALIGNMENT)))
+    block = joined(parts)
     names = b"\0.rodata\0.symtab\0.strtab\0.note.GNU-stack\0"
     strings = b"\0" + symbol.encode() + b"\0"
-    symbols = bytes(_SYMBOL.size) + _SYMBOL.pack(1, _GLOBAL_OBJECT, 0, 1, 0, len(padded))
-    contents = (padded, symbols, strings, names)
+    symbols = bytes(SYMBOL.size) + SYMBOL.pack(1, _GLOBAL_OBJECT, 0, 1, 0, len(block))
+    contents = (block, symbols, strings, names)
     starts = []
     at = ALIGNMENT  # behind the header, which has 64 bytes
     for content in contents:
         starts.append(at)
-        at += len(content) + -len(content) % ALIGNMENT
+        at += round_up(len(content))
 
     def section(name: bytes, kind: int, flags: int, of: int, link: int, info: int, alignment: int, entry: int) -> bytes:
-        return _SECTION.pack(names.index(name), kind, flags, 0, starts[of], len(contents[of]), link, info, alignment, entry)
+        return SECTION.pack(names.index(name), kind, flags, 0, starts[of], len(contents[of]), link, info, alignment, entry)
 
     sections = [
-        bytes(_SECTION.size),
+        bytes(SECTION.size),
         section(b".rodata", _PROGRAM, _ALLOCATED, 0, 0, 0, ALIGNMENT, 0),
-        section(b".symtab", _SYMBOLS, 0, 1, 3, 1, 8, _SYMBOL.size),
+        section(b".symtab", SYMBOL_TABLE, 0, 1, 3, 1, 8, SYMBOL.size),
         section(b".strtab\0", _STRINGS, 0, 2, 0, 0, 1, 0),
         section(b".strtab\0", _STRINGS, 0, 3, 0, 0, 1, 0),
-        _SECTION.pack(names.index(b".note.GNU-stack"), _PROGRAM, 0, 0, at, 0, 0, 0, 1, 0),  # code here needs no executable stack
+        SECTION.pack(names.index(b".note.GNU-stack"), _PROGRAM, 0, 0, at, 0, 0, 0, 1, 0),  # code here needs no executable stack
     ]
     identity = sample[:16]
-    header = _HEADER.pack(identity, _RELOCATABLE, machine, 1, 0, 0, at, flags, _HEADER.size, 0, 0, _SECTION.size, len(sections), 4)
-    body = b"".join(part for c in contents for part in (c, bytes(-len(c) % ALIGNMENT)))
-    return Object(f"{symbol}.o", symbol, header + body + b"".join(sections))
+    header = _HEADER.pack(identity, _RELOCATABLE, machine, 1, 0, 0, at, flags, _HEADER.size, 0, 0, SECTION.size, len(sections), 4)
+    return Object(f"{symbol}.o", symbol, header + joined(contents) + b"".join(sections))
 
 
 def archive(objects: Sequence[Object]) -> bytes:
