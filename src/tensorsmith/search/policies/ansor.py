@@ -67,7 +67,24 @@ TREES = TreeSettings(
 )  # fmt: skip
 
 
-class AnsorPolicy(TensorsmithPolicy):
+class AnnotatingPolicy(TensorsmithPolicy):
+    """Asks and is told as ours is, with Ansor's trees and annotations, and without what is ours alone: seeds, hints, `finish`."""
+
+    def __init__(self, space: Space, seed: int, model: CostModel | None, chances: Chances) -> None:
+        own = model if model is not None else TreeModel(TREES)
+        super().__init__(space, seed=seed, model=own, settings=replace(OURS, known=False))
+        self.chances = chances
+
+    @property
+    def programs(self) -> int:
+        """How many annotations its sketches have."""
+        return sum(programs(plan, self.chances) for plan in self.space.plans)
+
+    def finish(self, count: int) -> list[Candidate]:
+        return []
+
+
+class AnsorPolicy(AnnotatingPolicy):
     """Asks and is told as ours is; what it asks for is planned in rounds."""
 
     def __init__(
@@ -80,18 +97,9 @@ class AnsorPolicy(TensorsmithPolicy):
         settings: Settings = SETTINGS,
     ) -> None:
         """`hints` are for policies that use them."""
-        own = model if model is not None else TreeModel(TREES)
-        super().__init__(space, seed=seed, model=own, settings=replace(OURS, known=False))
+        super().__init__(space, seed, model, settings.chances)
         self.constants = settings
         self.planned: list[Pick] = []  # the rest of a round
-
-    @property
-    def programs(self) -> int:
-        """How many annotations its sketches have."""
-        return sum(programs(plan, self.constants.chances) for plan in self.space.plans)
-
-    def finish(self, count: int) -> list[Candidate]:
-        return []
 
     # -- a round -----------------------------------------------------------------------------------------------------
 

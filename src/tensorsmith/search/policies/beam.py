@@ -13,17 +13,16 @@ proposes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tensorsmith.learn.models.model import CostModel
 from tensorsmith.learn.models.trees import TreeModel
-from tensorsmith.search.annotation import Chances, annotate, programs
+from tensorsmith.search.annotation import Chances, annotate
 from tensorsmith.search.picking import Pick
-from tensorsmith.search.policies.ansor import TREES
-from tensorsmith.search.policies.tensorsmith import SETTINGS as OURS
-from tensorsmith.search.policies.tensorsmith import Array, TensorsmithPolicy
+from tensorsmith.search.policies.ansor import TREES, AnnotatingPolicy
+from tensorsmith.search.policies.tensorsmith import Array
 from tensorsmith.search.policy import Preset
 from tensorsmith.space.holes.kind import Matrix
 from tensorsmith.space.population.population import Plan, Population, Space, unique
@@ -44,7 +43,7 @@ class Settings:
 SETTINGS = Settings()
 
 
-class BeamPolicy(TensorsmithPolicy):
+class BeamPolicy(AnnotatingPolicy):
     """Asks and is told as ours is; what it asks for is what beams of all sketches end with."""
 
     def __init__(
@@ -57,17 +56,8 @@ class BeamPolicy(TensorsmithPolicy):
         settings: Settings = SETTINGS,
     ) -> None:
         """`hints` are for policies that use them."""
-        own = model if model is not None else TreeModel(TREES)
-        super().__init__(space, seed=seed, model=own, settings=replace(OURS, known=False))
+        super().__init__(space, seed, model, settings.chances)
         self.beam = settings
-
-    @property
-    def programs(self) -> int:
-        """How many annotations its sketches have."""
-        return sum(programs(plan, self.beam.chances) for plan in self.space.plans)
-
-    def finish(self, count: int) -> list[Candidate]:
-        return []
 
     def _evolved(self, count: int) -> list[Pick]:
         ends = [Population(n, self._built(n, plan)) for n, plan in enumerate(self.space.plans)]
