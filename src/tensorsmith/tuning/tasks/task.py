@@ -91,7 +91,7 @@ class TaskTuning:
             self.outcome = final.hold(self._alive(), (first, default), conditions, stop, seconds_left)
 
     def close(self) -> None:
-        """Drop what is not measured; the workshop stays."""
+        """Drop what is not measured; the runner stays."""
         for part in self._parts:
             part.close()
 

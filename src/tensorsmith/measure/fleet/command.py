@@ -1,0 +1,190 @@
+"""Nodes that a command starts: `ssh board`, `env -i /usr/bin/python3`, a script that runs Python under an emulator."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import tensorsmith
+from tensorsmith.errors import InternalError, UserError
+from tensorsmith.measure import wire
+from tensorsmith.measure.fleet.node import MARK
+from tensorsmith.measure.fleet.transport import Event
+from tensorsmith.measure.process import died_of
+from tensorsmith.measure.wire import Message
+
+_MODULE = "tensorsmith.measure.fleet.node"
+_MOST_BEFORE = 1 << 16  # bytes that a login may print
+_TAIL = 2000  # bytes of last words
+
+
+def whole_command(prefix: Sequence[str]) -> list[str]:
+    """What is run: the node by the interpreter that the prefix ends with (its name begins with "py"), else by python3."""
+    python = Path(prefix[-1]).name.startswith("py") if prefix else False
+    return [*prefix, *(() if python else ("python3",)), "-m", _MODULE]
+
+
+class Commands:
+    """A transport to nodes that are each started by a command. They are called by it."""
+
+    def __init__(self, prefixes: dict[str, Sequence[str]]) -> None:
+        self._prefixes = dict(prefixes)
+        self._pipes: dict[str, _Pipe] = {}
+
+    def find(self) -> list[str]:
+        return list(self._prefixes)
+
+    def call(self, node: str) -> None:
+        self._pipes[node] = _Pipe(node, self._prefixes[node])
+
+    def send(self, node: str, message: Message) -> None:
+        if node in self._pipes:
+            self._pipes[node].send(message)
+
+    def end(self, node: str) -> None:
+        pipe = self._pipes.pop(node, None)
+        if pipe is not None:
+            pipe.end()
+
+    def poll(self, seconds: float) -> list[Event]:
+        with selectors.DefaultSelector() as selector:
+            for pipe in self._pipes.values():
+                selector.register(pipe.reading, selectors.EVENT_READ)
+                if pipe.unsent:
+                    selector.register(pipe.writing, selectors.EVENT_WRITE)
+            selector.select(max(0.0, seconds))
+        found = []
+        for node, pipe in list(self._pipes.items()):
+            pipe.flush()
+            messages, over = pipe.receive()
+            found += [Event(node, message) for message in messages]
+            if over:
+                del self._pipes[node]
+                why, for_good = pipe.bury()
+                found.append(Event(node, None, why, for_good))
+        return found
+
+    def close(self) -> None:
+        for node in list(self._pipes):
+            self.end(node)
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        return tuple(pipe.process.pid for pipe in self._pipes.values())
+
+
+class _Pipe:
+    """One node's process, as far as it is on this machine."""
+
+    def __init__(self, name: str, prefix: Sequence[str]) -> None:
+        self.name, self._errors = name, tempfile.TemporaryFile()
+        try:
+            self.process = subprocess.Popen(
+                whole_command(prefix),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is for the tuner; and ssh must not ask the terminal for a password
+            )
+        except OSError as problem:
+            raise UserError(f"runner {name!r} cannot be started: {problem}") from problem
+        self._in, self._out = _both(self.process)
+        os.set_blocking(self._in.fileno(), False)
+        os.set_blocking(self._out.fileno(), False)
+        self.unsent = bytearray()
+        self._before: bytearray | None = bytearray()  # what came before the mark; None when that has come
+        self._decoder = wire.Decoder()
+
+    @property
+    def reading(self) -> int:
+        return self._out.fileno()
+
+    @property
+    def writing(self) -> int:
+        return self._in.fileno()
+
+    def send(self, message: Message) -> None:
+        self.unsent += wire.encode(message)
+        self.flush()
+
+    def flush(self) -> None:
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            while self.unsent:
+                del self.unsent[: os.write(self._in.fileno(), self.unsent)]
+
+    def receive(self) -> tuple[list[Message], bool]:
+        """The answers that have come, and whether there will be no more."""
+        messages: list[Message] = []
+        while True:
+            try:
+                data = os.read(self._out.fileno(), 1 << 16)
+            except BlockingIOError:
+                return messages, False
+            if not data:
+                return messages, True
+            try:
+                messages += self._decoder.feed(self._behind_the_mark(data))
+            except InternalError:
+                return messages, True
+
+    def _behind_the_mark(self, data: bytes) -> bytes:
+        if self._before is None:
+            return data
+        self._before += data
+        at = self._before.find(MARK)
+        if at < 0:
+            if len(self._before) > _MOST_BEFORE:
+                raise InternalError("no node, but something that talks and talks")
+            return b""
+        behind = bytes(self._before[at + len(MARK) :])
+        self._before = None
+        return behind
+
+    def end(self) -> None:
+        self.process.kill()
+        self.bury()
+
+    def bury(self) -> tuple[str, bool]:
+        """What it died of, in a line, and whether it would do so again."""
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for pipe in (self._in, self._out):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _TAIL))
+        words = self._errors.read().decode(errors="replace")
+        self._errors.close()
+        return self._cause(died_of(self.process.returncode), words)
+
+    def _cause(self, died: str, words: str) -> tuple[str, bool]:
+        lines = [" ".join(line.split()) for line in words.splitlines() if line.strip()]
+        last = lines[-1] if lines else ""
+        if "No module named" in words and "tensorsmith" in last:
+            here = tensorsmith.__version__
+            return f"there is no tensorsmith on the other side; install it there: pip install tensorsmith=={here}", True
+        if self._before is not None:  # it never was a node
+            said = f": {last}" if last else ""
+            return f"no node answered, the command ended with {died}{said}", True
+        return f"the node ended with {died}{f': {last}' if last else ''}", False
+
+
+def _both(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    if process.stdin is None or process.stdout is None:
+        raise InternalError("a node without pipes")
+    return process.stdin, process.stdout
+
+
+def exists(prefix: Sequence[str]) -> bool:
+    """Whether this machine has the command."""
+    return bool(prefix) and shutil.which(prefix[0]) is not None
