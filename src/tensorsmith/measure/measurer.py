@@ -61,8 +61,9 @@ class Measurer:
 
         `cache`: "warm", "streamed" for runs that find all but their constants in the caches, or "cold" for runs that find nothing
         there. `seed` makes the inputs. `hook`, for tests, is "file.py:function", called in the worker as `function(point,
-        candidate, outputs)` at "build", "run", "answer" and "time". Without a `runner`, worker processes of its own measure; one that
-        is given stays open when the measurer is closed. With a `formulation`, whose workload this is, answers are checked against the original's.
+        candidate, outputs)` at "build", "run", "answer" and "time". Without a `runner`, processes of its own do the work; one
+        that is given stays when the measurer is closed. With a `formulation`, whose workload this is, answers are checked against
+        the original's.
         """
         self.workload, self.target = workload, target or native()
         if threads is not None and threads < 1:

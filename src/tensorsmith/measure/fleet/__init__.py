@@ -1,8 +1,12 @@
 """Measuring elsewhere: any number of nodes, each a machine that builds, checks and times candidates as this one would.
 
-tuner   dispatch   who gets what: requeue, stragglers, calibration; no I/O, no clock       members    what it knows of a node
-        runner     the `Runner` over it                                                    transport  how messages go to nodes and back
-        command    a transport: a command such as "ssh board"                              by_ray     another: the nodes of a Ray cluster
-node    station    what a node does                                                        node       a station on standard input and output
-both    forms      what the messages say                                                   health     load, temperature, emulator
+dispatch    who gets what: requeue, stragglers, calibration; no I/O, no clock
+members     what the dispatcher knows of nodes
+runner      the `Runner` over it
+transport   how messages go to nodes and back; `command` ("ssh board") and `by_ray` are two
+greeting    who is there, asked without measuring anything
+published   what runs tell those who look on
+forms       what the messages say
+station     what a node does; `node` is one on standard input and output
+health      of the machine that a node runs on: load, temperature, emulator
 """

@@ -37,6 +37,7 @@ class Commands:
     def __init__(self, prefixes: dict[str, Sequence[str]]) -> None:
         self._prefixes = dict(prefixes)
         self._pipes: dict[str, _Pipe] = {}
+        self._met: set[str] = set()  # those that ever said something: one that was there before may come back
 
     def find(self) -> list[str]:
         return list(self._prefixes)
@@ -65,10 +66,11 @@ class Commands:
             pipe.flush()
             messages, over = pipe.receive()
             found += [Event(node, message) for message in messages]
+            self._met |= {node} if messages else set()
             if over:
                 del self._pipes[node]
                 why, for_good = pipe.bury()
-                found.append(Event(node, None, why, for_good))
+                found.append(Event(node, None, why, for_good and node not in self._met))
         return found
 
     def close(self) -> None:
@@ -84,7 +86,7 @@ class _Pipe:
     """One node's process, as far as it is on this machine."""
 
     def __init__(self, name: str, prefix: Sequence[str]) -> None:
-        self.name, self._errors = name, tempfile.TemporaryFile()
+        self.name, self._errors = name, tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the process
         try:
             self.process = subprocess.Popen(
                 whole_command(prefix),

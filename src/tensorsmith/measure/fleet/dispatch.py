@@ -94,7 +94,7 @@ class Dispatcher:
         self.members[node].heard = now
 
     def lost(self, node: str, why: str, now: float, for_good: bool = False) -> Outcome:
-        """A node died, or was ended: what it had is handed out again; it is called again by and by, unless it is lost `for_good`."""
+        """A node died, or was ended: what it had is handed out again. It is called again, unless it is lost `for_good`."""
         member = self.members[node]
         if member.state in (State.LOST, State.GONE):
             return Outcome()
@@ -104,7 +104,7 @@ class Dispatcher:
             if item.losses >= self.rules.losses and self._open.pop(item.number, None):
                 given_up.append(item.number)
         leases, member.leases = member.leases, []
-        back = [item for lease in leases for item in lease.items]
+        back = [item for lease in leases for item in lease.items if item.number in self._open]
         for lease in leases:
             del self._leases[lease.number]
         self._enqueue(self._unassigned(back), first=True)
@@ -200,7 +200,10 @@ class Dispatcher:
         ratio = ratio_to_peers(calibration, [c for c in others if c is not None])
         alike = 1 / self.rules.unlike <= ratio <= self.rules.unlike
         member.calibrations.append(calibration)
-        return (alike and member.state is State.READY), self._act(member, alike, ratio) + self._look_around(member)
+        believed = alike and member.state is State.READY
+        said = self._act(member, alike, ratio)
+        self._look_around(member)
+        return believed, said
 
     def _act(self, member: Member, alike: bool, ratio: float) -> list[str]:
         how = f"{ratio:.2g} times the time of its peers" if ratio > 1 else f"{1 / ratio:.2g} times as fast as its peers"
@@ -217,7 +220,7 @@ class Dispatcher:
         before = f"; {member.kept} trials of it were kept before that" if member.kept else ""
         return [f"{member.name} is set apart: {member.why}{before}"]
 
-    def _look_around(self, newest: Member) -> list[str]:
+    def _look_around(self, newest: Member) -> None:
         """What a new calibration says of the others: one that stood alone so far may turn out to be the one that is off."""
         known = {m: m.typical for m in self.members.values() if m.works and m is not newest and m.typical is not None}
         for member, typical in known.items():
@@ -225,7 +228,6 @@ class Dispatcher:
             ratio = ratio_to_peers(typical, everyone)
             if not 1 / self.rules.unlike <= ratio <= self.rules.unlike:
                 member.doubts = 1  # it is calibrated again before it is given anything else
-        return []
 
     # -- small things ------------------------------------------------------------------------------------------------------------
 
@@ -236,8 +238,9 @@ class Dispatcher:
 
     def _take(self, member: Member) -> tuple[Item, ...]:
         """Items of one group: one that the node knows, if there is any in a queue."""
-        workers = max(1, sum(m.works for m in self.members.values()))
-        room = max(1, min(self.rules.batch, math.ceil(self.queued / workers)))
+        workers = [m for m in self.members.values() if m.works]
+        sharing = sum(len(m.leases) <= len(member.leases) for m in workers)  # those with as little to do
+        room = max(1, min(self.rules.batch, math.ceil(self.queued / max(1, sharing))))
         for group in sorted(self._queues, key=lambda g: g not in member.groups):
             taken: list[Item] = []
             for item in [i for i in self._queues[group] if i.number in self._open and not member.holds(i)]:

@@ -42,9 +42,7 @@ def arrays_to_form(arrays: Mapping[str, Array]) -> dict[str, Message]:
 
 
 def arrays_of_form(form: Mapping[str, Message]) -> dict[str, Array]:
-    return {
-        name: np.frombuffer(base64.b64decode(a["bytes"]), np.dtype(a["dtype"])).reshape(a["shape"]) for name, a in form.items()
-    }
+    return {name: np.frombuffer(base64.b64decode(a["bytes"]), np.dtype(a["dtype"])).reshape(a["shape"]) for name, a in form.items()}
 
 
 def job_to_form(job: Job) -> Message:

@@ -21,6 +21,7 @@ from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.fleet import forms
 from tensorsmith.measure.fleet.dispatch import Dispatcher, Outcome
+from tensorsmith.measure.fleet.greeting import other_version
 from tensorsmith.measure.fleet.members import Item, Lease, Member, Rules, State
 from tensorsmith.measure.fleet.transport import Event, Transport
 from tensorsmith.measure.job import Job, JobState
@@ -72,6 +73,10 @@ class FleetRunner:
     # -- who is there --------------------------------------------------------------------------------------------------------
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def places(self) -> int:
         return max(1, sum(m.works or m.state is State.JOINING for m in self.dispatch.members.values()))
 
@@ -110,7 +115,11 @@ class FleetRunner:
             return "it was called and has not answered yet"
         if member.doubts:
             return "its calibration differs from its peers'; it is calibrated again"
-        return "nothing is left to hand out: the search has not asked for more" if not self.dispatch.queued else "the others join first"
+        return (
+            "nothing is left to hand out: the search has not asked for more"
+            if not self.dispatch.queued
+            else "the others join first"
+        )
 
     # -- jobs ----------------------------------------------------------------------------------------------------------------
 
@@ -191,8 +200,7 @@ class FleetRunner:
             if event.node not in self.dispatch.members:
                 continue
             if event.message is None:
-                first = event.node not in self._facts  # one that was there before may come back
-                self._lose(event.node, event.why, event.for_good and first)
+                self._lose(event.node, event.why, event.for_good)
             else:
                 self._hear(event)
         for node, why in self.dispatch.overdue(self._clock()):
@@ -276,9 +284,9 @@ class FleetRunner:
             self._tell(outcome)
 
     def _greeted(self, node: str, m: Message, now: float) -> None:
-        here, why = tensorsmith.__version__, m["why_not"]
-        if m["version"] != here:
-            why = f"it has tensorsmith {m['version']} and this is {here}; install the same there: pip install tensorsmith=={here}"
+        why = m["why_not"]
+        if m["version"] != tensorsmith.__version__:
+            why = other_version(m["version"])
         elif why is not None:
             why = f"it cannot run programs for {self.target.key}: what {why}"
         if why is not None:
@@ -290,7 +298,7 @@ class FleetRunner:
         log.info("%s is there: %s", node, m["key"])
         if new and m["emulated"]:
             self._warn(
-                f"{node} is emulated ({m['emulated']}): its times say nothing about a machine, and none of them is stored as a record"
+                f"{node} is emulated ({m['emulated']}): its times say nothing about a machine, and none is stored as a record"
             )
         elif new and (m["load"] or 0.0) > 0.3 * m["cores"] + 0.3:
             self._warn(f"{node} is busy: {m['load']:.1f} programs want its {m['cores']} cores. Its times are less sure")

@@ -128,6 +128,13 @@ class FormulationTuning:
         if stop():
             self.measurer.cancel()
 
+    def take(self) -> None:
+        """Keep what is measured by now, without waiting for anything."""
+        results = self.measurer.results()
+        batch = [next(results) for _ in range(self.measurer.done)]
+        if batch:
+            self._keep(batch)
+
     def check(self, stop: Callable[[], bool] = never) -> None:
         """Time the best records of another day again, in turns with the default schedule, if that was not done yet."""
         if not self._unchecked:

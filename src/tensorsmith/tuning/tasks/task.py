@@ -76,6 +76,11 @@ class TaskTuning:
                 part.collect(0, stop)
         self._current.collect(down_to, stop)
 
+    def take(self) -> None:
+        """Keep what is measured by now, without waiting for anything."""
+        for part in self._parts:
+            part.take()
+
     def settle(
         self, stop: Callable[[], bool] = never, seconds_left: Callable[[], float | None] = lambda: None, as_step: bool = False
     ) -> None:
