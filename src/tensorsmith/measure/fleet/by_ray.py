@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorsmith
 from tensorsmith.errors import UserError
-from tensorsmith.measure.fleet.greeting import own_target
+from tensorsmith.measure.fleet.greeting import own_target, several_kinds
 from tensorsmith.measure.fleet.transport import Event
 from tensorsmith.measure.wire import Message
 from tensorsmith.targets.target import Target
@@ -89,6 +89,11 @@ class RayNodes:
             wanted = f"target {self._key}" if self._key else "any target"
             raise UserError(f"runner {self._address!r}: no node of the cluster is for {wanted}; {_how()}")
         return list(self._nodes)
+
+    @property
+    def keys(self) -> set[str]:
+        """Of the targets that its nodes announce."""
+        return {key for _, key in self._nodes.values()}
 
     def _alive(self) -> dict[str, tuple[str, str]]:
         found = {}
@@ -186,7 +191,11 @@ class RayNodes:
 
 def sole_target(address: str) -> Target:
     """The target of the nodes of a cluster, which has to be one."""
-    return own_target(address, RayNodes(address, None))
+    nodes = RayNodes(address, None)
+    nodes.find()
+    if len(nodes.keys) > 1:
+        raise several_kinds(address, nodes.keys)
+    return own_target(address, nodes)
 
 
 def _how() -> str:

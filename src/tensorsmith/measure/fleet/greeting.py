@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import tensorsmith
 from tensorsmith.errors import Parameter, UserError
@@ -48,10 +48,13 @@ def own_target(name: str, transport: Transport) -> Target:
             raise UserError(f"runner {name!r}: {other_version(facts['version'])}")
     targets = {facts["key"]: facts["machine"] for facts in said.values()}
     if len(targets) > 1:
-        raise UserError(
-            f"runner {name!r} has machines of several kinds, {', '.join(sorted(targets))}; say which: give ", Parameter("target")
-        )
+        raise several_kinds(name, set(targets))
     return Target.from_json(next(iter(targets.values())))
+
+
+def several_kinds(name: str, keys: Collection[str]) -> UserError:
+    machines = f"runner {name!r} has machines of several kinds, {', '.join(sorted(keys))}; say which: give "
+    return UserError(machines, Parameter("target"))
 
 
 def other_version(there: str) -> str:
