@@ -4,9 +4,10 @@
     python benchmarks/fleet.py --ray [--trials 96]
 
 Real are the tuner's loop, the task scheduler, the dispatcher, the runner and its messages: `ts.tune` of a network of 40 tasks.
-Simulated are the nodes and the clock: what a node takes for a candidate, how long messages travel, losses, stragglers, all drawn from
-a seed (`tensorsmith.testing.simulated.Conditions`). A search takes `--search` simulated seconds for each candidate that it proposes;
-the policy itself is the random one, so that the simulation ends soon. Every number of nodes gets `--each` trials for each node.
+Simulated are the nodes and the clock: what a node takes for a candidate, how long messages travel, losses, stragglers, all drawn
+from a seed (`tensorsmith.testing.simulated.Conditions`). A search takes `--search` simulated seconds for each candidate that it
+proposes; the policy itself is the random one, so that the simulation ends soon. Every number of nodes gets `--each` trials for each
+node.
 
 `trials/s` is per simulated second, from when the nodes have loaded to the end of the search; `share` is of what so many times one
 node would do. `tuner ms` is real: milliseconds of CPU time of this process for each trial, with messages, dispatcher and records.

@@ -685,7 +685,7 @@ _RECORDS = (
 _TUNING = (
     Mutant(
         "a-full-disk-loses-the-best",
-        "if self._unsaved or self.file is None:\n            found |=",
+        "if self._unsaved or self.emulated or self.file is None:\n            found |=",
         "if self.file is None:\n            found |=",
         ("tests/tuning/test_journal.py::test_a_disk_that_is_full_for_a_while",),
     ),
