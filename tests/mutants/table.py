@@ -547,8 +547,8 @@ _FLEET = (
     ),
     Mutant(
         "a-late-result-counts-as-well",
-        "if believed and item.number in answered and self._open.pop(item.number, None):",
-        "if believed and item.number in answered and (self._open.pop(item.number, None) or True):",
+        "if believed and item.number in answered and self._open.pop(item.number, None) is not None:",
+        "if believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),
     Mutant(

@@ -14,7 +14,9 @@ and the workers build meanwhile what they were given ahead; nothing is ever time
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
+import os
 import platform
 import shutil
 import tempfile
@@ -106,7 +108,10 @@ class Workshop:
     def folder(self) -> Path:
         """Where files for the workers go; gone with the workshop."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="tensorsmith-measure-"))
+            try:
+                self._folder = Path(tempfile.mkdtemp(prefix="tensorsmith-measure-"))
+            except OSError as problem:
+                raise UserError(f"cannot make a folder for measurements: {problem}; make room there, or set TMPDIR") from problem
             self._clean_up = weakref.finalize(self, shutil.rmtree, self._folder, True)  # also if nobody calls `close`
         return self._folder
 
@@ -129,6 +134,8 @@ class Workshop:
             path = self.folder / f"output-{subject.number}-{n}.npy"
             try:
                 np.save(path, array, allow_pickle=False)
+                if path.stat().st_size < array.nbytes:  # NumPy says nothing of a disk that is full
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError as problem:
                 raise UserError(f"cannot store the reference for measurements at {path}: {problem}; set TMPDIR") from problem
             paths[name] = str(path)

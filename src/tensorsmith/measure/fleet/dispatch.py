@@ -101,7 +101,7 @@ class Dispatcher:
         at_work, given_up = member.leases[:1], []
         for item in (item for lease in at_work for item in lease.items):
             item.losses += 1
-            if item.losses >= self.rules.losses and self._open.pop(item.number, None):
+            if item.losses >= self.rules.losses and self._open.pop(item.number, None) is not None:
                 given_up.append(item.number)
         leases, member.leases = member.leases, []
         back = [item for lease in leases for item in lease.items if item.number in self._open]
@@ -172,7 +172,7 @@ class Dispatcher:
         believed, said = self._judge(member, calibration, now)
         accepted = []
         for item in lease.items:
-            if believed and item.number in answered and self._open.pop(item.number, None):
+            if believed and item.number in answered and self._open.pop(item.number, None) is not None:
                 accepted.append(item.number)
         member.kept += len(accepted)
         if believed:

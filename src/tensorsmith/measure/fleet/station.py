@@ -160,4 +160,6 @@ def _sketch(of: Workload, text: str) -> Sketch:
 
 
 def _line(problem: BaseException) -> str:
-    return " ".join(str(problem).split()) or type(problem).__name__
+    """The first and the last line of what is wrong: between them there may be a traceback."""
+    lines = [" ".join(line.split()) for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1]}"
