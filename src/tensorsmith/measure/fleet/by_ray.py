@@ -171,8 +171,7 @@ class RayNodes:
         if node not in self._alive():
             self._actors.pop(node, None)
             return _LEFT, True
-        last = [" ".join(line.split()) for line in words.splitlines() if line.strip()]
-        return f"its process died ({type(problem).__name__}): {last[0] if last else ''}"[:200], False
+        return f"its process died, or cannot be reached ({type(problem).__name__})", False
 
     def _drop(self, node: str) -> None:
         self._refs = {ref: other for ref, other in self._refs.items() if other != node}
