@@ -24,6 +24,8 @@ from tensorsmith.measure.workshop import Workshop
 from tensorsmith.plugins import Registry, load
 from tensorsmith.targets.target import Target, native
 
+_ASKED = 30.0  # seconds that somebody who only wants to look waits for a node
+
 Warn = Callable[[str], None]
 MakeRunner = Callable[[Target, Warn], Runner]
 
@@ -126,4 +128,4 @@ def _commands(texts: Sequence[str]) -> Place:
 
 
 def _asked(transport: Transport) -> tuple[NodeStatus, ...]:
-    return tuple(as_status(node, said) for node, said in greet(transport).items())
+    return tuple(as_status(node, said) for node, said in greet(transport, _ASKED).items())

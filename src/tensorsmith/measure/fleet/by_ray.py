@@ -67,6 +67,8 @@ class Actor:
 class RayNodes:
     """A transport to the nodes of a Ray cluster that are for a target; `key` None: for any."""
 
+    silent_because = "; perhaps it serves another tuner: a node serves one at a time"
+
     def __init__(self, address: str, key: str | None, station: str = STATION, clock: Callable[[], float] = time.monotonic) -> None:
         """`station`: "module:Name" of what runs there; tests have one with faults."""
         self._address, self._key, self._station, self._clock = address, key, station, clock

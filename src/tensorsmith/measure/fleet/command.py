@@ -34,6 +34,8 @@ def whole_command(prefix: Sequence[str]) -> list[str]:
 class Commands:
     """A transport to nodes that are each started by a command. They are called by it."""
 
+    silent_because = ""
+
     def __init__(self, prefixes: dict[str, Sequence[str]]) -> None:
         self._prefixes = dict(prefixes)
         self._pipes: dict[str, _Pipe] = {}

@@ -14,10 +14,11 @@ from tensorsmith.measure.wire import Message
 from tensorsmith.targets.target import Target
 
 
-def greet(transport: Transport, clock: Callable[[], float] = time.monotonic) -> dict[str, Message | str]:
-    """By node: what it says of itself, or why it says nothing. Ends the nodes."""
+def greet(
+    transport: Transport, limit: float = Rules().joining, clock: Callable[[], float] = time.monotonic
+) -> dict[str, Message | str]:
+    """By node: what it says of itself, or why it says nothing within `limit` seconds. Ends the nodes."""
     found: dict[str, Message | str] = {}
-    limit = Rules().joining
     try:
         nodes = transport.find()
         for node in nodes:
@@ -32,7 +33,7 @@ def greet(transport: Transport, clock: Callable[[], float] = time.monotonic) -> 
                     found[event.node] = event.message["why"]
                 elif event.message["did"] == "hello":
                     found[event.node] = event.message
-        return {node: found.get(node, f"it did not answer within {limit:g} s") for node in nodes}
+        return {node: found.get(node, f"it did not answer within {limit:g} s{transport.silent_because}") for node in nodes}
     finally:
         transport.close()
 

@@ -112,7 +112,7 @@ class FleetRunner:
 
     def _why_idle(self, member: Member) -> str:
         if member.state is State.JOINING:
-            return "it was called and has not answered yet"
+            return f"it was called and has not answered yet{self._transport.silent_because}"
         if member.doubts:
             return "its calibration differs from its peers'; it is calibrated again"
         return (
@@ -205,7 +205,7 @@ class FleetRunner:
                 self._hear(event)
         for node, why in self.dispatch.overdue(self._clock()):
             self._transport.end(node)
-            self._lose(node, why)
+            self._lose(node, why if self.dispatch.members[node].there else why + self._transport.silent_because)
         self._hand_out()
         self._publish(self)
         if self.dispatch.open and self.dispatch.members and self.dispatch.hopeless:

@@ -21,6 +21,8 @@ class Event:
 class Transport(Protocol):
     """Carries messages to any number of nodes. Nothing waits but `poll`."""
 
+    silent_because: str  # why a node may not answer though nothing is wrong with it; "" if there is no such reason
+
     def find(self) -> list[str]:
         """The nodes there are by now; new ones may come at any time."""
 
