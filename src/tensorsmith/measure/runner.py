@@ -52,7 +52,10 @@ class Runner(Protocol):
 
     limits: Limits
     workers: int  # processes that build side by side
-    places: int  # programs that can be timed at the same time: machines
+
+    @property
+    def places(self) -> int:
+        """Programs that can be timed at the same time: machines."""
 
     def why_not(self, target: Target) -> str | None:
         """Why code for a target cannot run where this measures ("was compiled for ..., this is ..."); None: it can."""

@@ -152,9 +152,8 @@ class RayNodes:
         if ready:
             ready, _ = self._ray.wait(list(self._refs), num_returns=len(self._refs), timeout=0.0)
         for ref in ready:
-            node = self._refs.pop(ref, None)
-            if node is not None:
-                found.append(self._answer(node, ref))
+            if ref in self._refs:  # not of a node that was lost just now
+                found.append(self._answer(self._refs.pop(ref), ref))
         return found
 
     def _answer(self, node: str, ref: Any) -> Event:

@@ -25,9 +25,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorsmith.errors import InternalError
-from tensorsmith.measure.fleet.members import Item, Lease, Member, Rules, State, ratio_to_peers
+from tensorsmith.measure.fleet.members import Item, Lease, Member, Rules, Standing, State, ratio_to_peers
 
 _RECENT = 64  # leases that say what is usual
+_LOOK = 0.5  # seconds between two looks at all nodes
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Dispatcher:
         self._queues: dict[int, deque[Item]] = {}  # by group, those first that came first
         self._leases: dict[int, Lease] = {}
         self._numbers = itertools.count(1)
+        self._standing = Standing(self.rules.ahead)
+        self._checked = -math.inf  # when nodes were last looked at
         self._usual: deque[float] = deque(maxlen=_RECENT)  # seconds of a lease for each candidate of it
 
     # -- items ---------------------------------------------------------------------------------------------------------------
@@ -81,6 +84,7 @@ class Dispatcher:
         """A node was asked to join, for the first time or again."""
         member = self.members.setdefault(node, Member(node))
         member.state, member.why, member.since, member.heard, member.there = State.JOINING, "", now, now, False
+        self._standing.note(member)
 
     def joined(self, node: str, now: float) -> None:
         """A node is there, and knows nothing yet. It is calibrated before it is given anything."""
@@ -88,6 +92,7 @@ class Dispatcher:
         member.heard, member.there = now, True
         member.calibrations.clear()
         member.groups.clear()
+        self._standing.note(member)
 
     def heard(self, node: str, now: float) -> None:
         """A node has said something."""
@@ -112,11 +117,15 @@ class Dispatcher:
         for_good = for_good or member.losses > self.rules.restarts
         member.state, member.why = State.GONE if for_good else State.LOST, why
         member.retry = now + self.rules.pause * 2 ** (member.losses - 1)
+        self._standing.note(member)
         again = f"its {len(back)} candidates are handed out again" if back else "it had nothing to do"
         return Outcome((), tuple(given_up), (f"{node} is {member.state.value}: {why}; {again}",))
 
     def overdue(self, now: float) -> list[tuple[str, str]]:
-        """Nodes that hang, and how that is known. Those whose leases are late are helped besides."""
+        """Nodes that hang, and how that is known. Those whose leases are late are helped besides. Looks twice a second at most."""
+        if now - self._checked < _LOOK:
+            return []
+        self._checked = now
         found = []
         for member in self.members.values():
             if member.state is State.JOINING and not member.there:
@@ -131,28 +140,30 @@ class Dispatcher:
 
     def to_call(self, now: float) -> list[str]:
         """Nodes that were lost and are to be called again now."""
-        return [m.name for m in self.members.values() if m.state is State.LOST and now >= m.retry]
+        return [m.name for m in self._standing.lost.values() if now >= m.retry]
 
     @property
     def hopeless(self) -> bool:
         """Whether no node is left that works, or that may still come."""
-        return all(m.state in (State.GONE, State.APART) for m in self.members.values())
+        return not self._standing.hopeful
 
     # -- leases --------------------------------------------------------------------------------------------------------------
 
     def next(self, now: float) -> Lease | None:
         """A lease to send. To be asked again until there is none."""
-        for member in self.members.values():
-            if not member.leases and self._wants_calibration(member, now):
+        for member in (*self._standing.uncalibrated.values(), *self._standing.apart.values()):
+            if not member.leases and (member.state is not State.APART or now - member.since >= self.rules.probation):
                 member.since = now
                 return self._lease(member, (), now)
-        if not self._gathered(now):
+        if not self._queues or not self._gathered(now):
             return None
-        free = [m for m in self.members.values() if m.works and len(m.leases) < self.rules.ahead]
-        for member in sorted(free, key=lambda m: len(m.leases)):
-            items = self._take(member)
-            if items:
-                return self._lease(member, items, now)
+        sharing = 0
+        for free in self._standing.free:  # those first that have least to do
+            sharing += len(free)
+            for member in free.values():
+                items = self._take(member, sharing)
+                if items:
+                    return self._lease(member, items, now)
         return None
 
     def lease(self, number: int) -> Lease | None:
@@ -175,6 +186,7 @@ class Dispatcher:
             if believed and item.number in answered and self._open.pop(item.number, None) is not None:
                 accepted.append(item.number)
         member.kept += len(accepted)
+        self._standing.note(member)
         if believed:
             member.losses = 0
             if lease.weight and lease.begun is not None:
@@ -183,12 +195,6 @@ class Dispatcher:
         return Outcome(tuple(accepted), (), tuple(said))
 
     # -- calibration -----------------------------------------------------------------------------------------------------------
-
-    def _wants_calibration(self, member: Member, now: float) -> bool:
-        if member.state is State.APART:
-            return now - member.since >= self.rules.probation
-        new = member.state is State.JOINING and member.there
-        return new or (member.state is State.READY and member.doubts > 0)
 
     def _judge(self, member: Member, calibration: float | None, now: float) -> tuple[bool, list[str]]:
         """Whether a node's times can be believed, by the calibration that came with them."""
@@ -228,30 +234,29 @@ class Dispatcher:
             ratio = ratio_to_peers(typical, everyone)
             if not 1 / self.rules.unlike <= ratio <= self.rules.unlike:
                 member.doubts = 1  # it is calibrated again before it is given anything else
+                self._standing.note(member)
 
     # -- small things ------------------------------------------------------------------------------------------------------------
 
     def _gathered(self, now: float) -> bool:
         """Whether all that were called are calibrated, or are waited for no longer."""
-        fresh = (m for m in self.members.values() if m.state is State.JOINING and not m.losses)
-        return not any(now - m.since < self.rules.gather for m in fresh)
+        return not any(now - m.since < self.rules.gather for m in self._standing.joining.values() if not m.losses)
 
-    def _take(self, member: Member) -> tuple[Item, ...]:
-        """Items of one group: one that the node knows, if there is any in a queue."""
-        workers = [m for m in self.members.values() if m.works]
-        sharing = sum(len(m.leases) <= len(member.leases) for m in workers)  # those with as little to do
-        room = max(1, min(self.rules.batch, math.ceil(self.queued / max(1, sharing))))
+    def _take(self, member: Member, sharing: int) -> tuple[Item, ...]:
+        """Items of one group: one that the node knows, if there is any in a queue. `sharing`: nodes that have as little to do."""
+        room = max(1, min(self.rules.batch, math.ceil(self.queued / sharing)))
         for group in sorted(self._queues, key=lambda g: g not in member.groups):
-            taken: list[Item] = []
-            for item in [i for i in self._queues[group] if i.number in self._open and not member.holds(i)]:
-                if taken and sum(i.weight for i in taken) + item.weight > room:
-                    break
-                taken.append(item)
+            queue, taken, passed = self._queues[group], list[Item](), list[Item]()
+            while queue and (not taken or sum(i.weight for i in taken) + queue[0].weight <= room):
+                item = queue.popleft()
+                if item.number in self._open:
+                    (passed if member.holds(item) else taken).append(item)
+            queue.extendleft(reversed(passed))
+            if not queue:
+                del self._queues[group]
+            elif taken:
+                self._queues[group] = self._queues.pop(group)  # behind the others now: all groups get on
             if taken:
-                gone = set(taken)
-                left = deque(i for i in self._queues.pop(group) if i not in gone and i.number in self._open)
-                if left:
-                    self._queues[group] = left  # behind the others now: all groups get on
                 return tuple(taken)
         return ()
 
@@ -259,6 +264,7 @@ class Dispatcher:
         lease = Lease(next(self._numbers), member.name, items, None if member.leases else now)
         member.leases.append(lease)
         self._leases[lease.number] = lease
+        self._standing.note(member)
         return lease
 
     def _look_at(self, member: Member, lease: Lease, now: float) -> list[tuple[str, str]]:

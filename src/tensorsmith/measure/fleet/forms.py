@@ -36,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def arrays_to_form(arrays: Mapping[str, Array]) -> dict[str, Message]:
     """Arrays as text: their bytes in base64."""
     return {
-        name: {"dtype": a.dtype.str, "shape": list(a.shape), "bytes": base64.b64encode(np.ascontiguousarray(a)).decode()}
+        name: {"dtype": a.dtype.str, "shape": list(a.shape), "bytes": base64.b64encode(a.tobytes()).decode()}
         for name, a in arrays.items()
     }
 
@@ -77,7 +77,8 @@ def limits_of_form(form: Mapping[str, Any]) -> Limits:
 
 def turns_to_form(turns: Turns) -> Message:
     """How long a contest goes on. Who is worth more rounds is said by a function of the package, which the node has too."""
-    worth, options = turns.worth_it, {}
+    worth: Any = turns.worth_it
+    options: dict[str, Any] = {}
     if isinstance(worth, functools.partial):
         worth, options = worth.func, worth.keywords
     place = f"{worth.__module__}:{worth.__qualname__}"

@@ -103,6 +103,35 @@ class Member:
         return any(item in lease.items for lease in self.leases)
 
 
+class Standing:
+    """Nodes by what can be done with them, so that nobody has to look at all of a thousand for each lease."""
+
+    def __init__(self, ahead: int) -> None:
+        self.free: list[dict[str, Member]] = [{} for _ in range(ahead)]  # that may be given something, by the leases they have
+        self.uncalibrated: dict[str, Member] = {}  # that are there and have to be calibrated
+        self.joining: dict[str, Member] = {}
+        self.apart: dict[str, Member] = {}
+        self.lost: dict[str, Member] = {}
+        self.hopeful: set[str] = set()  # that work, or may still come
+
+    def note(self, member: Member) -> None:
+        """Something about a node has changed."""
+        name, state = member.name, member.state
+        waits = (state is State.JOINING and member.there) or (state is State.READY and member.doubts > 0)
+        for where, holds in (
+            (self.uncalibrated, waits),
+            (self.joining, state is State.JOINING),
+            (self.apart, state is State.APART),
+            (self.lost, state is State.LOST),
+            *((free, member.works and len(member.leases) == n) for n, free in enumerate(self.free)),
+        ):
+            if not holds:
+                where.pop(name, None)
+            elif name not in where:
+                where[name] = member
+        (self.hopeful.discard if state in (State.APART, State.GONE) else self.hopeful.add)(name)
+
+
 def ratio_to_peers(own: float, others: Iterable[float]) -> float:
     """Of a calibration to the usual one of all. Of two nodes the slower is the one that is off: what disturbs only adds time."""
     return own / statistics.median_low([own, *others])

@@ -65,7 +65,8 @@ class FleetRunner:
         self._jobs: dict[int, Job] = {}  # not finished, by number
         self._pending: dict[int, int] = {}  # of them, how many each subject has
         self._contests: dict[int, Contest] = {}  # by the number of the item
-        self._outputs: dict[int, Message] = {}  # of subjects: their references as text
+        self._outputs: dict[int, Message] = {}  # of subjects that are prepared: their references as text
+        self._early: dict[int, list[Item]] = {}  # of subjects that are not prepared yet
         self._contest_numbers = itertools.count(-1, -1)
         self._looked: float | None = None  # for nodes
         self._closed = False
@@ -130,6 +131,7 @@ class FleetRunner:
         if subject.setup is None:
             raise InternalError("a subject without a setup")
         self._outputs[subject.number] = forms.arrays_to_form(subject.reference)
+        self.dispatch.submit(self._early.pop(subject.number, ()))
 
     def set_up(self, subject: Subject) -> None:
         self._act()
@@ -138,7 +140,11 @@ class FleetRunner:
         for job in jobs:
             self._jobs[job.number] = job
             self._pending[job.subject.number] = self._pending.get(job.subject.number, 0) + 1
-        self.dispatch.submit(Item(job.number, job.subject.number) for job in jobs)
+            item = Item(job.number, job.subject.number)
+            if job.subject.number in self._outputs:
+                self.dispatch.submit([item])
+            else:
+                self._early.setdefault(job.subject.number, []).append(item)
 
     def go_ahead(self) -> None:
         self._act()
@@ -166,6 +172,7 @@ class FleetRunner:
         for job in dropped:
             del self._jobs[job.number]
         self._pending.pop(subject.number, None)
+        self._early.pop(subject.number, None)
         return dropped
 
     def forget(self, subject: Subject) -> None:
