@@ -553,8 +553,8 @@ _FLEET = (
     ),
     Mutant(
         "a-slow-node-is-like-its-peers",
-        "alike = 1 / self.rules.unlike <= ratio <= self.rules.unlike",
-        "alike = True",
+        "return 1 / self.rules.unlike <= ratio <= self.rules.unlike",
+        "return True",
         (
             DISPATCH + "test_times_that_come_with_a_strange_calibration_are_not_believed",
             SIMULATED + "test_one_killed_one_hung_one_slow",

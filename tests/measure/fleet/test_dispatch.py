@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorsmith.measure.fleet.dispatch import Dispatcher
-from tensorsmith.measure.fleet.members import Item, Lease, Rules, State, ratio_to_peers
+from tensorsmith.measure.fleet.members import Item, Lease, Peers, Rules, State
 
 
 def ready(*nodes: str, rules: Rules | None = None) -> Dispatcher:
@@ -117,6 +117,7 @@ def test_a_node_that_is_faster_than_its_peers_is_strange_too() -> None:
 def test_a_node_that_was_first_and_alone_is_doubted_when_others_come() -> None:
     d = ready("slow")
     d.members["slow"].calibrations[0] = 3.0
+    d._peers.put("slow", 3.0)
     d.submit(items(20))
     assert leases(d)[0].items  # nobody knows yet
     for node in ("a", "b"):
@@ -210,7 +211,11 @@ def test_what_nobody_wants_any_more_is_not_handed_out() -> None:
 
 
 def test_the_usual_time_is_the_lower_median() -> None:
-    assert ratio_to_peers(3.0, [1.0, 1.0]) == 3.0
-    assert ratio_to_peers(1.0, [1.0, 3.0]) == 1.0
-    assert ratio_to_peers(3.0, [1.0]) == 3.0 and ratio_to_peers(1.0, [3.0]) == 1.0
-    assert ratio_to_peers(2.0, []) == 1.0
+    peers = Peers()
+    assert peers.usual("a", 2.0) == 2.0
+    peers.put("a", 1.0)
+    assert peers.usual("b", 3.0) == 1.0 and peers.usual("b", 0.5) == 0.5 and peers.usual() == 1.0
+    peers.put("b", 3.0)
+    assert peers.usual("a", 4.0) == 3.0 and peers.usual("c", 3.0) == 3.0 and peers.usual() == 1.0
+    peers.put("a", None)
+    assert peers.usual() == 3.0

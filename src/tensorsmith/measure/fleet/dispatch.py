@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorsmith.errors import InternalError
-from tensorsmith.measure.fleet.members import Item, Lease, Member, Rules, Standing, State, ratio_to_peers
+from tensorsmith.measure.fleet.members import Item, Lease, Member, Peers, Rules, Standing, State
 
 _RECENT = 64  # leases that say what is usual
 _LOOK = 0.5  # seconds between two looks at all nodes
@@ -50,7 +50,7 @@ class Dispatcher:
         self._queues: dict[int, deque[Item]] = {}  # by group, those first that came first
         self._leases: dict[int, Lease] = {}
         self._numbers = itertools.count(1)
-        self._standing = Standing(self.rules.ahead)
+        self._standing, self._peers = Standing(self.rules.ahead), Peers()
         self._checked = -math.inf  # when nodes were last looked at
         self._usual: deque[float] = deque(maxlen=_RECENT)  # seconds of a lease for each candidate of it
 
@@ -202,14 +202,19 @@ class Dispatcher:
             member.state = State.READY
         if calibration is None:
             return member.works, []
-        others = [m.typical for m in self.members.values() if m is not member and m.state is not State.APART]
-        ratio = ratio_to_peers(calibration, [c for c in others if c is not None])
-        alike = 1 / self.rules.unlike <= ratio <= self.rules.unlike
+        ratio = calibration / self._peers.usual(member.name, calibration)
+        alike = self._alike(ratio)
+        new = not member.calibrations
         member.calibrations.append(calibration)
         believed = alike and member.state is State.READY
         said = self._act(member, alike, ratio)
-        self._look_around(member)
+        self._peers.put(member.name, None if member.state is State.APART else member.typical)
+        if new:
+            self._look_around()
         return believed, said
+
+    def _alike(self, ratio: float) -> bool:
+        return 1 / self.rules.unlike <= ratio <= self.rules.unlike
 
     def _act(self, member: Member, alike: bool, ratio: float) -> list[str]:
         how = f"{ratio:.2g} times the time of its peers" if ratio > 1 else f"{1 / ratio:.2g} times as fast as its peers"
@@ -226,13 +231,11 @@ class Dispatcher:
         before = f"; {member.kept} trials of it were kept before that" if member.kept else ""
         return [f"{member.name} is set apart: {member.why}{before}"]
 
-    def _look_around(self, newest: Member) -> None:
-        """What a new calibration says of the others: one that stood alone so far may turn out to be the one that is off."""
-        known = {m: m.typical for m in self.members.values() if m.works and m is not newest and m.typical is not None}
-        for member, typical in known.items():
-            everyone = [c for m in self.members.values() if m is not member and m.works and (c := m.typical) is not None]
-            ratio = ratio_to_peers(typical, everyone)
-            if not 1 / self.rules.unlike <= ratio <= self.rules.unlike:
+    def _look_around(self) -> None:
+        """What a new node says of the others: one that stood alone so far may turn out to be the one that is off."""
+        usual = self._peers.usual()
+        for member in self.members.values():
+            if member.works and member.typical is not None and not self._alike(member.typical / usual):
                 member.doubts = 1  # it is calibrated again before it is given anything else
                 self._standing.note(member)
 
