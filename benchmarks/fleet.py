@@ -1,7 +1,7 @@
 """How a fleet scales: trials per second against the number of nodes, on a SIMULATED fleet; and the real Ray path with three nodes.
 
     python benchmarks/fleet.py [--nodes 1,2,5,10,20,50,100,200,500,1000] [--each 24] [--search 0.01] [--losses 1] [--json FILE]
-    python benchmarks/fleet.py --ray [--trials 96]
+    python benchmarks/fleet.py --ray [--model mobilenet_v2] [--faults] [--trials 240]
 
 Real are the tuner's loop, the task scheduler, the dispatcher, the runner and its messages: `ts.tune` of a network of 40 tasks.
 Simulated are the nodes and the clock: what a node takes for a candidate, how long messages travel, losses, stragglers, all drawn
@@ -14,13 +14,17 @@ node would do. `tuner ms` is real: milliseconds of CPU time of this process for 
 The line bends where nodes wait for the tuner, which proposes a candidate in `--search` seconds.
 
 `--ray` measures for real, on this machine: a Ray cluster of a head and three nodes, which share its cores, so that its trials per
-second say what the path costs, not what three machines would do. It needs `pip install 'tensorsmith[fleet]'`.
+second say what the path costs, not what three machines would do; then the same search by processes of this machine. With `--faults`
+one node is killed after a third of the trials, one hangs, and the times of one are three times as long. It needs
+`pip install 'tensorsmith[fleet]'`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,13 +36,21 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import models
 import tensorsmith as ts
+from ours_networks import load
 from tensorsmith.graph.builder import Builder
+from tensorsmith.measure.fleet.by_ray import RESOURCE, STATION, RayNodes
+from tensorsmith.measure.fleet.members import Rules
 from tensorsmith.measure.fleet.runner import FleetRunner
 from tensorsmith.measure.places import Place
+from tensorsmith.records import Store
 from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.targets.target import native
+from tensorsmith.testing.faulty import FAULTS
+from tensorsmith.testing.faulty import STATION as FAULTY
 from tensorsmith.testing.simulated import Conditions, SimulatedFleet
+from tensorsmith.tune import NetworkProgress
 
 NODES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 TASKS = 40
@@ -139,12 +151,15 @@ def main() -> None:
     parser.add_argument("--losses", type=float, default=1.0, help="of each node, per simulated hour")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ray", action="store_true", help="measure for real with three Ray nodes on this machine")
-    parser.add_argument("--trials", type=int, default=96, help="of --ray")
+    parser.add_argument("--trials", type=int, default=240, help="of --ray")
+    parser.add_argument("--model", default="", help="of --ray: a network of models.py, such as mobilenet_v2; else the 40 layers")
+    parser.add_argument("--faults", action="store_true", help="of --ray: one node is killed, one hangs, one is three times as slow")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.ray:
-        found: Any = by_ray(given.trials)
-        print(found)
+        runs = by_ray(load(models.get(given.model)) if given.model else network(), given.trials, given.faults)
+        show_runs(runs)
+        found: Any = {run.runner: asdict(run) for run in runs}
     else:
         model, points = network(), []
         for nodes in map(int, given.nodes.split(",")):
@@ -156,43 +171,83 @@ def main() -> None:
         given.json.write_text(json.dumps(found, indent=1))
 
 
-def by_ray(trials: int) -> dict[str, Any]:
-    """The same network on three real nodes of a Ray cluster that this machine is."""
+@dataclass(frozen=True)
+class Tuned:
+    """A run for real. `estimated` is the latency of the network by the run: the sum over its tasks."""
+
+    runner: str
+    trials: int
+    distinct: int  # records of the search in the file, each of another program
+    seconds: float
+    first_seconds: float  # until the first trials were there
+    estimated_seconds: float
+    default_seconds: float  # the same with the default schedules
+    nodes: dict[str, str]
+
+
+def by_ray(model: ts.Model, trials: int, faults: bool) -> list[Tuned]:
+    """A network on three nodes of a Ray cluster that this machine is, and then by processes of this machine."""
+    import ray
     from ray.cluster_utils import Cluster
 
-    from tensorsmith.measure.fleet.by_ray import RESOURCE, RayNodes
+    target, said = native(), list[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "faults.json"
+        os.environ |= {FAULTS: str(file), "PYTHONPATH": str(Path(ts.__file__).parents[1])}
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        try:
+            nodes = [cluster.add_node(num_cpus=1, resources={f"{RESOURCE}{target.key}": 1}) for _ in range(3)]
+            file.write_text(json.dumps({nodes[1].node_id: {"hang": 3}, nodes[2].node_id: {"slow": 3.0}} if faults else {}))
+            ray.init(address=cluster.address, log_to_driver=False)
+            station, rules = (FAULTY, Rules(first=60.0, late_floor=10.0, hopeless=3.0)) if faults else (STATION, None)
+            made: list[FleetRunner] = []
 
-    target = native()
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    try:
-        for _ in range(3):
-            cluster.add_node(num_cpus=1, resources={f"{RESOURCE}{target.key}": 1})
-        import ray
+            def make(target: ts.Target, warn: object) -> FleetRunner:
+                made.append(FleetRunner("ray", RayNodes("ray", target.key, station), target, warn=said.append, rules=rules))
+                return made[-1]
 
-        ray.init(address=cluster.address, log_to_driver=False)
-        made: list[FleetRunner] = []
+            def kill(done: int) -> None:
+                if faults and done >= trials // 3 and nodes:
+                    cluster.remove_node(nodes.pop(0), allow_graceful=False)
+                    nodes.clear()
 
-        def make(target: ts.Target, warn: Callable[[str], None]) -> FleetRunner:
-            made.append(FleetRunner("ray", RayNodes("ray", target.key), target, warn=warn))
-            return made[-1]
+            by_nodes = _tuned("ray", model, trials, Path(folder) / "ray.db", Place("ray", make), kill)
+            status = {n.name: f"{n.state}, {n.trials} trials kept{f': {n.why}' if n.why else ''}" for n in made[0].nodes()}
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+        for text in said:
+            print(text)
+        here = _tuned("local", model, trials, Path(folder) / "local.db", "local", lambda done: None)
+    return [replace(by_nodes, nodes=status), here]
 
-        begun = time.perf_counter()
-        first: list[float] = []
-        ts.tune(
-            network(),
-            trials=trials,
-            policy="random",
-            runner=Place("ray", make),
-            on_progress=lambda p: first.append(time.perf_counter()),
+
+def _tuned(name: str, model: ts.Model, trials: int, database: Path, runner: Any, on_trials: Callable[[int], None]) -> Tuned:
+    seen: list[tuple[float, NetworkProgress]] = []
+
+    def progress(p: Any) -> None:
+        seen.append((time.perf_counter(), p))
+        on_trials(p.trials)
+
+    begun = time.perf_counter()
+    ts.tune(model, trials=trials, patience=0, database=database, runner=runner, on_progress=progress)
+    with Store.open(database, read_only=True) as store:
+        records = [r for s in store.workloads() for r in store.history(s.workload, s.target, s.timing) if not r.run]
+    distinct, last = len({(r.workload.key, r.key) for r in records}), seen[-1][1]
+    if len(records) != distinct or last.trials != distinct:
+        raise SystemExit(f"{last.trials} trials were counted, {len(records)} are stored, of {distinct} programs")
+    ends = seen[-1][0] - begun, seen[0][0] - begun
+    return Tuned(name, last.trials, distinct, *ends, sum(last.latencies), sum(last.first), {})
+
+
+def show_runs(runs: Sequence[Tuned]) -> None:
+    for run in runs:
+        print(
+            f"{run.runner}: {run.trials} trials, {run.distinct} different programs stored, {run.seconds:.1f} s (the first after "
+            f"{run.first_seconds:.1f} s); estimated {1e3 * run.default_seconds:.3f} ms -> {1e3 * run.estimated_seconds:.3f} ms"
         )
-        seconds = first[-1] - begun
-        kept = {node.name: node.trials for node in made[0].nodes()}
-        return {"nodes": 3, "trials": trials, "seconds": seconds, "until_the_first": first[0] - begun, "trials_of_nodes": kept}
-    finally:
-        import ray
-
-        ray.shutdown()
-        cluster.shutdown()
+        for node, status in run.nodes.items():
+            print(f"  {node}: {status}")
 
 
 if __name__ == "__main__":

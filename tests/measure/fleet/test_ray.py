@@ -23,11 +23,11 @@ from tensorsmith.measure.places import Place, as_place
 from tensorsmith.records import Store
 from tensorsmith.targets.target import native
 from tensorsmith.testing import check_runner
+from tensorsmith.testing.faulty import FAULTS, STATION
 
 pytestmark = pytest.mark.fleet
 
 ROOT = Path(__file__).parents[3]
-STATION = "tests.measure.fleet.faulty:FaultyStation"
 KEY = native().key
 
 
@@ -39,7 +39,7 @@ class Nodes:
 
         self.faults = folder / "faults.json"
         self.faults.write_text("{}")
-        os.environ |= {"TEST_FAULTS": str(self.faults), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+        os.environ |= {FAULTS: str(self.faults), "PYTHONPATH": str(ROOT / "src")}
         os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         self.nodes: list[Any] = []
@@ -70,7 +70,7 @@ class Nodes:
 
 @pytest.fixture
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    for name in ("TEST_FAULTS", "PYTHONPATH", "RAY_ENABLE_UV_RUN_RUNTIME_ENV"):
+    for name in (FAULTS, "PYTHONPATH", "RAY_ENABLE_UV_RUN_RUNTIME_ENV"):
         monkeypatch.setenv(name, "")  # so that they are put back
     made = Nodes(tmp_path)
     yield made

@@ -1,4 +1,4 @@
-"""A station with faults, for nodes of a real Ray cluster. The file `TEST_FAULTS` has them by Ray's name of the node.
+"""A station with faults, for nodes of a real Ray cluster. The file `TENSORSMITH_FAULTS` names has them by Ray's name of the node.
 
 slow    all its times are so many times as long; also that of the calibration kernel
 hang    the number of the lease in which it stops answering; once
@@ -6,6 +6,7 @@ hang    the number of the lease in which it stops answering; once
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -14,6 +15,8 @@ from typing import Any
 
 from tensorsmith.measure.fleet.station import Station
 
+FAULTS = "TENSORSMITH_FAULTS"  # the environment variable
+STATION = "tensorsmith.testing.faulty:FaultyStation"  # as `RayNodes` takes it
 CALIBRATION = 1e-5  # seconds: the nodes of a test share the cores of one machine, and real ones would differ by chance
 
 
@@ -22,13 +25,11 @@ class FaultyStation(Station):
 
     def __init__(self) -> None:
         super().__init__()
-        import ray
-
-        self._node = ray.get_runtime_context().get_node_id()
+        self._node = importlib.import_module("ray").get_runtime_context().get_node_id()
         self._leases = 0
 
     def obey(self, m: dict[str, Any]) -> dict[str, Any]:
-        faults = json.loads(Path(os.environ["TEST_FAULTS"]).read_text()).get(self._node, {})
+        faults = json.loads(Path(os.environ[FAULTS]).read_text()).get(self._node, {})
         if m["do"] == "measure" and m["jobs"]:
             self._leases += 1
             if self._leases == faults.get("hang") and self._first():
@@ -44,7 +45,7 @@ class FaultyStation(Station):
 
     def _first(self) -> bool:
         try:
-            os.close(os.open(f"{os.environ['TEST_FAULTS']}.{self._node}", os.O_CREAT | os.O_EXCL))
+            os.close(os.open(f"{os.environ[FAULTS]}.{self._node}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return False
         return True
