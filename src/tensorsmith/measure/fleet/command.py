@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 import shutil
@@ -10,13 +9,12 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 import tensorsmith
 from tensorsmith.errors import InternalError, UserError
-from tensorsmith.measure import wire
 from tensorsmith.measure.fleet.node import MARK
 from tensorsmith.measure.fleet.transport import Event
+from tensorsmith.measure.pipe import Pipe
 from tensorsmith.measure.process import died_of
 from tensorsmith.measure.wire import Message
 
@@ -38,14 +36,14 @@ class Commands:
 
     def __init__(self, prefixes: dict[str, Sequence[str]]) -> None:
         self._prefixes = dict(prefixes)
-        self._pipes: dict[str, _Pipe] = {}
+        self._pipes: dict[str, _Node] = {}
         self._met: set[str] = set()  # those that ever said something: one that was there before may come back
 
     def find(self) -> list[str]:
         return list(self._prefixes)
 
     def call(self, node: str) -> None:
-        self._pipes[node] = _Pipe(node, self._prefixes[node])
+        self._pipes[node] = _Node(node, self._prefixes[node])
 
     def send(self, node: str, message: Message) -> None:
         if node in self._pipes:
@@ -59,9 +57,9 @@ class Commands:
     def poll(self, seconds: float) -> list[Event]:
         with selectors.DefaultSelector() as selector:
             for pipe in self._pipes.values():
-                selector.register(pipe.reading, selectors.EVENT_READ)
-                if pipe.unsent:
-                    selector.register(pipe.writing, selectors.EVENT_WRITE)
+                selector.register(pipe, selectors.EVENT_READ)
+                if pipe.writer is not None:
+                    selector.register(pipe.writer, selectors.EVENT_WRITE)
             selector.select(max(0.0, seconds))
         found = []
         for node, pipe in list(self._pipes.items()):
@@ -81,16 +79,16 @@ class Commands:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        return tuple(pipe.process.pid for pipe in self._pipes.values())
+        return tuple(pipe.pid for pipe in self._pipes.values())
 
 
-class _Pipe:
+class _Node(Pipe):
     """One node's process, as far as it is on this machine."""
 
     def __init__(self, name: str, prefix: Sequence[str]) -> None:
         self.name, self._errors = name, tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the process
         try:
-            self.process = subprocess.Popen(
+            process = subprocess.Popen(
                 whole_command(prefix),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -100,46 +98,11 @@ class _Pipe:
             )
         except OSError as problem:
             raise UserError(f"runner {name!r} cannot be started: {problem}") from problem
-        self._in, self._out = _both(self.process)
-        os.set_blocking(self._in.fileno(), False)
-        os.set_blocking(self._out.fileno(), False)
-        self.unsent = bytearray()
+        super().__init__(process)
         self._before: bytearray | None = bytearray()  # what came before the mark; None when that has come
-        self._decoder = wire.Decoder()
 
-    @property
-    def reading(self) -> int:
-        return self._out.fileno()
-
-    @property
-    def writing(self) -> int:
-        return self._in.fileno()
-
-    def send(self, message: Message) -> None:
-        self.unsent += wire.encode(message)
-        self.flush()
-
-    def flush(self) -> None:
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            while self.unsent:
-                del self.unsent[: os.write(self._in.fileno(), self.unsent)]
-
-    def receive(self) -> tuple[list[Message], bool]:
-        """The answers that have come, and whether there will be no more."""
-        messages: list[Message] = []
-        while True:
-            try:
-                data = os.read(self._out.fileno(), 1 << 16)
-            except BlockingIOError:
-                return messages, False
-            if not data:
-                return messages, True
-            try:
-                messages += self._decoder.feed(self._behind_the_mark(data))
-            except InternalError:
-                return messages, True
-
-    def _behind_the_mark(self, data: bytes) -> bytes:
+    def _of_messages(self, data: bytes) -> bytes:
+        """What comes behind the mark."""
         if self._before is None:
             return data
         self._before += data
@@ -153,23 +116,16 @@ class _Pipe:
         return behind
 
     def end(self) -> None:
-        self.process.kill()
+        self._process.kill()
         self.bury()
 
     def bury(self) -> tuple[str, bool]:
         """What it died of, in a line, and whether it would do so again."""
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        for pipe in (self._in, self._out):
-            with contextlib.suppress(OSError):
-                pipe.close()
+        died = died_of(self.ended())
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _TAIL))
         words = self._errors.read().decode(errors="replace")
         self._errors.close()
-        return self._cause(died_of(self.process.returncode), words)
+        return self._cause(died, words)
 
     def _cause(self, died: str, words: str) -> tuple[str, bool]:
         lines = [" ".join(line.split()) for line in words.splitlines() if line.strip()]
@@ -181,12 +137,6 @@ class _Pipe:
             said = f": {last}" if last else ""
             return f"no node answered, the command ended with {died}{said}", True
         return f"the node ended with {died}{f': {last}' if last else ''}", False
-
-
-def _both(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    if process.stdin is None or process.stdout is None:
-        raise InternalError("a node without pipes")
-    return process.stdin, process.stdout
 
 
 def exists(prefix: Sequence[str]) -> bool:
