@@ -13,7 +13,10 @@ from typer.testing import CliRunner
 
 import tensorsmith as ts
 from tensorsmith.cli import app
+from tensorsmith.cli.words import told
+from tensorsmith.errors import UserError
 from tensorsmith.measure.fleet import published
+from tensorsmith.records import Store
 from tensorsmith.targets.target import native
 from tensorsmith.testing.simulated import Conditions, Fault
 
@@ -72,3 +75,33 @@ def test_machines_are_asked(tmp_path: Path) -> None:
 def test_what_a_machine_announces_to_ray() -> None:
     said = RUN.invoke(app, ["fleet", "resources", "--target", "cortex-a53"]).stdout
     assert json.loads(said) == {f"target:{ts.Target.named('cortex-a53').key}": 1}
+
+
+OTHER = "cortex-a53" if not native().key.startswith("aarch64") else "znver4"
+
+
+def test_another_machine_needs_a_runner(tmp_path: Path) -> None:
+    result = RUN.invoke(app, ["tune", "GMM-small", "--target", OTHER, "--trials", "2", "--db", str(tmp_path / "tune.db")])
+    assert isinstance(result.exception, UserError)
+    assert told(result.exception).endswith('it can be on such a machine: give --runner, as in "ssh board"')
+
+
+def test_a_tuning_for_another_machine(tmp_path: Path) -> None:
+    """Programs for it are measured by a runner of the user's own, and what comes out is not timed here."""
+    (tmp_path / "place.py").write_text(
+        "from tensorsmith.measure.fleet.runner import FleetRunner\n"
+        "from tensorsmith.measure.places import Place\n"
+        "from tensorsmith.testing.simulated import Conditions, SimulatedFleet\n\n\n"
+        "def make(target, warn):\n"
+        "    fleet = SimulatedFleet(Conditions(2), target)\n"
+        "    return FleetRunner('mine', fleet, target, warn=warn, clock=fleet.clock)\n\n\n"
+        "PLACE = Place('mine', make)\n"
+    )
+    database = tmp_path / "tune.db"
+    words = ["tune", "GMM-small", "--target", OTHER, "--runner", f"{tmp_path}/place.py:PLACE", "--db", str(database)]
+    result = RUN.invoke(app, [*words, "--trials", "4", "--policy", "random", "--json"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    (tuned,) = json.loads(result.stdout)
+    assert tuned["time"] is None and tuned["program"]
+    with Store.open(database, read_only=True) as store:
+        assert {s.target.key for s in store.workloads()} == {ts.Target.named(OTHER).key}
