@@ -146,7 +146,8 @@ class NetworkRun(Run):
             self.reporter.say(f"nothing is left to try for {len(self.exhausted)} of {len(self.tasks)} tasks: {names}")
         self.say_troubles()
         if count:
-            self.reporter.say(table(self.summaries()))
+            how = "emulated times:\n" if self.journal.emulated else ""
+            self.reporter.say(how + table(self.summaries()))
         self.say_failures()
         if self.options.verbose:
             self.reporter.say(self._progress(None).time_split)
