@@ -140,6 +140,15 @@ def test_nothing_is_handed_out_before_all_have_joined_or_are_late() -> None:
     assert [x.node for x in leases(d, 61.0)] == ["a"]
 
 
+def test_nobody_waits_for_a_node_that_comes_later() -> None:
+    d = ready("a", rules=Rules(ahead=1))
+    d.submit(items(20))
+    (first,) = leases(d)
+    d.called("b", 10.0)
+    d.returned(first.number, numbers(first), 1.0, 11.0)
+    assert [x.node for x in leases(d, 11.0)] == ["a"]
+
+
 def test_silence_means_that_it_hangs() -> None:
     d = ready("a", "b", rules=Rules(silence=30.0))
     d.heard("a", 20.0)

@@ -52,6 +52,7 @@ class Dispatcher:
         self._numbers = itertools.count(1)
         self._standing, self._peers = Standing(self.rules.ahead), Peers()
         self._checked = -math.inf  # when nodes were last looked at
+        self._begun = False  # whether anything was handed out
         self._usual: deque[float] = deque(maxlen=_RECENT)  # seconds of a lease for each candidate of it
 
     # -- items ---------------------------------------------------------------------------------------------------------------
@@ -242,8 +243,10 @@ class Dispatcher:
     # -- small things ------------------------------------------------------------------------------------------------------------
 
     def _gathered(self, now: float) -> bool:
-        """Whether all that were called are calibrated, or are waited for no longer."""
-        return not any(now - m.since < self.rules.gather for m in self._standing.joining.values() if not m.losses)
+        """Whether all that were called at first are calibrated, or are waited for no longer. Nobody waits for later ones."""
+        if not self._begun:
+            self._begun = all(now - m.since >= self.rules.gather or m.losses for m in self._standing.joining.values())
+        return self._begun
 
     def _take(self, member: Member, sharing: int) -> tuple[Item, ...]:
         """Items of one group: one that the node knows, if there is any in a queue. `sharing`: nodes that have as little to do."""

@@ -17,9 +17,7 @@ class Rules:
 
     batch: int = 8  # candidates of a lease at most: the calibration and the way there cost little beside so many
     ahead: int = 2  # leases that a node has: one that it is at, and one that is there when the first is done
-    gather: float = (
-        60.0  # as long, nothing is handed out while nodes are joining: all of them are calibrated before any time counts
-    )
+    gather: float = 60.0  # as long, at first, nothing is handed out while nodes join: all are calibrated before any time counts
     silence: float = 30.0  # without a word: it hangs, or cannot be reached
     joining: float = 180.0  # until a node has to be there: its Python loads, perhaps from a card or under an emulator
     late: float = 4.0  # times the usual seconds of such a lease: another node is given the same candidates
