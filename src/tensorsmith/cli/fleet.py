@@ -5,16 +5,17 @@ from __future__ import annotations
 import json as json_text
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.options import AsJson, Runner, TargetName
-from tensorsmith.measure.fleet.by_ray import RESOURCE
-from tensorsmith.measure.fleet.published import FleetStatus, published
-from tensorsmith.measure.places import as_place
-from tensorsmith.measure.runner import NodeStatus
 from tensorsmith.targets.target import given_or_native
+
+if TYPE_CHECKING:  # what measures is loaded by those who ask for it, not by every command
+    from tensorsmith.measure.fleet.published import FleetStatus
+    from tensorsmith.measure.runner import NodeStatus
 
 app = typer.Typer(no_args_is_help=True, help="The machines that programs are measured on, besides this one.")
 
@@ -33,6 +34,9 @@ def status(runner: Runner = None, json: AsJson = False) -> None:
 
     With --runner also the machines that it leads to are asked: whether they can be reached, have the package, and what they are.
     """
+    from tensorsmith.measure.fleet.published import published
+    from tensorsmith.measure.places import as_place
+
     with show.apart(json):
         asked = as_place(runner[0] if len(runner) == 1 else runner).ask() if runner else ()
         found = Fleet(tuple(published()), asked)
@@ -45,6 +49,8 @@ def resources(target: TargetName = None) -> None:
 
     ray start --address=HEAD:6379 --resources="$(tensorsmith fleet resources)"
     """
+    from tensorsmith.measure.fleet.by_ray import RESOURCE
+
     show.say(json_text.dumps({f"{RESOURCE}{given_or_native(target).key}": 1}))
 
 
