@@ -1,13 +1,13 @@
 """How a fleet scales: trials per second against the number of nodes, on a SIMULATED fleet; and the real Ray path with three nodes.
 
-    python benchmarks/fleet.py [--nodes 1,2,5,10,20,50,100,200,500,1000] [--each 24] [--search 0.01] [--losses 1] [--json FILE]
+    python benchmarks/fleet.py [--nodes 1,3,10,30,100,300,1000] [--each 120] [--most 3000] [--search 0.02] [--losses 1] [--json FILE]
     python benchmarks/fleet.py --ray [--model mobilenet_v2] [--faults] [--trials 240]
 
 Real are the tuner's loop, the task scheduler, the dispatcher, the runner and its messages: `ts.tune` of a network of 40 tasks.
 Simulated are the nodes and the clock: what a node takes for a candidate, how long messages travel, losses, stragglers, all drawn
 from a seed (`tensorsmith.testing.simulated.Conditions`). A search takes `--search` simulated seconds for each candidate that it
-proposes; the policy itself is the random one, so that the simulation ends soon. Every number of nodes gets `--each` trials for each
-node.
+proposes, which is what a real one may take (`verbose` of a run says: search and model, over its trials); the policy itself is the
+random one, so that the simulation ends soon. Every number of nodes gets `--each` trials for each node, and `--most` at most.
 
 `trials/s` is per simulated second, from when the nodes have loaded to the end of the search; `share` is of what so many times one
 node would do. `tuner ms` is real: milliseconds of CPU time of this process for each trial, with messages, dispatcher and records.
@@ -52,7 +52,7 @@ from tensorsmith.testing.faulty import STATION as FAULTY
 from tensorsmith.testing.simulated import Conditions, SimulatedFleet
 from tensorsmith.tune import NetworkProgress
 
-NODES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+NODES = (1, 3, 10, 30, 100, 300, 1000)
 TASKS = 40
 BEND = 0.8  # of a straight line: below that the line is said to bend
 
@@ -80,10 +80,9 @@ def network(tasks: int = TASKS) -> ts.Model:
     return ts.Model.from_graph(b.graph())
 
 
-def simulate(model: ts.Model, conditions: Conditions, each: int, search: float) -> Point:
+def simulate(model: ts.Model, conditions: Conditions, trials: int, search: float) -> Point:
     """A tuning run on a simulated fleet."""
     fleet = SimulatedFleet(conditions, native())
-    begun: list[float] = []
     lost: list[str] = []
 
     def warn(text: str) -> None:
@@ -101,10 +100,9 @@ def simulate(model: ts.Model, conditions: Conditions, each: int, search: float) 
     ends: list[float] = []
 
     def progress(_: object) -> None:
-        begun.extend([] if begun else [fleet.now])
         ends.append(fleet.now)
 
-    trials, cpu = each * conditions.nodes, time.process_time()
+    cpu = time.process_time()
     ts.tune(
         model, trials=trials, patience=0, policy=Searching, model="random", runner=Place("simulated", make), on_progress=progress
     )
@@ -146,8 +144,9 @@ def show(points: Sequence[Point], search: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", default=",".join(map(str, NODES)))
-    parser.add_argument("--each", type=int, default=24, help="trials for each node")
-    parser.add_argument("--search", type=float, default=0.01, help="simulated seconds of searching for each candidate")
+    parser.add_argument("--each", type=int, default=120, help="trials for each node")
+    parser.add_argument("--most", type=int, default=3000, help="trials for all of them")
+    parser.add_argument("--search", type=float, default=0.02, help="simulated seconds of searching for each candidate")
     parser.add_argument("--losses", type=float, default=1.0, help="of each node, per simulated hour")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ray", action="store_true", help="measure for real with three Ray nodes on this machine")
@@ -163,7 +162,9 @@ def main() -> None:
     else:
         model, points = network(), []
         for nodes in map(int, given.nodes.split(",")):
-            points.append(simulate(model, Conditions(nodes, given.seed, losses=given.losses), given.each, given.search))
+            trials = min(given.each * nodes, given.most)
+            points.append(simulate(model, Conditions(nodes, given.seed, losses=given.losses), trials, given.search))
+            print(f"simulated: {nodes} nodes, {points[-1].trials_per_second:.1f} trials/s", flush=True)
         points = shares(points)
         show(points, given.search)
         found = {f"{p.nodes} nodes, simulated": asdict(p) for p in points}

@@ -12,15 +12,15 @@ from tensorsmith.testing.simulated import Conditions
 
 def test_a_run_of_the_real_tuner_on_simulated_nodes() -> None:
     model = fleet.network(tasks=3)
-    one, three = (fleet.simulate(model, Conditions(nodes, straggling=0.0), each=24, search=0.001) for nodes in (1, 3))
+    one, three = (fleet.simulate(model, Conditions(n, straggling=0.0), trials=24 * n, search=0.001) for n in (1, 3))
     assert one.trials == 24 and three.trials == 72 and one.losses == 0
     assert three.trials_per_second > 1.8 * one.trials_per_second  # simulated: the machine of the test has no part in it
-    again = fleet.simulate(model, Conditions(3, straggling=0.0), each=24, search=0.001)
+    again = fleet.simulate(model, Conditions(3, straggling=0.0), trials=72, search=0.001)
     assert replace(again, tuner_ms=0.0) == replace(three, tuner_ms=0.0)
 
 
 def test_a_search_that_takes_long_is_the_limit() -> None:
-    point = fleet.simulate(fleet.network(tasks=3), Conditions(8, straggling=0.0), each=12, search=0.1)
+    point = fleet.simulate(fleet.network(tasks=3), Conditions(8, straggling=0.0), trials=96, search=0.1)
     assert point.trials_per_second < 10
 
 
