@@ -1,6 +1,6 @@
 """How a fleet scales: trials per second against the number of nodes, on a SIMULATED fleet; and the real Ray path with three nodes.
 
-    python benchmarks/fleet.py [--nodes 1,3,10,30,100,300,1000] [--each 120] [--most 3000] [--search 0.02] [--losses 1] [--json FILE]
+    python benchmarks/fleet.py [--nodes 1,3,10,30,100,300,1000] [--each 120] [--most 3000] [--search 0.02] [--losses 1] [--json F]
     python benchmarks/fleet.py --ray [--model mobilenet_v2] [--faults] [--trials 240]
 
 Real are the tuner's loop, the task scheduler, the dispatcher, the runner and its messages: `ts.tune` of a network of 40 tasks.
