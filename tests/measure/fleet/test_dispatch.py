@@ -173,15 +173,16 @@ def test_one_that_lives_and_does_nothing_hangs_too() -> None:
 
 def test_a_lost_node_is_called_again_ever_more_slowly_and_then_given_up() -> None:
     d = ready("a", rules=Rules(pause=1.0, restarts=3))
-    now, pauses = 0.0, []
+    now, pauses, said = 0.0, [], []
     while d.members["a"].state is not State.GONE:
-        d.lost("a", "again", now)
+        said += d.lost("a", "again", now).said
         if d.members["a"].state is State.LOST:
             pauses.append(d.members["a"].retry - now)
             now = d.members["a"].retry
             assert d.to_call(now - 0.1) == [] and d.to_call(now) == ["a"]
             d.called("a", now)
     assert pauses == [1.0, 2.0, 4.0] and d.hopeless
+    assert said == ["a is lost: again; it had nothing to do", "a is given up: again; it had nothing to do"]
 
 
 def test_a_candidate_that_nodes_die_of_is_given_up_and_no_other() -> None:

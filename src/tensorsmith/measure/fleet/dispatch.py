@@ -120,7 +120,8 @@ class Dispatcher:
         member.retry = now + self.rules.pause * 2 ** (member.losses - 1)
         self._standing.note(member)
         again = f"its {len(back)} candidates are handed out again" if back else "it had nothing to do"
-        return Outcome((), tuple(given_up), (f"{node} is {member.state.value}: {why}; {again}",))
+        news = back or member.losses == 1 or member.state is State.GONE  # that it does not come back yet is none
+        return Outcome((), tuple(given_up), (f"{node} is {member.state.value}: {why}; {again}",) if news else ())
 
     def overdue(self, now: float) -> list[tuple[str, str]]:
         """Nodes that hang, and how that is known. Those whose leases are late are helped besides. Looks twice a second at most."""
