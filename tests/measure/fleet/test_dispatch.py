@@ -202,6 +202,22 @@ def test_a_candidate_that_nodes_die_of_is_given_up_and_no_other() -> None:
     assert [numbers(x) for x in leases(d, 21.0)] == [[2]]
 
 
+def test_what_may_be_to_blame_goes_alone_so_that_no_other_is_blamed() -> None:
+    """Number 2 kills every node that has it; the others were only beside it."""
+    d, now, accepted, given_up = ready("a", rules=Rules(batch=4, ahead=1, losses=3, restarts=99)), 0.0, [], []
+    d.submit(items(4))
+    while d.open:
+        now += 1000.0
+        for lease in leases(d, now):
+            if 2 in numbers(lease):
+                given_up += d.lost("a", "dead", now).given_up
+                d.called("a", now)
+                d.joined("a", now)
+            else:
+                accepted += d.returned(lease.number, numbers(lease), 1.0, now).accepted
+    assert sorted(accepted) == [1, 3, 4] and given_up == [2]
+
+
 def test_a_node_goes_on_with_what_it_is_set_up_for() -> None:
     d = ready("a", rules=Rules(batch=2, ahead=1))
     d.submit([*items(2, group=1), *items(4, group=2, first=10)])

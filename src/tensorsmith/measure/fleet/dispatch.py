@@ -254,7 +254,7 @@ class Dispatcher:
         room = max(1, min(self.rules.batch, math.ceil(self.queued / sharing)))
         for group in sorted(self._queues, key=lambda g: g not in member.groups):
             queue, taken, passed = self._queues[group], list[Item](), list[Item]()
-            while queue and (not taken or sum(i.weight for i in taken) + queue[0].weight <= room):
+            while queue and (not taken or self._fits(queue[0], taken, room)):
                 item = queue.popleft()
                 if item.number in self._open:
                     (passed if member.holds(item) else taken).append(item)
@@ -266,6 +266,11 @@ class Dispatcher:
             if taken:
                 return tuple(taken)
         return ()
+
+    def _fits(self, item: Item, taken: Sequence[Item], room: int) -> bool:
+        """Whether an item can go with others. One that may be to blame for lost nodes goes alone, so that no other is blamed."""
+        alone = any(i.losses >= self.rules.losses - 1 for i in (item, *taken))
+        return not alone and sum(i.weight for i in taken) + item.weight <= room
 
     def _lease(self, member: Member, items: tuple[Item, ...], now: float) -> Lease:
         lease = Lease(next(self._numbers), member.name, items, None if member.leases else now)
