@@ -187,7 +187,7 @@ class Dispatcher:
         for item in lease.items:
             if believed and item.number in answered and self._open.pop(item.number, None) is not None:
                 accepted.append(item.number)
-        member.kept += len(accepted)
+                member.kept += item.trial
         self._standing.note(member)
         if believed:
             member.losses = 0

@@ -50,6 +50,7 @@ class Item:
     number: int
     group: int
     weight: int = 1
+    trial: bool = True  # else it is a contest of candidates that have their trials
     losses: int = 0  # of nodes that were at it
 
 
@@ -82,7 +83,7 @@ class Member:
     calibrations: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
     doubts: int = 0  # calibrations in a row that were unlike its peers'
     good: int = 0  # in a row that were like them, since it was set apart
-    kept: int = 0  # results of it that count
+    kept: int = 0  # trials of it that count
     losses: int = 0  # since its last result
     retry: float = 0.0  # when it is called again
     groups: set[int] = field(default_factory=set)  # that it is set up for

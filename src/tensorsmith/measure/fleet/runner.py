@@ -160,7 +160,7 @@ class FleetRunner:
         """The contest is one item: all of it is done by one node, and by another from the beginning if that is lost."""
         number = next(self._contest_numbers)
         self._contests[number] = contest
-        self.dispatch.submit([Item(number, number, _CONTEST * len(contest.jobs))], first=True)
+        self.dispatch.submit([Item(number, number, _CONTEST * len(contest.jobs), trial=False)], first=True)
         while number in self._contests and not stop():
             self._act(_POLL)
         if self._contests.pop(number, None) is not None:
