@@ -81,6 +81,9 @@ class Runner(Protocol):
         Jobs of other subjects may be finished meanwhile.
         """
 
+    def wait(self, stop: Callable[[], bool]) -> None:
+        """Wait until a job of any subject is finished, or until `stop()`. It is only asked of runners of several places."""
+
     def pending(self, subject: Subject) -> int:
         """Jobs of a subject that are not finished."""
 

@@ -210,6 +210,9 @@ class Workshop:
                 crew.start()
                 self._hand_out(crew, self.limits.held)
 
+    def wait(self, stop: Callable[[], bool] = never) -> None:
+        """Of one place: whoever waits says for which subject, by `collect`."""
+
     def compare(self, contest: Contest, stop: Callable[[], bool] = never) -> None:
         """Rounds of all jobs of a contest in turns, in one process. If that dies, those left begin again."""
         jobs = contest.jobs

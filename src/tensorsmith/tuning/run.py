@@ -39,6 +39,7 @@ from tensorsmith.tuning.tasks.tuned import TunedTask
 log = logging.getLogger(__name__)
 
 _AHEAD = 8  # candidates at most that the workers build while the next ones are searched for
+_EACH = 16  # candidates for each of several machines: what it is at, and as much again
 _FINISH = 0.25  # share of the run kept for the neighbours of the best
 _IMPROVEMENT = 0.01  # of the objective's value, or more, counts as one
 
@@ -147,17 +148,29 @@ class Run(abc.ABC):
             proposed = self._propose(task, count)
             if proposed:
                 self._underway = [*(t for t in self._underway if t != task), task]
-            places = self._runner.places
-            while len([t for t in self._underway if t != task]) > places - 1:
+            if self._runner.places > 1:
+                self._keep_busy()
+                continue
+            while [t for t in self._underway if t != task]:
                 self._collect_rest()
             if proposed:
-                tuning, ahead = self.opened.get(task), min(_AHEAD, proposed // 2) + (places - 1) * proposed
-                if places == 1 or tuning.pending > ahead:  # else a machine would have nothing to do while this waits
-                    tuning.collect(down_to=ahead, stop=self._searched)
-            for other in self._underway if places > 1 else ():
-                self.opened.get(other).take()
+                self.opened.get(task).collect(down_to=min(_AHEAD, proposed // 2), stop=self._searched)
         while self._underway:
             self._collect_rest()
+
+    def _keep_busy(self) -> None:
+        """Keeps what several machines have done by now; waits while they have so much to do that more can be proposed later.
+
+        No task is waited for: one machine may be late with the last candidates of one, and the others are to go on meanwhile.
+        """
+        while not self._searched():
+            tunings = {task: self.opened.get(task) for task in self._underway}
+            for tuning in tunings.values():
+                tuning.take(self._searched)
+            self._underway = [task for task, tuning in tunings.items() if tuning.pending]
+            if sum(tuning.pending for tuning in tunings.values()) <= _EACH * self._runner.places:
+                return
+            self._runner.wait(self._searched)
 
     def _why_over(self) -> str:
         """Of a search that is."""

@@ -153,6 +153,11 @@ class FleetRunner:
         while self.pending(subject) and not subject.finished and not stop():
             self._act(_POLL)
 
+    def wait(self, stop: Callable[[], bool] = never) -> None:
+        before = len(self._jobs)
+        while self._jobs and len(self._jobs) >= before and not stop():
+            self._act(_POLL)
+
     def pending(self, subject: Subject) -> int:
         return self._pending.get(subject.number, 0)
 

@@ -128,8 +128,9 @@ class FormulationTuning:
         if stop():
             self.measurer.cancel()
 
-    def take(self) -> None:
-        """Keep what is measured by now, without waiting for anything."""
+    def take(self, stop: Callable[[], bool] = never) -> None:
+        """Keep what is measured by now, without waiting for the rest."""
+        self.check(stop)
         results = self.measurer.results()
         batch = [next(results) for _ in range(self.measurer.done)]
         if batch:

@@ -76,10 +76,10 @@ class TaskTuning:
                 part.collect(0, stop)
         self._current.collect(down_to, stop)
 
-    def take(self) -> None:
-        """Keep what is measured by now, without waiting for anything."""
+    def take(self, stop: Callable[[], bool] = never) -> None:
+        """Keep what is measured by now, without waiting for the rest."""
         for part in self._parts:
-            part.take()
+            part.take(stop)
 
     def settle(
         self, stop: Callable[[], bool] = never, seconds_left: Callable[[], float | None] = lambda: None, as_step: bool = False
