@@ -37,7 +37,7 @@ ALLOWED = {
     "build": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime"},
     "carried": {"errors", "targets", "lang", "rewrites", "space", "backends", "records"},
     "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build", "carried"},
-    "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "build", "search"},
+    "measure": {"errors", "plugins", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "build", "search"},
     "tuning": {
         "backends",
         "errors",
@@ -55,7 +55,20 @@ ALLOWED = {
         "build",
         "compile",
     },
-    "testing": {"errors", "backends", "build", "targets", "lang", "ops", "space", "program", "learn", "search", "runtime"},
+    "testing": {
+        "errors",
+        "backends",
+        "build",
+        "targets",
+        "lang",
+        "ops",
+        "space",
+        "program",
+        "learn",
+        "search",
+        "measure",
+        "runtime",
+    },
     "tune": {"errors", "targets", "lang", "rewrites", "graph", "compile", "learn", "search", "runtime", "tuning"},
     "report": {
         "errors",
@@ -84,6 +97,7 @@ ALLOWED = {
         "records",
         "runtime",
         "learn",
+        "measure",
         "tuning",
     }
     | {"tune", "report"},

@@ -61,7 +61,7 @@ def test_a_worker_that_dies_is_a_warning(caplog: pytest.LogCaptureFixture) -> No
     workload = matmul()
     caplog.set_level(logging.INFO, "tensorsmith")
     with Workshop(1, LIMITS, warn=warnings.warn) as workshop:
-        measurer = Measurer(workload, native(), workshop=workshop, hook=fault("segfault_in_run"))
+        measurer = Measurer(workload, native(), runner=workshop, hook=fault("segfault_in_run"))
         (trial,) = measurer.measure([candidate(workload, BAD)])
     assert trial.status is Status.CRASHED
     assert any(text.startswith("a measurement worker died of SIG") for text in messages(caplog, logging.WARNING))

@@ -29,7 +29,7 @@ from tensorsmith.search.policy import MakePolicy, Preset
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Cache, check_cache
 from tensorsmith.targets.host import memory_bytes
-from tensorsmith.targets.target import Target, given_or_native
+from tensorsmith.targets.target import Target
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.progress.network import UNCHANGED, NetworkProgress, Settled
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # the search is loaded by those who search, not by every work
     from typing_extensions import Unpack
 
     from tensorsmith.learn.models.registry import GivenModel
-    from tensorsmith.tuning.options import GivenRules, RunOptions
+    from tensorsmith.tuning.options import GivenRules, GivenRunner, RunOptions
 
 __all__ = ["NetworkProgress", "Progress", "tune"]
 
@@ -64,6 +64,7 @@ class _Options(TypedDict, total=False):
     rules: GivenRules | None
     model: GivenModel | None
     formulations: str
+    runner: GivenRunner
     verbose: bool
 
 
@@ -108,6 +109,7 @@ def tune(
     rules: GivenRules | None = None,
     model: GivenModel | None = None,
     formulations: str = ALL,
+    runner: GivenRunner = "local",
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
     verbose: bool = False,
@@ -142,8 +144,11 @@ def tune(
     programs of one size are tried at the others. The objective is then "geomean" unless another is given, so that every size
     counts, not only the largest. Sizes that come later are compiled with the `database`, as `compile` does it.
 
-    The `target` is this machine, unless told otherwise; programs are measured here, so it has to be one that this machine can run.
-    The same `seed` and the same times give the same candidates.
+    The `target` is this machine, unless told otherwise. Programs are measured here, so it has to be one that this machine can run;
+    or where the `runner` says: "ssh board" or another command that starts Python on a machine of that kind, a list of commands,
+    "ray" or "ray://host:10001" for the nodes of a Ray cluster, or a runner of your own (`tensorsmith.measure.runner`); see
+    docs/fleet.md. Without a target it is then that of the machines there. The same `seed` and the same times give the same
+    candidates.
 
         kernel = ts.tune([A, B, C], trials=64, database="tune.db").bind(B=b)
         exe = ts.tune(ts.load("model.onnx"), seconds=600, database="tune.db")
@@ -155,9 +160,9 @@ def tune(
         raise UserError(Parameter("seed"), f" is {seed!r}; give a whole number, 0 or more")
     if on_progress is not None and not callable(on_progress):
         raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
-    target = given_or_native(target)
-    from tensorsmith.tuning.options import HowMeasured, Plugins, RunOptions
+    from tensorsmith.tuning.options import HowMeasured, Plugins, RunOptions, where
 
+    place, target = where(runner, target)
     plugins = Plugins.of(target, policy, rules, model)
     models = _models(computation)
     if models is not None:
@@ -167,7 +172,7 @@ def tune(
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         _check_memory(task.workload for task in _tunable(models))
-        measured = HowMeasured(target, cache or usual_cache(models, target))
+        measured = HowMeasured(target, cache or usual_cache(models, target), place)
         options = RunOptions(budget, measured, plugins, seed, verbose, sizes=isinstance(computation, OpenModel))
         constants = Constants() if isinstance(computation, OpenModel) else None
         built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants)
@@ -183,7 +188,7 @@ def tune(
     workload = as_workload(computation)  # type: ignore[arg-type]
     _check_memory([workload])
     budget = Budget.of(effort, trials, seconds, patience)
-    options = RunOptions(budget, HowMeasured(target, cache or "warm"), plugins, seed, verbose)
+    options = RunOptions(budget, HowMeasured(target, cache or "warm", place), plugins, seed, verbose)
     return _tune_workload(workload, allowed(workload, formulations), options, database, make_reporter(on_progress))
 
 
@@ -291,7 +296,9 @@ def _tune_models(
                 run = NetworkRun([m.name for m in models], tasks, options, journal, clock, reporter, objective, schedule)
                 run.go()
                 settled: dict[int, Settled | None] = {}
-                if not run.ctrl_c.came:
+                if not measured.place.here:
+                    reporter.say("the programs were not compared inside of their network: that is done on this machine alone")
+                elif not run.ctrl_c.came:
                     try:
                         for n, model in enumerate(models):
                             settled[n] = settle(model, journal, measured.target, measured.timing)
@@ -300,7 +307,8 @@ def _tune_models(
                     if (lost := journal.finish()) is not None:
                         reporter.warn(lost)
                 for n, network in enumerate(run.networks):
-                    reporter.say(_outcome(network, settled.get(n), run.first_latencies()[n], run.latencies()[n]))
+                    how = "emulated: " if journal.emulated else ""
+                    reporter.say(how + _outcome(network, settled.get(n), run.first_latencies()[n], run.latencies()[n]))
             built = []
             for model in models:
                 begun = time.perf_counter()

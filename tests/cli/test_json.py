@@ -26,12 +26,15 @@ from tensorsmith.cli.demo import Shown
 from tensorsmith.cli.doctor import Health, SelfTest
 from tensorsmith.cli.executables import Kernels
 from tensorsmith.cli.export import Exported
+from tensorsmith.cli.fleet import Fleet
 from tensorsmith.cli.listing import NamedTarget, NamedWorkload
 from tensorsmith.cli.run import Output, Ran
 from tensorsmith.cli.sketches import Derived, NumberedSketch
 from tensorsmith.cli.tasks import TaskLine, TaskList
 from tensorsmith.cli.tune import Tuned, TunedVariant
 from tensorsmith.frontends.operators import Operator
+from tensorsmith.measure.fleet.published import FleetStatus
+from tensorsmith.measure.runner import NodeStatus
 from tensorsmith.records import Store, Timing
 from tensorsmith.records.explain import KeyPart
 from tensorsmith.records.lines import Counts
@@ -281,7 +284,8 @@ def test_every_command_that_shows_something_has_it() -> None:
 
     found = dict(commands(typer.main.get_command(app)))
     without = [names for names, c in found.items() if not any("--json" in p.opts for p in c.params)]
-    assert without == [("records", "export")]  # which writes JSON lines
+    # the first writes JSON lines, the last JSON in any case; `fleet` alone shows what it can do
+    assert without == [("records", "export"), ("fleet",), ("fleet", "resources")]
 
 
 SHAPES: dict[str, tuple[type, ...]] = {
@@ -297,6 +301,7 @@ SHAPES: dict[str, tuple[type, ...]] = {
     "run": (Ran, Output, Written),
     "bench": (Benched, BenchedVariant, Race, System, KernelTime),
     "demo": (Shown,),
+    "fleet": (Fleet, FleetStatus, NodeStatus),
     "records": (
         recorded.Kept, recorded.Best, recorded.Timed, recorded.Described, recorded.ModelRecords, recorded.TaskRecord, recorded.Top,
         recorded.History, recorded.TrialLine, recorded.Failures, recorded.Failed, recorded.Why, KeyPart, Counts,

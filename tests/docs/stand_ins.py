@@ -6,8 +6,10 @@ tiny too (`tiny`): what a snippet calls, and with which arguments, is as printed
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,11 +194,22 @@ def _architecture(folder: Path, names: Names, records: Path) -> None:
     names |= {"Sketch": Sketch, "Nest": Nest, "Candidate": Candidate, "build": build, "workload": ts.workload(matmul(512))}
 
 
+def _fleet(folder: Path, names: Names, records: Path) -> None:
+    """`ssh` is a script that runs what it is told here."""
+    use_model(folder, names, "closed")
+    (folder / "bin").mkdir()
+    ssh = folder / "bin" / "ssh"
+    ssh.write_text(f'#!/bin/sh\nshift 2\nPYTHONPATH={ROOT / "src"} exec {sys.executable} "$@"\n')
+    ssh.chmod(0o755)
+    os.environ["PATH"] = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"  # put back behind the test
+
+
 PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "README.md": _batched,
     "docs/commands.md": _commands,
     "docs/comparison.md": _closed,
     "docs/embedding.md": _batched,
+    "docs/fleet.md": _fleet,
     "docs/formats.md": _closed,
     "docs/how-long.md": _closed,
     "docs/howto.md": _howto,

@@ -43,6 +43,26 @@ def exit_in_run(point, candidate, outputs):
         os._exit(3)
 
 
+def _once() -> bool:
+    """True for the first who asks; `TEST_MARK` is the file that says so."""
+    try:
+        os.close(os.open(os.environ["TEST_MARK"], os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def kills_the_node_once(point, candidate, outputs):
+    """A worker's parent is the process that the tuner speaks to, where it measures elsewhere."""
+    if _at(point, "run", candidate) and _once():
+        os.kill(os.getppid(), signal.SIGKILL)
+
+
+def stops_the_node_once(point, candidate, outputs):
+    if _at(point, "run", candidate) and _once():
+        os.kill(os.getppid(), signal.SIGSTOP)
+
+
 def endless_build(point, candidate, outputs):
     while _at(point, "build", candidate):
         pass

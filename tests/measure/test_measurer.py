@@ -263,7 +263,7 @@ def test_workers_killed_while_starting_are_started_again(tmp_path: Path, monkeyp
     monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 3))
     said: list[str] = []
     limits = replace(LIMITS, killed_pause=0.01)
-    with Workshop(1, limits, said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+    with Workshop(1, limits, said.append) as workshop, Measurer(WORKLOAD, runner=workshop) as m:
         assert m.measure(candidates(WORKLOAD, 1))[0].ok
         assert m.remeasure(candidates(WORKLOAD, 1, 2))[1].ok
     pauses = ["0.01", "0.02", "0.04"]
@@ -275,7 +275,7 @@ def test_finalists_wait_for_workers_that_were_killed_while_starting(tmp_path: Pa
     monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 3))
     said: list[str] = []
     limits = replace(LIMITS, killed_pause=0.01)
-    with Workshop(2, limits, said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+    with Workshop(2, limits, said.append) as workshop, Measurer(WORKLOAD, runner=workshop) as m:
         assert all(t.ok for t in m.remeasure(candidates(WORKLOAD, 1, 2)))
     assert 2 <= len(said) <= 3  # two may start at once, and both count both
 
@@ -284,7 +284,7 @@ def test_workers_killed_again_and_again_are_given_up(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 1000))
     said: list[str] = []
     limits = replace(LIMITS, killed_pause=0.001, killed_attempts=4)
-    with Workshop(1, limits, said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+    with Workshop(1, limits, said.append) as workshop, Measurer(WORKLOAD, runner=workshop) as m:
         with pytest.raises(UserError, match=r"killed \(SIGKILL\) while starting, 4 times in a row.*memory.*_NUM_THREADS"):
             m.measure(candidates(WORKLOAD, 1))
         assert len(said) == 3 and len((tmp_path / "starts").read_text().splitlines()) == 4
@@ -294,7 +294,7 @@ def test_workers_killed_again_and_again_are_given_up(tmp_path: Path, monkeypatch
 def test_ctrl_c_ends_the_wait_for_workers_that_were_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", killed_while_starting(tmp_path, 1000))
     said: list[str] = []
-    with Workshop(1, replace(LIMITS, killed_pause=1000.0), said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+    with Workshop(1, replace(LIMITS, killed_pause=1000.0), said.append) as workshop, Measurer(WORKLOAD, runner=workshop) as m:
         m.submit(candidates(WORKLOAD, 1))
         assert list(m.results(stop=lambda: bool(said))) == []
         assert len(said) == 1 and m.pending == 1
@@ -310,7 +310,7 @@ def test_no_room_for_a_process_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(subprocess, "Popen", popen)
     said: list[str] = []
-    with Workshop(1, replace(LIMITS, killed_pause=0.01), said.append) as workshop, Measurer(WORKLOAD, workshop=workshop) as m:
+    with Workshop(1, replace(LIMITS, killed_pause=0.01), said.append) as workshop, Measurer(WORKLOAD, runner=workshop) as m:
         assert m.measure(candidates(WORKLOAD, 1))[0].ok
     assert len(said) == 2 and "Cannot allocate memory" in said[1]
 

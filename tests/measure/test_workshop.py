@@ -32,8 +32,8 @@ def test_measurers_take_turns_on_the_same_processes(limits: Limits) -> None:
     """Also where a worker may be set up for one workload only."""
     others = [scaled(n) for n in (64, 65, 66)]
     with Workshop(2, limits) as workshop:
-        first = Measurer(FIRST, workshop=workshop)
-        rest = [Measurer(w, workshop=workshop) for w in others]
+        first = Measurer(FIRST, runner=workshop)
+        rest = [Measurer(w, runner=workshop) for w in others]
         assert all(t.ok for t in first.measure(candidates(FIRST, 1, 2, 3)))
         processes = workshop.processes
         assert len(processes) == 2
@@ -49,7 +49,7 @@ def test_measurers_take_turns_on_the_same_processes(limits: Limits) -> None:
 def test_candidates_of_two_workloads_at_once() -> None:
     other = scaled(64)
     with Workshop(2, LIMITS) as workshop:
-        first, second = Measurer(FIRST, workshop=workshop), Measurer(other, workshop=workshop)
+        first, second = Measurer(FIRST, runner=workshop), Measurer(other, runner=workshop)
         first.submit(candidates(FIRST, *range(1, 8)))
         second.submit(plain(other, 5))
         assert len(list(second.results())) == 5
@@ -61,7 +61,7 @@ def test_candidates_of_two_workloads_at_once() -> None:
 def test_what_one_cancels_is_not_the_others() -> None:
     other = scaled(64)
     with Workshop(1, replace(LIMITS, held=8)) as workshop:
-        first, second = Measurer(FIRST, workshop=workshop), Measurer(other, workshop=workshop)
+        first, second = Measurer(FIRST, runner=workshop), Measurer(other, runner=workshop)
         second.measure(plain(other, 1))
         second.submit(plain(other, 3))
         first.submit(candidates(FIRST, 1, 2))
@@ -72,13 +72,13 @@ def test_what_one_cancels_is_not_the_others() -> None:
 
 def test_a_measurer_that_is_closed_leaves_the_workers() -> None:
     with Workshop(1, LIMITS) as workshop:
-        with Measurer(FIRST, workshop=workshop) as first:
+        with Measurer(FIRST, runner=workshop) as first:
             assert first.measure(candidates(FIRST, 1))[0].ok
             files = list(workshop.folder.glob("*.npy"))
             assert files
         processes = workshop.processes
         assert processes and not list(workshop.folder.glob("*.npy"))
-        with Measurer(FIRST, workshop=workshop) as again:
+        with Measurer(FIRST, runner=workshop) as again:
             assert again.measure(candidates(FIRST, 1))[0].ok
         assert workshop.processes == processes
 
@@ -91,7 +91,7 @@ def test_a_wait_that_is_stopped() -> None:
         asked.append(1)
         return len(asked) > 20
 
-    with Workshop(1, LIMITS) as workshop, Measurer(FIRST, workshop=workshop, hook=fault("endless_run")) as m:
+    with Workshop(1, LIMITS) as workshop, Measurer(FIRST, runner=workshop, hook=fault("endless_run")) as m:
         m.submit(candidates(FIRST, BAD, 1))
         assert list(m.results(stop)) == []
         assert m.pending == 2
@@ -100,7 +100,7 @@ def test_a_wait_that_is_stopped() -> None:
 
 
 def test_a_timing_that_is_stopped_is_not_disturbed_by_the_next() -> None:
-    with Workshop(1, LIMITS) as workshop, Measurer(FIRST, workshop=workshop) as m:
+    with Workshop(1, LIMITS) as workshop, Measurer(FIRST, runner=workshop) as m:
         m.submit(candidates(FIRST, 1, 2, 3))
         for stopped in (True, False):
             found = list(m.results(lambda stopped=stopped: stopped))
@@ -108,7 +108,7 @@ def test_a_timing_that_is_stopped_is_not_disturbed_by_the_next() -> None:
 
 
 def test_a_final_that_is_stopped_gives_nothing() -> None:
-    with Workshop(1, LIMITS) as workshop, Measurer(FIRST, workshop=workshop) as m:
+    with Workshop(1, LIMITS) as workshop, Measurer(FIRST, runner=workshop) as m:
         assert m.measure(candidates(FIRST, 1))[0].ok
         assert m.remeasure(candidates(FIRST, 1, 2), stop=lambda: True) == []
         assert m.pending == 0
@@ -118,5 +118,5 @@ def test_a_final_that_is_stopped_gives_nothing() -> None:
 def test_what_is_wrong_with_the_arguments() -> None:
     with pytest.raises(UserError, match="at least 1"):
         Workshop(0)
-    with Workshop(1) as workshop, pytest.raises(UserError, match="those of the workshop"):
-        Measurer(FIRST, workshop=workshop, workers=2)
+    with Workshop(1) as workshop, pytest.raises(UserError, match="those of the runner"):
+        Measurer(FIRST, runner=workshop, workers=2)

@@ -23,6 +23,9 @@ MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
 BENCH = "tests/measure/test_bench.py::"
 TIMING = "tests/measure/test_timing.py::"
+DISPATCH = "tests/measure/fleet/test_dispatch.py::"
+SIMULATED = "tests/measure/fleet/test_simulated.py::"
+ELSEWHERE = "tests/tuning/test_elsewhere.py::"
 RECORDS = "tests/records/test_store.py::"
 NAMES = "tests/records/test_names.py::"
 POSITIONS = "tests/lang/test_reductions.py::"
@@ -535,6 +538,66 @@ _SEARCH = (
     ),
 )
 
+_FLEET = (
+    Mutant(
+        "what-a-dead-node-had-is-lost",
+        "self._enqueue(self._unassigned(back), first=True)",
+        "self._unassigned(back)",
+        (DISPATCH + "test_what_a_dead_node_had_is_handed_out_first",),
+    ),
+    Mutant(
+        "a-late-result-counts-as-well",
+        "if believed and item.number in answered and self._open.pop(item.number, None) is not None:",
+        "if believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
+        (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
+    ),
+    Mutant(
+        "a-slow-node-is-like-its-peers",
+        "return 1 / self.rules.unlike <= ratio <= self.rules.unlike",
+        "return True",
+        (
+            DISPATCH + "test_times_that_come_with_a_strange_calibration_are_not_believed",
+            SIMULATED + "test_one_killed_one_hung_one_slow",
+        ),
+    ),
+    Mutant(
+        "times-of-a-doubtful-batch-count",
+        "believed = alike and member.state is State.READY",
+        "believed = member.state is State.READY",
+        (SIMULATED + "test_a_node_that_becomes_slow_is_set_apart_before_any_of_its_times_counts",),
+    ),
+    Mutant(
+        "silence-is-no-sign",
+        "if now - member.heard > self.rules.silence:",
+        "if now - member.heard > 1e9:",
+        (DISPATCH + "test_silence_means_that_it_hangs",),
+    ),
+    Mutant(
+        "a-late-lease-has-no-copy",
+        "self._enqueue([item for item in lease.items if item.number in self._open], first=True)",
+        "pass",
+        (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
+    ),
+    Mutant(
+        "an-emulated-time-is-stored",
+        "if self.file is not None and trials and not self.emulated:",
+        "if self.file is not None and trials:",
+        (ELSEWHERE + "test_emulated_times_order_a_run_and_are_never_stored",),
+    ),
+    Mutant(
+        "a-record-file-takes-emulated-times",
+        "if t.emulated and self.path != _IN_MEMORY:",
+        "if False:",
+        (ELSEWHERE + "test_a_record_file_refuses_what_is_emulated",),
+    ),
+    Mutant(
+        "an-emulator-is-not-heard",
+        'emulated = bool(self._facts.get(node, {}).get("emulated"))',
+        "emulated = False",
+        (ELSEWHERE + "test_emulated_times_order_a_run_and_are_never_stored",),
+    ),
+)
+
 _MEASURING = (
     Mutant(
         "every-answer-is-right",
@@ -622,7 +685,7 @@ _RECORDS = (
 _TUNING = (
     Mutant(
         "a-full-disk-loses-the-best",
-        "if self._unsaved or self.file is None:\n            found |=",
+        "if self._unsaved or self.emulated or self.file is None:\n            found |=",
         "if self.file is None:\n            found |=",
         ("tests/tuning/test_journal.py::test_a_disk_that_is_full_for_a_while",),
     ),
@@ -695,6 +758,7 @@ MUTANTS = (
     *_LEARNING,
     *_SEARCH,
     *_MEASURING,
+    *_FLEET,
     *_RECORDS,
     *_TUNING,
     *_REPORT,

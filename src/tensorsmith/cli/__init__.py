@@ -17,6 +17,7 @@ from tensorsmith.cli.compile import compile
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
 from tensorsmith.cli.export import export
+from tensorsmith.cli.fleet import app as fleet
 from tensorsmith.cli.listing import targets, workloads
 from tensorsmith.cli.ops import ops
 from tensorsmith.cli.records import app as records
@@ -64,6 +65,7 @@ app = typer.Typer(
 for command in (doctor, demo, workloads, targets, ops, tasks, sketches, tune, compile, export, run, bench, report):
     app.command()(command)
 app.add_typer(records, name="records")
+app.add_typer(fleet, name="fleet")
 
 
 def _show_version(wanted: bool) -> None:

@@ -51,6 +51,17 @@ TargetName = Annotated[
     typer.Option("--target", metavar="NAME", help="The machine to compile for, such as znver4 or neoverse-n1; else this one."),
 ]
 
+Runner = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runner",
+        metavar="WHERE",
+        help='Where programs are measured: local, a command that starts Python on another machine ("ssh pi@board"; may be given '
+        "several times), ray, or ray://HOST:10001.",
+        show_default="local",
+    ),
+]
+
 Formulations = Annotated[
     str,
     typer.Option(

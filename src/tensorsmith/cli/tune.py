@@ -14,7 +14,7 @@ from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.compile import Saved, save, show_saved
 from tensorsmith.cli.computation import EXECUTABLE, is_model, load_any, parse_shapes
 from tensorsmith.cli.executables import Kernels
-from tensorsmith.cli.options import AsJson, Formulations, OpenShapes
+from tensorsmith.cli.options import AsJson, Formulations, OpenShapes, Runner, TargetName
 from tensorsmith.cli.recorded import ModelRecords
 from tensorsmith.cli.verbose import logged
 from tensorsmith.errors import UserError
@@ -25,9 +25,10 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Store
 from tensorsmith.report.collect import standing
 from tensorsmith.rewrites.formulations import ALL
+from tensorsmith.runtime.device import device_of
 from tensorsmith.runtime.executable import Benchmark, Executable
 from tensorsmith.runtime.variants.executable import OpenExecutable
-from tensorsmith.targets.target import native
+from tensorsmith.targets.target import Target
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
@@ -41,7 +42,7 @@ class TunedVariant:
     model: str
     sizes: Mapping[str, int]
     kernels: Kernels
-    time: Benchmark
+    time: Benchmark | None
     records: tuple[ModelRecords, ...]
 
 
@@ -114,6 +115,8 @@ def tune(
         ),
     ] = None,
     formulations: Formulations = ALL,
+    target: TargetName = None,
+    runner: Runner = None,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
     shape: OpenShapes = None,
     output: Annotated[
@@ -152,6 +155,8 @@ def tune(
         "rules": rules,
         "model": model,
         "formulations": formulations,
+        "target": target,
+        "runner": "local" if not runner else runner[0] if len(runner) == 1 else runner,
         "verbose": bool(verbose),
     }
     with show.apart(json):
@@ -175,8 +180,8 @@ def _tuned(name: str, what: _Computation, executable: Executable | OpenExecutabl
                 model=v.executable.name,
                 sizes=v.sizes,
                 kernels=Kernels.of(v.executable),
-                time=v.executable.benchmark(),
-                records=_records(what.model(v.key), db),
+                time=_time(v.executable),
+                records=_records(what.model(v.key), db, v.executable.network.target),
             )
             for v in executable.variants
         )
@@ -184,10 +189,12 @@ def _tuned(name: str, what: _Computation, executable: Executable | OpenExecutabl
         name=name,
         model=None if isinstance(what, Workload) else what.name,
         kernels=Kernels.of(executable),
-        time=executable.benchmark() if isinstance(executable, Executable) else None,
+        time=_time(executable) if isinstance(executable, Executable) else None,
         saved=saved,
         program=executable.program if isinstance(what, Workload) and isinstance(executable, Executable) else None,
-        records=_records(what, db) if isinstance(what, Model) else (),
+        records=_records(what, db, executable.network.target)
+        if isinstance(what, Model) and isinstance(executable, Executable)
+        else (),
         variants=variants,
     )
 
@@ -255,12 +262,18 @@ def _search(loaded: Sequence[_Computation], options: dict[str, Any]) -> Sequence
     return [found]
 
 
-def _records(model: Model, db: str | None) -> tuple[ModelRecords, ...]:
-    """What the record file knows now of a model on this machine."""
+def _time(executable: Executable) -> Benchmark | None:
+    """What a call takes here; None if it is for another machine."""
+    target = executable.network.target
+    return executable.benchmark() if device_of(target.kind).why_not(target) is None else None
+
+
+def _records(model: Model, db: str | None, target: Target) -> tuple[ModelRecords, ...]:
+    """What the record file knows now of a model on a machine."""
     if db is None or not Path(db).exists():
         return ()
     with Store.open(db, read_only=True) as store:
-        return tuple(ModelRecords.of(model, s) for s in standing(store, model) if s.target == native().key)
+        return tuple(ModelRecords.of(model, s) for s in standing(store, model) if s.target == target.key)
 
 
 def _show(found: Sequence[Tuned]) -> None:
@@ -272,6 +285,7 @@ def _show(found: Sequence[Tuned]) -> None:
         else:
             show.say(t.program)
         for v in t.variants:
-            show.say(f"{v.model}: {v.kernels}; {v.time}" if t.saved is None else f"{v.model}: {v.time}")
+            facts = [str(fact) for fact in (None if t.saved else v.kernels, v.time) if fact is not None]
+            show.say(f"{v.model}: {'; '.join(facts)}")
         if t.time is not None:
             show.say(f"{t.model}: {t.time}" if len(found) > 1 else t.time)

@@ -47,12 +47,12 @@ class Contest:
 
     def __init__(self, jobs: Sequence[Job], turns: Turns) -> None:
         self.jobs = list(jobs)
-        self._turns = turns
+        self.how = turns
         self._random = random.Random(0)
 
     def turns(self) -> Iterator[tuple[Job, Condition]]:
         """Jobs in the order in which they are to be timed, and how; those that failed are passed over."""
-        how, lap, start = self._turns, 0.0, self._turns.clock()
+        how, lap, start = self.how, 0.0, self.how.clock()
         left = [job for job in self.jobs if job.trial is None]
         for number in range(how.most):
             begun = how.clock()

@@ -1,16 +1,15 @@
-"""The measurer: candidates of one workload in, trials out. The work is done in a workshop, its own or one that it shares."""
+"""The measurer: candidates of one workload in, trials out. The work is done by a runner, its own or one that it shares."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
-import numpy as np
-
 from tensorsmith.backends import backend_of
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import InternalError, Parameter, UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
@@ -21,14 +20,16 @@ from tensorsmith.measure.contest import Contest, Timed, Turns, results
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
+from tensorsmith.measure.runner import Runner
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.times import Times
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.rewrites.formulations import Formulation, as_written
-from tensorsmith.runtime.device import device_of
 from tensorsmith.search.trial import Cache, Trial, check_cache
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target, native
+
+_numbers = itertools.count(1)  # of jobs
 
 
 class Measurer:
@@ -53,37 +54,39 @@ class Measurer:
         limits: Limits | None = None,
         seed: int = 0,
         hook: str | None = None,
-        workshop: Workshop | None = None,
+        runner: Runner | None = None,
         formulation: Formulation | None = None,
     ) -> None:
         """`workers`: processes that build, by default one per core. `threads` of the timed kernel: by default all cores.
 
         `cache`: "warm", "streamed" for runs that find all but their constants in the caches, or "cold" for runs that find nothing
         there. `seed` makes the inputs. `hook`, for tests, is "file.py:function", called in the worker as `function(point,
-        candidate, outputs)` at "build", "run", "answer" and "time". With a `workshop` its workers are used, and stay when the
-        measurer is closed. With a `formulation`, whose workload this is, answers are checked against the original's.
+        candidate, outputs)` at "build", "run", "answer" and "time". Without a `runner`, processes of its own do the work; one
+        that is given stays when the measurer is closed. With a `formulation`, whose workload this is, answers are checked against
+        the original's.
         """
         self.workload, self.target = workload, target or native()
-        why_not = device_of(self.target.kind).why_not(self.target)
-        if why_not is not None:
-            raise UserError(f"{', '.join(workload.outputs)} cannot be measured here: what {why_not}")
         if threads is not None and threads < 1:
             raise UserError(f"threads must be at least 1, {threads} given")
         check_cache(cache)
-        if workshop is not None and workers is not None:
-            raise UserError("workers are those of the workshop; give one of the two")
-        self.workshop = workshop or Workshop(self.target.cores if workers is None else workers, limits)
-        self._own_workshop = workshop is None
+        if runner is not None and workers is not None:
+            raise UserError("workers are those of the runner; give one of the two")
+        self.runner: Runner = runner or Workshop(self.target.cores if workers is None else workers, limits)
+        self._own_runner = runner is None
+        why_not = self.runner.why_not(self.target)
+        if why_not is not None:
+            what = f"{', '.join(workload.outputs)} cannot be measured here: what {why_not}; it can be on such a machine: give "
+            raise UserError(what, Parameter("runner"), ', as in "ssh board"')
         self.threads, self.cache, self.check, self.seed = threads or self.target.cores, cache, check, seed
-        self.times = Times(self.workshop.workers)
+        self.times = Times(self.runner.workers)
         self.formulation = formulation or as_written(workload)
         self._hook = hook
-        self._subject = Subject(limits or self.workshop.limits, self.times, array_bytes(workload))
+        self._subject = Subject(limits or self.runner.limits, self.times, array_bytes(workload))
 
     def prepare(self) -> None:
         """Make the reference and let the workers set up, so that they are ready for candidates; returns before they are."""
         with self._waiting():
-            self.workshop.set_up(self._subject)
+            self.runner.set_up(self._subject)
 
     def measure(self, candidates: Sequence[Candidate], incumbent: float | None = None) -> list[Trial]:
         """A trial for each candidate, in their order. What clearly loses against the incumbent (seconds) is cut short."""
@@ -97,7 +100,7 @@ class Measurer:
         """Begin with candidates; their trials come out of `results`. Returns at once, and the workers build meanwhile."""
         self._enlist(candidates, incumbent)
         with self._waiting():
-            self.workshop.go_ahead()
+            self.runner.go_ahead()
 
     def results(self, stop: Callable[[], bool] = never) -> Iterator[Trial]:
         """The trials of submitted candidates as they are done, several at a time, in any order; ends when none is left, or when
@@ -114,7 +117,7 @@ class Measurer:
                 return
             if self.pending:
                 with self._waiting():
-                    self.workshop.advance(self._subject, stop)
+                    self.runner.collect(self._subject, stop)
 
     @property
     def done(self) -> int:
@@ -124,7 +127,7 @@ class Measurer:
     @property
     def pending(self) -> int:
         """Submitted candidates that are not measured yet."""
-        return self.workshop.pending(self._subject)
+        return self.runner.pending(self._subject)
 
     def remeasure(self, candidates: Sequence[Candidate], rounds: int = 10, stop: Callable[[], bool] = never) -> list[Trial]:
         """Finalists against each other, back to back: a trial for each, in their order; none at all if `stop()` came true."""
@@ -134,14 +137,14 @@ class Measurer:
     def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool] = never) -> list[Timed]:
         """Candidates against each other: all in one process, in turns, so that whatever disturbs one disturbs all.
 
-        They may be of other measurers in the same workshop. The results are in their order; none at all if `stop()` came true.
+        They may be of other measurers of the same runner. The results are in their order; none at all if `stop()` came true.
         """
         with contextlib.ExitStack() as waiting:
             for measurer in {id(m): m for m, _ in places}.values():
                 measurer._nothing_else("compare")
                 waiting.enter_context(measurer._waiting())
-            jobs = [Job(self.workshop.number(), m._subject, c, keep=True) for m, c in places]
-            self.workshop.compare(Contest(jobs, turns), stop)
+            jobs = [Job(next(_numbers), m._subject, c, keep=True) for m, c in places]
+            self.runner.compare(Contest(jobs, turns), stop)
         stopped = any(job.trial is None for job in jobs)
         for measurer, _ in places:
             if stopped:
@@ -151,15 +154,14 @@ class Measurer:
 
     def cancel(self) -> list[Candidate]:
         """Drop what is not measured yet, and say what that was. Workers that are busy with it are ended."""
-        return [job.candidate for job in sorted(self.workshop.cancel(self._subject), key=lambda j: j.number)]
+        return [job.candidate for job in sorted(self.runner.cancel(self._subject), key=lambda j: j.number)]
 
     def close(self) -> None:
         """Drop what is not measured yet, and end the workers if they are its own. Safe to call twice."""
-        if self._own_workshop:
-            self.workshop.close()
+        if self._own_runner:
+            self.runner.close()
         else:
-            self.workshop.forget(self._subject)
-            self._remove_reference()
+            self.runner.forget(self._subject)
         self._subject.setup = None
 
     def __enter__(self) -> Measurer:
@@ -170,8 +172,8 @@ class Measurer:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """Process numbers of the workers that live."""
-        return self.workshop.processes
+        """Process numbers of the workers that live on this machine."""
+        return self.runner.processes
 
     # -- setting up --------------------------------------------------------------------------------------------------
 
@@ -181,24 +183,18 @@ class Measurer:
         begun = time.perf_counter()
         try:
             if self._subject.setup is None:
-                self.workshop.start()  # the right answers are made while the workers start
+                self.runner.start()  # the right answers are made while the workers start
                 self._subject.setup = self._setup()
+                self.runner.prepare(self._subject)
             yield
         finally:
             self.times.wall += time.perf_counter() - begun
 
     def _setup(self) -> wire.Message:
         begun = time.perf_counter()
-        reference = {}
         original = self.formulation.original
         results = evaluate(original, random_inputs(original, self.seed), precise=True) if self.check else {}
-        for n, name in enumerate(original.outputs if self.check else ()):
-            path = self.workshop.folder / f"output-{self._subject.number}-{n}.npy"
-            try:
-                np.save(path, results[name], allow_pickle=False)
-            except OSError as problem:
-                raise UserError(f"cannot store the reference for measurements at {path}: {problem}; set TMPDIR") from problem
-            reference[name] = str(path)
+        self._subject.reference = {name: results[name] for name in original.outputs if self.check}
         self.times.start = time.perf_counter() - begun
         return {
             "do": "setup",
@@ -209,17 +205,11 @@ class Measurer:
             "backend": backend_of(self.target).module,
             "seed": self.seed,
             "threads": self.threads,
-            "reference": reference,
             "check": self.check,
             "cache": self.cache,
             "hook": self._hook,
             "memory": self._subject.limits.memory_bytes + self._subject.limits.memory_copies * self._subject.bytes,
         }
-
-    def _remove_reference(self) -> None:
-        for path in (self._subject.setup or {}).get("reference", {}).values():
-            with contextlib.suppress(OSError):
-                (self.workshop.folder / path).unlink()
 
     # -- small things ------------------------------------------------------------------------------------------------
 
@@ -234,8 +224,8 @@ class Measurer:
         subject = self._subject
         if incumbent is not None:
             subject.incumbent = incumbent if subject.incumbent is None else min(incumbent, subject.incumbent)
-        jobs = [Job(self.workshop.number(), subject, c) for c in candidates]
-        self.workshop.add(jobs)
+        jobs = [Job(next(_numbers), subject, c) for c in candidates]
+        self.runner.submit(jobs)
         return jobs
 
 

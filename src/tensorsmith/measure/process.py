@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
@@ -11,8 +10,8 @@ import sys
 from pathlib import Path
 
 import tensorsmith
-from tensorsmith.errors import InternalError, UserError
-from tensorsmith.measure import wire
+from tensorsmith.errors import UserError
+from tensorsmith.measure.pipe import Pipe
 
 _TAIL = 2000  # bytes of a worker's last words
 _NO_ROOM = (errno.ENOMEM, errno.EAGAIN)  # no memory, or no place among the processes, just now
@@ -22,7 +21,7 @@ class NoRoom(UserError):
     """The system has no room for another process just now."""
 
 
-class WorkerProcess:
+class WorkerProcess(Pipe):
     """A fresh interpreter that runs `tensorsmith.measure.worker`."""
 
     def __init__(self, folder: Path, number: int) -> None:
@@ -33,7 +32,7 @@ class WorkerProcess:
         command = [sys.executable, "-m", "tensorsmith.measure.worker", str(folder)]
         try:
             with open(self._errors, "wb") as errors:
-                self._process = subprocess.Popen(
+                process = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -45,51 +44,7 @@ class WorkerProcess:
         except OSError as problem:
             kind = NoRoom if problem.errno in _NO_ROOM else UserError
             raise kind(f"a measurement worker could not start: {' '.join(command)}: {problem}") from problem
-        if self._process.stdin is None or self._process.stdout is None:
-            raise InternalError("a worker without pipes")
-        self._in, self._out = self._process.stdin, self._process.stdout
-        os.set_blocking(self._in.fileno(), False)
-        os.set_blocking(self._out.fileno(), False)
-        self._unsent = bytearray()
-        self._decoder = wire.Decoder()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def fileno(self) -> int:
-        """To wait for replies."""
-        return self._out.fileno()
-
-    @property
-    def writer(self) -> int | None:
-        """To wait for room for what could not be sent yet; None when all is sent."""
-        return self._in.fileno() if self._unsent else None
-
-    def send(self, message: wire.Message) -> None:
-        self._unsent += wire.encode(message)
-        self.flush()
-
-    def flush(self) -> None:
-        """Send what fits. A worker that is gone shows when it is listened to."""
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            while self._unsent:
-                del self._unsent[: os.write(self._in.fileno(), self._unsent)]
-
-    def receive(self) -> tuple[list[wire.Message], bool]:
-        """The replies that have come, and whether there will be no more: it is dead, or talks nonsense."""
-        messages: list[wire.Message] = []
-        while True:
-            try:
-                data = os.read(self._out.fileno(), 1 << 16)
-            except BlockingIOError:
-                return messages, False
-            if not data:
-                return messages, True
-            try:
-                messages += self._decoder.feed(data)
-            except InternalError:
-                return messages, True
+        super().__init__(process)
 
     def kill(self) -> None:
         """End it at once."""
@@ -98,16 +53,7 @@ class WorkerProcess:
 
     def bury(self) -> str:
         """After its last reply: what it died of, "SIGSEGV" or "exit status 1". One that closed its pipe and lives on is killed."""
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for pipe in (self._in, self._out):
-            with contextlib.suppress(OSError):
-                pipe.close()
-        code = self._process.returncode
-        return died_of(code)
+        return died_of(self.ended())
 
     def last_words(self) -> str:
         """The end of its standard error."""

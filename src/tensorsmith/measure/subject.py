@@ -6,6 +6,9 @@ import itertools
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from tensorsmith.measure import wire
 from tensorsmith.measure.job import Job, JobState
@@ -24,6 +27,7 @@ class Subject:
     times: Times
     bytes: int  # of its inputs and outputs
     setup: wire.Message | None = None  # how a worker makes the bench; None until the reference exists
+    reference: dict[str, np.ndarray[Any, np.dtype[Any]]] = field(default_factory=dict)  # the right outputs, if answers are checked
     incumbent: float | None = None  # the least seconds known; what clearly loses against it is cut short
     finished: deque[Job] = field(default_factory=deque)
     builds: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))  # seconds

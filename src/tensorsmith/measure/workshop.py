@@ -14,7 +14,10 @@ and the workers build meanwhile what they were given ahead; nothing is ever time
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
+import os
+import platform
 import shutil
 import tempfile
 import time
@@ -25,18 +28,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tensorsmith.errors import UserError
+import numpy as np
+
+from tensorsmith.errors import InternalError, UserError
 from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import Crew, never
 from tensorsmith.measure.job import Job, JobState
 from tensorsmith.measure.limits import Limits
+from tensorsmith.measure.runner import NodeStatus
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.timing import Plan
-from tensorsmith.targets.target import native
+from tensorsmith.runtime.device import device_of
+from tensorsmith.targets.target import Target, native
 
 
 class Workshop:
-    """Worker processes for any number of measurers. Not for several threads at once.
+    """Worker processes for any number of measurers: the runner "local". Not for several threads at once.
 
     `KeyboardInterrupt`, or any other exception inside, ends the workers and drops what is not measured yet, of all measurers.
     """
@@ -51,12 +58,12 @@ class Workshop:
         if workers is not None and workers < 1:
             raise UserError(f"workers must be at least 1, {workers} given")
         self.workers = workers or native().cores
+        self.places = 1
         self.limits = limits or Limits()
         self._warn = warn
         self._crew: Crew | None = None
         self._folder: Path | None = None
         self._waiting: deque[Job] = deque()
-        self._numbers = itertools.count(1)
 
     def start(self) -> None:
         """Start the workers now, so that they are ready when they are needed; returns at once."""
@@ -101,13 +108,38 @@ class Workshop:
     def folder(self) -> Path:
         """Where files for the workers go; gone with the workshop."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="tensorsmith-measure-"))
+            try:
+                self._folder = Path(tempfile.mkdtemp(prefix="tensorsmith-measure-"))
+            except OSError as problem:
+                raise UserError(f"cannot make a folder for measurements: {problem}; make room there, or set TMPDIR") from problem
             self._clean_up = weakref.finalize(self, shutil.rmtree, self._folder, True)  # also if nobody calls `close`
         return self._folder
 
-    def number(self) -> int:
-        """A new number for a job."""
-        return next(self._numbers)
+    def why_not(self, target: Target) -> str | None:
+        """Why code for a target cannot run here, None if it can."""
+        return device_of(target.kind).why_not(target)
+
+    def nodes(self) -> tuple[NodeStatus, ...]:
+        """This machine alone."""
+        held = [job for worker in self._crew.workers for job in worker.jobs.values()] if self._crew else []
+        does = f"{len(held)} candidates, {len(self._waiting)} more wait" if held or self._waiting else ""
+        return (NodeStatus(platform.node() or "this machine", "ready", does, "" if does else "it was given nothing to do"),)
+
+    def prepare(self, subject: Subject) -> None:
+        """Its reference goes to files, from which all workers read it."""
+        if subject.setup is None:
+            raise InternalError("a subject without a setup")
+        paths = {}
+        for n, (name, array) in enumerate(subject.reference.items()):
+            path = self.folder / f"output-{subject.number}-{n}.npy"
+            try:
+                np.save(path, array, allow_pickle=False)
+                if path.stat().st_size < array.nbytes:  # NumPy says nothing of a disk that is full
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError as problem:
+                raise UserError(f"cannot store the reference for measurements at {path}: {problem}; set TMPDIR") from problem
+            paths[name] = str(path)
+        subject.setup["reference"] = paths
 
     def set_up(self, subject: Subject) -> None:
         """Let all workers make a bench for a subject."""
@@ -116,7 +148,8 @@ class Workshop:
             for worker in crew.workers:
                 crew.set_up(worker, subject)
 
-    def add(self, jobs: Sequence[Job]) -> None:
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Take jobs; they are begun when a caller waits, or by `go_ahead`."""
         self._waiting.extend(jobs)
 
     def pending(self, subject: Subject) -> int:
@@ -141,6 +174,9 @@ class Workshop:
         self.cancel(subject)
         if self._crew is not None:
             self._crew.forget(subject)
+        for path in (subject.setup or {}).get("reference", {}).values():
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
 
     def go_ahead(self) -> None:
         """Give the workers all they may build while the caller computes."""
@@ -148,7 +184,7 @@ class Workshop:
             crew.start()
             self._hand_out(crew, self.limits.held)
 
-    def advance(self, subject: Subject, stop: Callable[[], bool] = never) -> None:
+    def collect(self, subject: Subject, stop: Callable[[], bool] = never) -> None:
         """Build, then time what is built; or until `stop()`."""
         with self.acting() as crew:
             while True:
@@ -173,6 +209,9 @@ class Workshop:
             if self._waiting:
                 crew.start()
                 self._hand_out(crew, self.limits.held)
+
+    def wait(self, stop: Callable[[], bool] = never) -> None:
+        """Of one place: whoever waits says for which subject, by `collect`."""
 
     def compare(self, contest: Contest, stop: Callable[[], bool] = never) -> None:
         """Rounds of all jobs of a contest in turns, in one process. If that dies, those left begin again."""

@@ -188,8 +188,8 @@ def _trial(candidate: Candidate, data: dict[str, Any]) -> Trial:
     at_least = data.get("at_least", False)
     if not isinstance(at_least, bool):
         raise UserError("at_least is neither true nor false")
-    rest = {name: _number(data, name) for name in ("spread", "build_seconds", "run_seconds")}
-    return Trial(candidate, status, seconds, at_least=at_least, cause=_text(data, "cause"), **rest)
+    spread, build, run = (_number(data, name) for name in ("spread", "build_seconds", "run_seconds"))
+    return Trial(candidate, status, seconds, spread, at_least, _text(data, "cause"), build, run)
 
 
 def _number(data: dict[str, Any], name: str) -> float:

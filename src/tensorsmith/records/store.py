@@ -37,6 +37,7 @@ from tensorsmith.targets.target import Target
 
 log = logging.getLogger(__name__)
 
+_IN_MEMORY = Path(":memory:")  # stands for the path of a store that is in none
 _PATIENCE = 30.0  # seconds: other writers hold the lock for milliseconds
 _BATCH = 256  # records that are imported in one transaction
 
@@ -104,7 +105,7 @@ class Store:
     @staticmethod
     def in_memory() -> Store:
         """A store that is gone when it is closed."""
-        return Store(connect.open_in_memory(), Path(":memory:"), False, _PATIENCE)
+        return Store(connect.open_in_memory(), _IN_MEMORY, False, _PATIENCE)
 
     def __repr__(self) -> str:
         return line(self, self.path, ", read only" if self.read_only else "")
@@ -132,6 +133,8 @@ class Store:
         """Stores trials, all or none. Once it returns, they survive the death of the process and of the machine."""
         now = time.time()
         for t in trials:
+            if t.emulated and self.path != _IN_MEMORY:
+                raise InternalError("a time of an emulator, to be stored as if a machine had taken it")
             if t.candidate.sketch.workload.key != workload.key:
                 raise InternalError(f"a trial of workload {t.candidate.sketch.workload.key} among those of {workload.key}")
         self._insert([Record(t, target, timing, run, now, os.urandom(8).hex()) for t in trials])

@@ -50,6 +50,7 @@ class Trial:
     cause: str = ""  # a short stable word or sentence for what failed
     build_seconds: float = 0.0
     run_seconds: float = 0.0
+    emulated: bool = False  # timed by an emulator: good for this run's order of candidates, and for nothing else
 
     @property
     def ok(self) -> bool:
@@ -57,5 +58,6 @@ class Trial:
         return self.status is Status.OK
 
     def __repr__(self) -> str:
-        result = f"{'at least ' if self.at_least else ''}{time(self.seconds)}" if self.ok else f"{self.status.value} ({self.cause})"
+        how = ("emulated " if self.emulated else "") + ("at least " if self.at_least else "")
+        result = f"{how}{time(self.seconds)}" if self.ok else f"{self.status.value} ({self.cause})"
         return line(self, f"{result}: {self.candidate.sketch.workload.title}", f", candidate {self.candidate.digest}")

@@ -13,5 +13,6 @@ from tensorsmith.testing.cost_model import check_cost_model
 from tensorsmith.testing.policy import check_policy
 from tensorsmith.testing.promise import BrokenPromise
 from tensorsmith.testing.rule import check_rule
+from tensorsmith.testing.runner import check_runner
 
-__all__ = ["BrokenPromise", "check_backend", "check_cost_model", "check_policy", "check_rule"]
+__all__ = ["BrokenPromise", "check_backend", "check_cost_model", "check_policy", "check_rule", "check_runner"]

@@ -40,7 +40,9 @@ class NetworkRun(Run):
         schedule: Schedule,
     ) -> None:
         self.networks = tuple(networks)
-        self.roof = Roofline.measured(options.measured.target, options.measured.cache)  # while all is silent
+        target, cache = options.measured.target, options.measured.cache
+        here = options.measured.place.here
+        self.roof = Roofline.measured(target, cache) if here else Roofline.unknown(target, cache)  # while all is silent
         self.first: list[float | None] = [None] * len(tasks)  # seconds of the default schedules
         super().__init__(tasks, options, journal, clock, reporter, objective, schedule)
 
@@ -108,6 +110,7 @@ class NetworkRun(Run):
             failures=self.opened.failures.by_status(),
             times=self.opened.times,
             first_look=bool(self.scheduler.cold()),
+            emulated=self.journal.emulated,
         )
 
     def latencies(self) -> tuple[float, ...]:
@@ -143,7 +146,8 @@ class NetworkRun(Run):
             self.reporter.say(f"nothing is left to try for {len(self.exhausted)} of {len(self.tasks)} tasks: {names}")
         self.say_troubles()
         if count:
-            self.reporter.say(table(self.summaries()))
+            how = "emulated times:\n" if self.journal.emulated else ""
+            self.reporter.say(how + table(self.summaries()))
         self.say_failures()
         if self.options.verbose:
             self.reporter.say(self._progress(None).time_split)

@@ -34,7 +34,7 @@ class WorkloadRun(Run):
         return TaskFacts(task.weights, estimate=1.0)  # there is no other task to compare it with
 
     def _prepare(self) -> None:
-        self.peak = quick_peak(self.measured.target.cores)
+        self.peak = quick_peak(self.measured.target.cores) if self.measured.place.here else None
 
     def _cannot_tune(self, task: int, problem: Exception) -> None:
         raise problem
@@ -62,6 +62,7 @@ class WorkloadRun(Run):
             self.budget.seconds,
             self.peak,
             self.default_won,
+            self.journal.emulated,
         )
 
     def _conclude(self) -> None:

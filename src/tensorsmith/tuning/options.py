@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from tensorsmith.backends import backend_of, rule_set
 from tensorsmith.learn.models.model import CostModel
 from tensorsmith.learn.models.registry import GivenModel, as_model
+from tensorsmith.measure.places import LOCAL, GivenRunner, Place, as_place
 from tensorsmith.plugins import load
 from tensorsmith.records.keys import Timing
 from tensorsmith.search.policy import MakePolicy, Preset, as_preset
 from tensorsmith.search.trial import Cache
 from tensorsmith.space.rules.base import Rule
-from tensorsmith.targets.target import Target
+from tensorsmith.targets.target import Target, given_or_native
 from tensorsmith.tuning.budget import Budget
 
 #: what stands for rules: the name of a set, "module:Name" of some, or a list of them
@@ -49,12 +50,19 @@ def as_rules(given: GivenRules, target: Target) -> tuple[Rule, ...]:
     return rule_set(given, target)
 
 
+def where(runner: GivenRunner, target: Target | str | None) -> tuple[Place, Target]:
+    """Where to measure, and for which target: without one, that of the machines there."""
+    place = as_place(runner)
+    return place, place.detect() if target is None and not place.here else given_or_native(target)
+
+
 @dataclass(frozen=True)
 class HowMeasured:
-    """For which machine, and what timed runs find in the caches."""
+    """For which machine, what timed runs find in the caches, and where they run."""
 
     target: Target
     cache: Cache = "warm"
+    place: Place = LOCAL
 
     @property
     def timing(self) -> Timing:

@@ -21,6 +21,7 @@ from tensorsmith.search.trial import Cache
 from tensorsmith.targets.target import Target
 
 _OVERHEAD = 1e-6  # seconds that a call takes at least, in estimates
+_NOMINAL_FLOPS, _NOMINAL_BYTES = 6e9, 1e10  # a second, of one lane of a core and of all of a machine that was not measured
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,21 @@ def _bytes_read(workload: Workload) -> float:
 class Roofline:
     """What the machine can do at most: operations and bytes per second."""
 
-    def __init__(self, target: Target, cache: Cache, peak: float, bandwidth: float) -> None:
+    def __init__(self, target: Target, cache: Cache, peak: float, bandwidth: float, known: bool = True) -> None:
+        """`known`: whether the machine was measured; else nothing is certain, and the two numbers only order tasks."""
         self._cached = 0 if cache == "cold" else target.shared_cache_bytes
-        self.peak, self.bandwidth = peak, bandwidth
+        self.peak, self.bandwidth, self.known = peak, bandwidth, known
 
     @staticmethod
     def measured(target: Target, cache: Cache) -> Roofline:
         """That of this machine, measured once per process, in less than a second."""
         found = _peak()
         return Roofline(target, cache, max(found["flops"], target.cores * found["flops_one_core"]), found["bytes"])
+
+    @staticmethod
+    def unknown(target: Target, cache: Cache) -> Roofline:
+        """That of a machine elsewhere: a core of some GHz with multiply-adds, and memory as of a board."""
+        return Roofline(target, cache, target.cores * target.lanes() * _NOMINAL_FLOPS, _NOMINAL_BYTES, known=False)
 
     def estimate(self, workload: Workload) -> float:
         """Seconds, rough: good for an order of tasks before anything is measured."""
@@ -74,7 +81,7 @@ class Roofline:
     def bound(self, workload: Workload) -> float:
         """Seconds that no program of a workload can beat."""
         w = work(workload)
-        return max(w.needed_flops / self.peak, self._from_memory(w) / self.bandwidth)
+        return max(w.needed_flops / self.peak, self._from_memory(w) / self.bandwidth) if self.known else 0.0
 
     def raise_to(self, workload: Workload, seconds: float) -> bool:
         """A program took so long: the machine can do that. Whether that is news."""

@@ -11,12 +11,13 @@ scheduler. Tasks that were tuned are a start for similar ones that come later.
 from __future__ import annotations
 
 import abc
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import NoReturn
 
 from tensorsmith.errors import UserError
-from tensorsmith.measure.workshop import Workshop
+from tensorsmith.measure.runner import Runner
 from tensorsmith.records.faults import StoreError
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
@@ -38,6 +39,7 @@ from tensorsmith.tuning.tasks.tuned import TunedTask
 log = logging.getLogger(__name__)
 
 _AHEAD = 8  # candidates at most that the workers build while the next ones are searched for
+_EACH = 16  # candidates for each of several machines: what it is at, and as much again
 _FINISH = 0.25  # share of the run kept for the neighbours of the best
 _IMPROVEMENT = 0.01  # of the objective's value, or more, counts as one
 
@@ -61,14 +63,16 @@ class Run(abc.ABC):
         self.scheduler = Scheduler([self._facts(t) for t in tasks], objective, schedule, seed=options.seed)
         self.trials = [0] * len(tasks)  # of this run
         self.satisfied = False  # the scheduler sees nothing left to gain
+        self._runner: Runner
         self.exhausted: set[int] = set()  # tasks whose policies have no candidates left
         self.sizes: dict[int, int] = {}  # by task: programs that its policy can choose from, where that is a space of its own
         self._experience = Experience(journal, options.measured, options.plugins)
-        self._current: int | None = None  # the task whose candidates the workers have
+        self._underway: list[int] = []  # the tasks whose candidates the runner has, the one that was asked last at the end
         self._yardstick: float | None = None  # the objective at the last improvement that counts
         self._since = 0  # trials of the run up to then
         self._stored = True  # until the record file refuses trials
-        self._neighbours = neighbours.Watch(reporter.say, options.measured.target.cores)
+        here = options.measured.place.here  # else nobody who is busy here is in the way
+        self._neighbours = neighbours.Watch(reporter.say, options.measured.target.cores) if here else None
 
     def __repr__(self) -> str:
         return line(self, f"of {many(len(self.tasks), 'task')}, {many(sum(self.trials), 'trial')} done")
@@ -112,14 +116,19 @@ class Run(abc.ABC):
 
     def go(self) -> None:
         """Search, then settle among the best of each task, then say what there is to say."""
-        cores = self.measured.target.cores
-        with self.ctrl_c, neighbours.announced("tuning"), Workshop(cores, warn=self.reporter.warn) as workshop:
+        place = self.measured.place
+        with self.ctrl_c, contextlib.ExitStack() as closing:
+            if place.here:
+                closing.enter_context(neighbours.announced("tuning"))
+            self._runner = place.make(self.measured.target, self.reporter.warn)
+            if not place.lasting:
+                closing.callback(self._runner.close)
             log.info("a search begins: %s on %s, %s", many(len(self.tasks), "task"), self.measured.target.key, self.budget)
             self._prepare()
-            workshop.start()  # the workers load while the rest is made
+            self._runner.start()  # the workers load while the rest is made
             options = self.options
             self._shared = Shared(
-                workshop, self.journal, self.measured, options.plugins, self._experience, options.seed, options.sizes
+                self._runner, self.journal, self.measured, options.plugins, self._experience, options.seed, options.sizes
             )
             self.opened = OpenTunings(self._make, self.scheduler.gradients)
             try:
@@ -129,19 +138,39 @@ class Run(abc.ABC):
                     self._settle()
             finally:
                 self.opened.close()
-            self._neighbours.conclude()
+            if self._neighbours is not None:
+                self._neighbours.conclude()
             self._conclude()
 
     def _search(self) -> None:
         while (chosen := self._next()) is not None:
             task, count = chosen
             proposed = self._propose(task, count)
-            if self._current not in (None, task):
+            if proposed:
+                self._underway = [*(t for t in self._underway if t != task), task]
+            if self._runner.places > 1:
+                self._keep_busy()
+                continue
+            while [t for t in self._underway if t != task]:
                 self._collect_rest()
             if proposed:
-                self._current = task
                 self.opened.get(task).collect(down_to=min(_AHEAD, proposed // 2), stop=self._searched)
-        self._collect_rest()
+        while self._underway:
+            self._collect_rest()
+
+    def _keep_busy(self) -> None:
+        """Keeps what several machines have done by now; waits while they have so much to do that more can be proposed later.
+
+        No task is waited for: one machine may be late with the last candidates of one, and the others are to go on meanwhile.
+        """
+        while not self._searched():
+            tunings = {task: self.opened.get(task) for task in self._underway}
+            for tuning in tunings.values():
+                tuning.take(self._searched)
+            self._underway = [task for task, tuning in tunings.items() if tuning.pending]
+            if sum(tuning.pending for tuning in tunings.values()) <= _EACH * self._runner.places:
+                return
+            self._runner.wait(self._searched)
 
     def _why_over(self) -> str:
         """Of a search that is."""
@@ -156,9 +185,8 @@ class Run(abc.ABC):
     def _next(self) -> tuple[int, int] | None:
         """The task to go on with and how many candidates to propose; None: the search is over."""
         left = self.budget.left(sum(self.trials) + self._pending())
-        in_time = (
-            self.clock.left is None or self._current is None or self.clock.left > self.opened.get(self._current).search_seconds
-        )
+        last = self._underway[-1] if self._underway else None
+        in_time = self.clock.left is None or last is None or self.clock.left > self.opened.get(last).search_seconds
         if self._searched() or left == 0 or not in_time or self.hopeless():
             return None
         chosen = self.scheduler.next()
@@ -187,10 +215,10 @@ class Run(abc.ABC):
         return proposed
 
     def _collect_rest(self) -> None:
-        if self._current is not None:
-            self.opened.get(self._current).collect(stop=self._searched)
-            self.scheduler.drop_pending(self._current)  # those that a stop has cancelled
-            self._current = None
+        """Of the task that was asked first."""
+        task = self._underway.pop(0)
+        self.opened.get(task).collect(stop=self._searched)
+        self.scheduler.drop_pending(task)  # those that a stop has cancelled
 
     def _finishing(self) -> bool:
         """Whether the run is in its last part, by trials or by time."""
@@ -238,7 +266,8 @@ class Run(abc.ABC):
         self._look_at(task)
         self._compare(corrected=not trials)
         self.reporter.update(self._progress(task))
-        self._neighbours.look()
+        if self._neighbours is not None:
+            self._neighbours.look()
         if self.journal.problem is not None and self._stored:
             self.reporter.warn(f"trials are kept in memory for now: {self.journal.problem}")
         self._stored = self.journal.problem is None
@@ -266,6 +295,8 @@ class Run(abc.ABC):
 
     def say_troubles(self) -> None:
         """What the record file could not give or take."""
+        if self.journal.emulated:
+            self.reporter.warn("all times of this run are emulated: they ordered its candidates, and none of them is stored")
         for trouble in (self.journal.left_out, self.journal.finish()):
             if trouble is not None:
                 self.reporter.warn(trouble)

@@ -49,13 +49,15 @@ class Journal:
         self.file = None if database is None else Store.open(database, patience=_LOCK_SECONDS)
         self.problem: StoreError | None = None  # why the file did not take the last trials
         self.added = 0  # trials of this run
+        self.emulated = False  # whether times of this run come from an emulator: then nothing of it is stored
         self._unsaved: list[_Unsaved] = []
         self._try_again = 0.0
 
     def add(self, workload: Workload, target: Target, timing: Timing, trials: Sequence[Trial], *, run: str = "") -> None:
         self.memory.add(workload, target, timing, trials, run=run)
         self.added += len(trials)
-        if self.file is not None and trials:
+        self.emulated = self.emulated or any(trial.emulated for trial in trials)
+        if self.file is not None and trials and not self.emulated:
             self._unsaved.append(_Unsaved(workload, target, timing, trials, run))
             if time.monotonic() >= self._try_again:
                 self._save()
@@ -71,7 +73,7 @@ class Journal:
             if not known:
                 raise
             return known
-        if self._unsaved:
+        if self._unsaved or self.emulated:
             stored = {r.key for r in found}
             found += [r for r in self.memory.history(workload, target, timing) if r.key not in stored]
         return found
@@ -81,12 +83,12 @@ class Journal:
         return bool(self.memory.measured(workload, target, timing))
 
     def similar(self, workload: Workload, target: Target, timing: Timing, k: int = 3) -> list[Record]:
-        return (self.file or self.memory).similar(workload, target, timing, k=k)
+        return self._others().similar(workload, target, timing, k=k)
 
     def sample(self, target: Target, timing: Timing, workloads: int, most: int) -> list[Record]:
         """Some records of the workloads that were tried last, for a model to learn from; none if the file cannot be read now."""
         with contextlib.suppress(StoreError):
-            return (self.file or self.memory).sample(target, timing, workloads, most)
+            return self._others().sample(target, timing, workloads, most)
         return []
 
     def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]:
@@ -95,7 +97,7 @@ class Journal:
         if self.file is not None:
             with contextlib.suppress(StoreError):  # those of this run remain
                 found = {r.key: r for r in self.file.top(workload, target, timing, k)}
-        if self._unsaved or self.file is None:
+        if self._unsaved or self.emulated or self.file is None:
             found |= {r.key: r for r in self.memory.top(workload, target, timing, k)}
         return ranked(found.values())[:k]
 
@@ -139,6 +141,10 @@ class Journal:
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _others(self) -> Store:
+        """What is known of other workloads: the file has all of it, unless this run is one of those that store nothing."""
+        return self.memory if self.file is None or self.emulated else self.file
 
     def _save(self) -> None:
         try:

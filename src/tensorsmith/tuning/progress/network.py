@@ -36,6 +36,7 @@ class NetworkProgress(Paced):
     failures: Counter[str] = field(default_factory=Counter)  # by status
     times: dict[str, float] = field(default_factory=dict)  # seconds by activity; "build" is summed over the workers
     first_look: bool = False  # there are tasks that nothing is known of, and that count
+    emulated: bool = False  # the times are an emulator's
 
     def __repr__(self) -> str:
         return line(self, f"{', '.join(self.networks)}: {self}")
@@ -46,7 +47,7 @@ class NetworkProgress(Paced):
             return self._frame(self.failures, [Part(f"first look at {tasks}", 2)], self.task)
         several = len(self.networks) > 1
         name = f"{len(self.networks)} models" if several else shortened(plain(self.networks[0]), _LONGEST_NAME)
-        gain = change(sum(self.first), sum(self.latencies))
+        gain = self._how() + change(sum(self.first), sum(self.latencies))
         return self._frame(self.failures, [Part(name, 4), Part(gain, 2), Part(tasks, 7)], self.task)
 
     def __str__(self) -> str:
@@ -59,7 +60,10 @@ class NetworkProgress(Paced):
         if self.first_look:
             return "a first look at every task"
         each = zip(self.networks, self.latencies, self.first)
-        return ", ".join(f"{name} {change(first, now)}" for name, now, first in each)
+        return ", ".join(f"{name} {self._how()}{change(first, now)}" for name, now, first in each)
+
+    def _how(self) -> str:
+        return "emulated " if self.emulated else ""
 
 
 def change(before: float, after: float) -> str:

@@ -98,6 +98,7 @@ class Progress(Paced):
     seconds: float | None = None  # the run may take
     peak: float | None = None  # FMA operations per second of this machine
     default_is_best: bool = False  # the search is over, and nothing that it found may replace the default schedule
+    emulated: bool = False  # the times are an emulator's
 
     @property
     def gflops(self) -> float:
@@ -116,7 +117,7 @@ class Progress(Paced):
         return line(self, f"{self.workload.title}: {self}")
 
     def _parts(self) -> list[Part]:
-        best = f"best {time(self.best_seconds)}" if self.best_seconds else "nothing measured yet"
+        best = f"best {self._how()}{time(self.best_seconds)}" if self.best_seconds else "nothing measured yet"
         share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
         speed = f"{self.gflops:,.1f} GFLOP/s{share}" if self.gflops else ""
         return self._frame(self.failures, [Part(best, 2), Part(speed, 4)])
@@ -126,4 +127,7 @@ class Progress(Paced):
             return "nothing measured yet"
         speed = f", {self.gflops:.1f} GFLOP/s" if self.gflops else ""
         share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
-        return f"best {self.best_seconds * 1e6:,.1f} us{speed}{share}"
+        return f"best {self._how()}{self.best_seconds * 1e6:,.1f} us{speed}{share}"
+
+    def _how(self) -> str:
+        return "emulated " if self.emulated else ""

@@ -4,7 +4,7 @@
     tuning.collect()          waits until they are measured; keeps the trials and tells the policy
     tuning.step(16)           both
 
-Several tunings may share a workshop and take turns. To keep the workers busy during a search, propose again before all is
+Several tunings may share a runner and take turns. To keep the workers busy during a search, propose again before all is
 collected: `collect(down_to=8)` comes back when 8 candidates are left, and the workers build those while the next are searched for.
 
 A search never measures a program twice. What was measured on another day is checked, though: before the first candidates of such a
@@ -61,7 +61,7 @@ class FormulationTuning:
                 target,
                 threads=self.timing.threads,
                 cache=measured.cache,
-                workshop=shared.workshop,
+                runner=shared.runner,
                 formulation=formulation,
             )
             self.measurer.prepare()  # the workers set up while the policy is made
@@ -128,6 +128,14 @@ class FormulationTuning:
         if stop():
             self.measurer.cancel()
 
+    def take(self, stop: Callable[[], bool] = never) -> None:
+        """Keep what is measured by now, without waiting for the rest."""
+        self.check(stop)
+        results = self.measurer.results()
+        batch = [next(results) for _ in range(self.measurer.done)]
+        if batch:
+            self._keep(batch)
+
     def check(self, stop: Callable[[], bool] = never) -> None:
         """Time the best records of another day again, in turns with the default schedule, if that was not done yet."""
         if not self._unchecked:
@@ -183,7 +191,7 @@ class FormulationTuning:
         self._best = self._journal_best()
 
     def close(self) -> None:
-        """Drop what is not measured; the workshop stays."""
+        """Drop what is not measured; the runner stays."""
         self.measurer.close()
 
     def __enter__(self) -> FormulationTuning:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorsmith.measure.workshop import Workshop
+from tensorsmith.measure.runner import Runner
 from tensorsmith.tuning.history.experience import Experience
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.options import HowMeasured, Plugins
@@ -12,9 +12,9 @@ from tensorsmith.tuning.options import HowMeasured, Plugins
 
 @dataclass(frozen=True)
 class Shared:
-    """Workers, records, and how to search."""
+    """Who measures, records, and how to search."""
 
-    workshop: Workshop
+    runner: Runner
     journal: Journal
     measured: HowMeasured
     plugins: Plugins

@@ -76,6 +76,11 @@ class TaskTuning:
                 part.collect(0, stop)
         self._current.collect(down_to, stop)
 
+    def take(self, stop: Callable[[], bool] = never) -> None:
+        """Keep what is measured by now, without waiting for the rest."""
+        for part in self._parts:
+            part.take(stop)
+
     def settle(
         self, stop: Callable[[], bool] = never, seconds_left: Callable[[], float | None] = lambda: None, as_step: bool = False
     ) -> None:
@@ -91,7 +96,7 @@ class TaskTuning:
             self.outcome = final.hold(self._alive(), (first, default), conditions, stop, seconds_left)
 
     def close(self) -> None:
-        """Drop what is not measured; the workshop stays."""
+        """Drop what is not measured; the runner stays."""
         for part in self._parts:
             part.close()
 

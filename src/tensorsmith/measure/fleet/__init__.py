@@ -1,0 +1,12 @@
+"""Measuring elsewhere: any number of nodes, each a machine that builds, checks and times candidates as this one would.
+
+dispatch    who gets what: requeue, stragglers, calibration; no I/O, no clock
+members     what the dispatcher knows of nodes
+runner      the `Runner` over it
+transport   how messages go to nodes and back; `command` ("ssh board") and `by_ray` are two
+greeting    who is there, asked without measuring anything
+published   what runs tell those who look on
+forms       what the messages say
+station     what a node does; `node` is one on standard input and output
+health      of the machine that a node runs on: load, temperature, emulator
+"""
