@@ -24,6 +24,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
+from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.program.ir import Block, LoopVar, Node, Program, own_block
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import in_elements, stored_at
@@ -240,7 +241,7 @@ class TileEmitter:
             return (None,)
         var = block.loop(block.vector)
         count = sizes[var.name] if not var.reduce else max(1, int(var.count))
-        return chunks(var.name, count, self.target.lanes(dtype(block.stage.dtype).bytes))
+        return chunks(var.name, count, self.target.lanes(lane_bytes(self.program.workload, block.stage)))
 
     def point(self, block: Block, shape: Shape, env: LoopValues, key: Key) -> tuple[dict[str, LoopValue], Lanes | None]:
         numbers, chunk = key

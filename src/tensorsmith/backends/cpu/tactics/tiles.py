@@ -179,7 +179,7 @@ def _fill_blocks(plan: Plan, rows: Matrix, rng: np.random.Generator) -> None:
             for p in reversed(range(1, parts)):
                 loop = NestLoop(axis, p)
                 column = plan.names[f"{nest.stage}.{loop}"]
-                inner = loop == nest.vector or (axis in spatial and loop in nest.tile)
+                inner = loop in (nest.vector, nest.group) or (axis in spatial and loop in nest.tile)
                 if not inner:
                     rows[:, column] = block_sizes(left, rng, 1 if axis in spatial else SETTINGS.reduction_block)
                 left = np.maximum(1, -(-left // np.maximum(1, np.minimum(rows[:, column], left))))
