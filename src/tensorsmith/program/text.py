@@ -35,10 +35,7 @@ def _block(block: Block, indent: int) -> list[str]:
     for inner in block.before:
         lines.extend(_node(inner, indent))
     loops = [f"{'vector' if v.name == block.vector else 'unroll'} {_loop(v)}" for v in block.tile]
-    reductions = [
-        f"{_reduction(block, v)} {_loop(v)}"
-        for v in block.reduce
-    ]
+    reductions = [f"{_reduction(block, v)} {_loop(v)}" for v in block.reduce]
     if reductions and not _is_one(block.unroll):
         reductions[-1 if block.group is None or len(reductions) == 1 else -2] += f" by {block.unroll}"
     head = ", ".join(reductions + loops)

@@ -110,15 +110,13 @@ class _Tile:
     group: Axis | None  # which of its steps a lane takes four at once of
 
     def reduce(self, axes: Sequence[Axis], level: int, laid_out: str = "") -> str:
-        """Reduction loops of one level, with the group, if there is one, behind them all."""
-        if self.group is None:
-            return levels(axes, level, laid_out)
-        others = [a for a in axes if a.name != self.group.name]
-        own = level if any(a.name == self.group.name for a in axes) else 0
-        return names(levels(others, level, laid_out), levels([self.group], own), f"{self.group.name}.{own + 1}")
+        """Reduction loops of one level; behind them the group, where its axis is one of them."""
+        others = [a for a in axes if a is not self.group]
+        grouped = levels([self.group], level) if self.group is not None and len(others) < len(axes) else ""
+        return names(levels(others, level, laid_out), grouped, self.group_loop(level) if grouped else "")
 
-    def group_loop(self, level: int) -> str | None:
-        return None if self.group is None else f"{self.group.name}.{level + 1}"
+    def group_loop(self, level: int) -> str:
+        return "" if self.group is None else f"{self.group.name}.{level + 1}"
 
     @property
     def fused(self) -> bool:
@@ -164,7 +162,7 @@ def _held(state: State, tile: _Tile) -> State | None:
     if not own:
         return None
     stage, vector = tile.stage, f"{own[-1].name}.2"
-    reduce, group = tile.reduce(stage.reduce_axes, 0), tile.group_loop(0)
+    reduce, group = tile.reduce(stage.reduce_axes, 0), tile.group_loop(0) or None
     laid_out = tile.reduce(stage.reduce_axes, 0, tile.padded[1]) if tile.padded is not None else ""
     packed = _packed(state.now, stage)
     if tile.fused:
@@ -195,10 +193,9 @@ def _split(state: State, tile: _Tile) -> State | None:
     if not own or not long:
         return None
     packed = _packed(state.now, stage)
-    level = 1 if tile.group is None or any(a.name == tile.group.name for a in long) else 0
-    inner_reduce, group = names(levels(short, 0), tile.reduce(long, 1)), tile.group_loop(level)
-    if tile.group is not None and not level:
-        inner_reduce = names(levels(long, 1), tile.reduce(short, 0))
+    inner_reduce, group = names(levels(short, 0), tile.reduce(long, 1)), tile.group_loop(1) or None
+    if any(a is tile.group for a in short):
+        inner_reduce, group = names(levels(long, 1), tile.reduce(short, 0)), tile.group_loop(0)
     if tile.fused:
         trivial = [a for a in tile.owner.axes if not tiled(a)]
         heads = dict.fromkeys(names(levels(trivial, 0), levels(o, 0)) for o in (own, own[-1:] + own[:-1]))
