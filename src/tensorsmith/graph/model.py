@@ -144,4 +144,4 @@ class Model:
 
     def __reduce__(self) -> tuple[object, ...]:
         """The network as it was imported: what the passes make of it is made again."""
-        return Model, (self.source,)
+        return (Model, (self.source,)) if self.integers else (Model, (self.source,), {"integers": False})

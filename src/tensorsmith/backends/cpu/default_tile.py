@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensorsmith.backends.cpu import in_order
-from tensorsmith.backends.cpu.instructions import groups_pay, operand_registers
+from tensorsmith.backends.cpu.instructions import dots, groups_pay, operand_registers, pair_cycles
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.affine import conjuncts
 from tensorsmith.lang.dtypes import dtype
@@ -169,6 +169,8 @@ class TilePlan:
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
         if self.group is not None:
             innermost = -(-self.stage.axis(self.group.axis).extent // GROUP)
+            if not dots(self.target):  # a step in pairs is long by itself, and of several LLVM spills sums
+                return 1
         if self.target.in_order:
             return max(1, min(math.prod(a.extent for a in self.stage.reduce_axes), in_order.COPIES))
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
@@ -210,6 +212,11 @@ def register_tiles(
         of_a_vector, factors = operand_registers(target, grouped)
     in_turn = target.in_order and grouped is None
     cycles_of = in_order.cycles if in_turn else _cycles
+    if grouped is not None and not dots(target):
+
+        def cycles_of(rows: int, vectors: int, target: CpuTarget) -> float:
+            return pair_cycles(rows, vectors)
+
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
             if in_order.fits(r, v, target) if in_turn else r * v + v * of_a_vector + factors <= registers:

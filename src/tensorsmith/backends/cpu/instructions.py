@@ -128,11 +128,18 @@ def operand_registers(target: CpuTarget, stage: Stage) -> tuple[int, int]:
     both = factors(stage)
     assert both is not None
     lanes, one, other = target.lanes(4), both[0].dtype, both[1].dtype
+    besides = 1 if target.is_x86 else 4  # rows that LLVM loads early
     if dot(target, lanes, one, other) is not None:
-        return 1, 1
+        return 1, besides
     if dots(target):  # the bytes of rows are moved; every vector has a sum besides
-        return 2, 2
-    return 2, 4  # even and odd bytes of both factors, and products before they are added
+        return 2, besides + 1
+    return 2, 5  # even and odd bytes of both factors, a mask, and products before they are added
+
+
+def pair_cycles(rows: int, vectors: int) -> float:
+    """Cycles of one step of a tile in pairs of i16: for each result two products and two sums, for each row its bytes in every
+    lane and their two halves, for each vector its bytes and three operations for its halves; four of all these in a cycle."""
+    return (4 * rows * vectors + 3 * rows + 4 * vectors) / 4
 
 
 def by_meaning(text: str) -> str:

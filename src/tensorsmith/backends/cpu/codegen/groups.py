@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.irtext import Value, const
+from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
 from tensorsmith.backends.cpu.codegen.shape import Key, pieces
 from tensorsmith.backends.cpu.instructions import Instruction, dot, pairs
@@ -44,6 +44,8 @@ class Groups:
         self.apart = not self._in_lanes(self.first) and self._in_lanes(self.second)
         self.sums = self._sums()  # of the lanes' bytes, by what they depend on
         self._made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
+        self._in_pairs = any(self._pair(self._width(key)) is not None for key in reduction.keys)
+        self.chains = 1 if self._in_pairs else self.target.chains  # a sum of products made before waits for nothing
 
     def _in_lanes(self, e: Expr) -> bool:
         forms = [self.body.offset(x, self.block)[0] for x in loads(e)]
@@ -96,8 +98,12 @@ class Groups:
         self._made = {}
         keys, summed = self.reduction.keys, self.summed
         sums = dict(zip(summed, state[len(keys) :]))
-        result = []
+        result: list[Value] = []
         for key, old in zip(keys, state):
+            if self._in_pairs and key[1] == 0:
+                # products of several rows at once, before they are added, would take the registers that the sums need
+                self.arith.declarations.add(BOUNDARY)
+                self.f.boundary()
             point, lanes = self.tile.point(self.block, self.reduction.shape, env, key)
             width = lanes.width if lanes is not None else 0
             a = self._operand(self.first, point, lanes, count, cut=count < GROUP)
@@ -133,7 +139,7 @@ class Groups:
         if found is not None:
             instruction, swapped = found
             return self._call(instruction, [old, b, a] if swapped else [old, a, b])
-        pair = next((i for i in pairs(self.target) if i.lanes == width), None)
+        pair = self._pair(width)
         for n in range(2 if pair else GROUP):
             if pair is not None:
                 term = self._call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
@@ -143,6 +149,13 @@ class Groups:
                 )
             old = self.arith.binary("add", old, term)
         return old
+
+    def _pair(self, width: int) -> Instruction | None:
+        """The instruction for pairs of i16, where there is none for bytes."""
+        types = {self.first.dtype, _OTHER[self.first.dtype]} if self.apart else {self.first.dtype}
+        if any(dot(self.target, width, one, self.second.dtype) is not None for one in types):
+            return None
+        return next((i for i in pairs(self.target) if i.lanes == width), None)
 
     def _half(self, v: Value, name: str, odd: int, width: int) -> Value:
         """The bytes in even, or odd, places as numbers of 16 bits."""

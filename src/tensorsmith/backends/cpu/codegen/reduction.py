@@ -209,7 +209,8 @@ class Reduction(Borders):
                 return state
             main = whole - whole % in_a_row
             if main:
-                sums = partial_sums(in_a_row, len(self.keys), self.tile.target.chains)
+                chains = self.tile.target.chains if self.groups is None else self.groups.chains
+                sums = partial_sums(in_a_row, len(self.keys), chains)
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
                     groups = [now[n::sums] for n in range(sums)]
