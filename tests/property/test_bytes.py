@@ -14,6 +14,7 @@ from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.build import build
 from tensorsmith.errors import Refusal
+from tensorsmith.lang.define import workload
 from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
 from tensorsmith.space.population.population import Space
@@ -37,7 +38,7 @@ def random_case(rng: np.random.Generator) -> Case:
 
 def drawn(space: Space, count: int, rng: np.random.Generator) -> list[Candidate]:
     """Candidates of all sketches of a space."""
-    return [space.plans[p.sketch].candidate(row) for p in sample(space, count, rng) for row in p.matrix]
+    return [space.plans[p.plan].candidate(row) for p in sample(space, count, rng) for row in p.matrix]
 
 
 def check(case: Case, candidate: Candidate, machine, patch) -> None:
@@ -67,7 +68,7 @@ def run(count: int, seed: int, patch) -> None:
 
 
 def test_random_programs_on_bytes_are_numpys(monkeypatch):
-    run(40, 5, monkeypatch)
+    run(50, 5, monkeypatch)
 
 
 @pytest.mark.long
@@ -96,9 +97,7 @@ def test_features_of_a_group_count_what_the_code_does():
     grouped = extract(lower(candidate), machine)
     floats = matmul_of_floats(64, 256, 64)
     plain = extract(lower(default_candidate(floats, machine)), machine)
-    for name in ("reduce_steps", "int_mad"):
-        assert grouped.raw(name).max() > 0 or name == "int_mad"
-    assert grouped.raw("reduce_steps").max() * 4 == plain.raw("reduce_steps").max()
+    assert grouped.raw("reduce_steps").max() * 4 == pytest.approx(plain.raw("reduce_steps").max(), rel=1e-3)
     assert grouped.raw("int_mad").max() * 4 == pytest.approx(plain.raw("float_mad").max(), rel=1e-3)
     assert grouped.raw("load_share_strided").max() == 0
 
@@ -106,4 +105,4 @@ def test_features_of_a_group_count_what_the_code_does():
 def matmul_of_floats(rows: int, depth: int, columns: int):
     a, b = ts.placeholder((rows, depth), name="A"), ts.placeholder((depth, columns), name="B", constant=True)
     k = ts.reduce_axis(depth, "k")
-    return ts.lang.define.workload([a, b, ts.compute((rows, columns), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
+    return workload([a, b, ts.compute((rows, columns), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])

@@ -1,0 +1,138 @@
+"""Quantised graphs in integers: exact sums, zero points, requantising, and the operators that are made of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from tests.graph.quantised import KINDS, Layer, centred_input, centred_weight, layer, network, operators, requantised
+
+import tensorsmith as ts
+from tensorsmith.graph import integer
+from tensorsmith.graph.builder import Builder
+from tensorsmith.graph.evaluate import evaluate
+from tensorsmith.graph.model import Model
+
+PAIRS = [(a, b) for a in KINDS for b in KINDS]
+
+
+def drawn(rng, shape) -> np.ndarray:
+    return (rng.standard_normal(shape) * 3).astype(np.float32)
+
+
+def exactly(model: Model, given: Layer, x: np.ndarray, sums: np.ndarray) -> None:
+    """The network, compiled and by the reference evaluator on its passes' graph, gives the exact answer."""
+    wanted = requantised(sums + given.bias, given.factor, given.y_zero, given.relu)
+    (found,) = evaluate(model.graph, {"x": x}).values()
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(ts.compile(model)(x), wanted)
+    real = evaluate(model.source, {"x": x})["y"].astype(int)  # in f32, as it is written: a step off where it is rounded otherwise
+    assert np.abs(real - wanted.astype(int)).max(initial=0) <= 1
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["anywhere", "ends"])
+@pytest.mark.parametrize("kind, w_kind", PAIRS, ids=lambda v: str(v))
+def test_matrix_products(kind, w_kind, ends):
+    rng = np.random.default_rng(1)
+    for rows, depth, columns, per_channel in ((5, 7, 19, True), (16, 64, 33, False)):
+        given = layer(rng, (depth, columns), kind, w_kind, per_channel, ends)
+        x = drawn(rng, (rows, depth))
+        model = network(given, (rows, depth), "matmul")
+        assert "integer_matmul" in operators(model.graph) and "requantize" in operators(model.graph)
+        exactly(model, given, x, centred_input(given, x) @ centred_weight(given))
+
+
+def convolved(x: np.ndarray, w: np.ndarray, pad: int, depthwise: bool) -> np.ndarray:
+    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    kernel, places = w.shape[0], x.shape[1] - w.shape[0] + 1
+    total = np.zeros((1, places, places, w.shape[-1]), np.int64)
+    for y in range(kernel):
+        for z in range(kernel):
+            seen = x[:, y : y + places, z : z + places]
+            total += seen * w[y, z] if depthwise else seen @ w[y, z]
+    return total
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["anywhere", "ends"])
+@pytest.mark.parametrize("depthwise", [False, True], ids=["conv", "depthwise"])
+@pytest.mark.parametrize("kind, w_kind", PAIRS, ids=lambda v: str(v))
+def test_convolutions_with_padding(kind, w_kind, depthwise, ends):
+    rng = np.random.default_rng(2)
+    for size, channels, outputs, kernel, per_channel in ((7, 6, 18, 3, True), (5, 3, 9, 1, False)):
+        shape = (kernel, kernel, outputs) if depthwise else (kernel, kernel, channels, outputs)
+        given = layer(rng, shape, kind, w_kind, per_channel, ends)
+        x = drawn(rng, (1, size, size, outputs if depthwise else channels))
+        pad = kernel // 2
+        options = {"stride": (1, 1), "padding": ((pad, pad), (pad, pad)), "dilation": (1, 1)}
+        model = network(given, x.shape, "depthwise_conv" if depthwise else "conv", **options)
+        exactly(model, given, x, convolved(centred_input(given, x), centred_weight(given), pad, depthwise))
+
+
+def test_the_pass_can_be_switched_off():
+    rng = np.random.default_rng(3)
+    given = layer(rng, (32, 8), "u8", "i8", True, False)
+    model = network(given, (4, 32), "matmul")
+    in_floats = model.with_integers(False)
+    assert "matmul" in operators(in_floats.graph) and "integer_matmul" not in operators(in_floats.graph)
+    assert "dequantize" not in [n.operator for n in in_floats.graph.nodes if not set(n.inputs) - set(in_floats.graph.constants)]
+    x = drawn(rng, (4, 32))
+    one, other = ts.compile(model)(x).astype(int), ts.compile(model, integers=False)(x).astype(int)
+    assert np.abs(one - other).max() <= 1
+    assert pickle.loads(pickle.dumps(in_floats)).integers is False
+    assert pickle.loads(pickle.dumps(model)).integers is True
+
+
+def test_a_bias_that_is_no_whole_number_of_products_is_added_in_f32():
+    rng = np.random.default_rng(4)
+    given = layer(rng, (16, 8), "u8", "i8", True, False)
+    b = Builder("biased")
+    x = b.input("x", (3, 16), "u8")
+    real = b.add("dequantize", [x, b.constant(given.x_scale), b.constant(np.uint8(0))])
+    weight = b.add("dequantize", [b.constant(given.weight), b.constant(given.w_scale), b.constant(given.w_zero)])
+    added = rng.standard_normal(8).astype(np.float32)
+    made = b.add("add", [b.add("matmul", [real, weight]), b.constant(added)])
+    b.output("y", b.add("quantize", [made, b.constant(given.y_scale), b.constant(np.uint8(9))], dtype="u8"))
+    model = Model.from_graph(b.graph())
+    assert "integer_matmul" in operators(model.graph) and "requantize" not in operators(model.graph)
+    data = rng.integers(0, 256, (3, 16)).astype(np.uint8)
+    sums = (data.astype(np.int64) @ centred_weight(given)).astype(np.float32)
+    wanted = np.clip(np.rint((sums * given.sums_scale + added) / given.y_scale) + np.float32(9), 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(ts.compile(model)(data), wanted)
+
+
+@pytest.mark.parametrize("left, right", PAIRS, ids=lambda v: str(v))
+@pytest.mark.parametrize("known", [False, True], ids=["computed", "constant"])
+def test_zero_points_are_taken_off(left, right, known):
+    """Of both sides of a product, wherever they are, whether the right side is a constant or not."""
+    rng = np.random.default_rng(5)
+    for x_zero, w_zero in ((0, 0), (3, 0), (0, 7), (100, 90), (127, 127)):
+        a = rng.integers(0, 100, (2, 4, 9)).astype(KINDS[left])
+        w = rng.integers(0, 100, (9, 5) if known else (2, 9, 5)).astype(KINDS[right])
+        b = Builder("product")
+        given = {"a": a} if known else {"a": a, "w": w}
+        x = b.input("a", a.shape, left)
+        y = b.constant(w) if known else b.input("w", w.shape, right)
+        made = integer.product(b, x, b.constant(np.array(x_zero, KINDS[left])), y, b.constant(np.array(w_zero, KINDS[right])))
+        assert made is not None
+        b.output("y", made)
+        model = Model.from_graph(b.graph())
+        wanted = (a.astype(int) - x_zero) @ (w.astype(int) - w_zero)
+        np.testing.assert_array_equal(evaluate(model.source, given)["y"], wanted)
+        np.testing.assert_array_equal(ts.compile(model)(*given.values()), wanted)
+
+
+def test_scales_along_the_depth_are_left_to_floats():
+    """A sum of products with different scales is none of bytes."""
+    rng = np.random.default_rng(6)
+    given = layer(rng, (8, 8), "u8", "i8", False, False)
+    b = Builder("rows")
+    x = b.input("x", (3, 8), "u8")
+    real = b.add("dequantize", [x, b.constant(np.float32(0.1))])
+    rows = b.constant((rng.random((8, 1)) + 0.1).astype(np.float32))
+    weight = b.add("dequantize", [b.constant(given.weight), rows])
+    b.output("y", b.add("matmul", [real, weight]))
+    model = Model.from_graph(b.graph())
+    assert "matmul" in operators(model.graph)
+    data = rng.integers(0, 256, (3, 8)).astype(np.uint8)
+    np.testing.assert_allclose(ts.compile(model)(data), evaluate(model.source, {"x": data})["y"], rtol=1e-5)
