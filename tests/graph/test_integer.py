@@ -136,3 +136,41 @@ def test_scales_along_the_depth_are_left_to_floats():
     assert "matmul" in operators(model.graph)
     data = rng.integers(0, 256, (3, 8)).astype(np.uint8)
     np.testing.assert_allclose(ts.compile(model)(data), evaluate(model.source, {"x": data})["y"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("low, high", [(0.0, 6.0), (-1.0, 1.0), (0.0, 1e9), (-1e9, 0.5), (3.0, 3.0)])
+def test_a_clip_is_a_limit_of_bytes(low, high):
+    rng = np.random.default_rng(7)
+    given = layer(rng, (24, 10), "u8", "i8", True, False)
+    b = Builder("clipped")
+    x = b.input("x", (6, 24), "u8")
+    real = b.add("dequantize", [x, b.constant(given.x_scale), b.constant(np.uint8(17))])
+    weight = b.add("dequantize", [b.constant(given.weight), b.constant(given.w_scale), b.constant(given.w_zero)])
+    limited = b.add("clip", [b.add("matmul", [real, weight])], low=low, high=high)
+    scale, zero = np.float32(0.05), np.uint8(31)
+    b.output("y", b.add("quantize", [limited, b.constant(scale), b.constant(zero)], dtype="u8"))
+    model = Model.from_graph(b.graph())
+    assert "clip" not in operators(model.graph) and "requantize" in operators(model.graph)
+    data = rng.integers(0, 256, (6, 24)).astype(np.uint8)
+    sums = (data.astype(np.int64) - 17) @ centred_weight(given)
+    factor = ((given.x_scale * given.w_scale).astype(np.float32) / scale).astype(np.float32)
+    ends = [np.clip(np.rint(np.float32(v) / scale) + 31, 0, 255) for v in (low, high)]
+    wanted = np.clip(requantised(sums, factor, zero, False).astype(int), *ends)
+    np.testing.assert_array_equal(ts.compile(model)(data), wanted)
+
+
+def test_bytes_that_are_only_compared_stay_bytes():
+    rng = np.random.default_rng(8)
+    for other in (False, True):
+        b = Builder("pooled")
+        x = b.input("x", (1, 8, 8, 5), "u8")
+        scale, zero = np.float32(0.07), np.uint8(200)
+        real = b.add("dequantize", [x, b.constant(scale), b.constant(zero)])
+        options = {"kernel": (3, 3), "stride": (2, 2), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+        pooled = b.add("max_pool", [real], **options)
+        again = [b.constant(np.float32(0.08) if other else scale), b.constant(zero)]
+        b.output("y", b.add("quantize", [pooled, *again], dtype="u8"))
+        model = Model.from_graph(b.graph())
+        assert operators(model.graph) == (["dequantize", "max_pool", "quantize"] if other else ["max_pool"])
+        data = rng.integers(0, 256, (1, 8, 8, 5)).astype(np.uint8)
+        np.testing.assert_array_equal(ts.compile(model)(data), evaluate(model.source, {"x": data})["y"])

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorsmith.graph.graph import Graph
-from tensorsmith.graph.passes import algebra, dequantised, integer, layout, normalisation, requantise, reshape, rows, scale
+from tensorsmith.graph.passes import (
+    algebra,
+    dequantised,
+    integer,
+    layout,
+    normalisation,
+    requantise,
+    reshape,
+    rows,
+    scale,
+    unquantised,
+)
 
 #: in order; each round gives the others something to do
 PASSES: tuple[Callable[[Graph], Graph], ...] = (algebra.run, normalisation.run, rows.run, layout.run, reshape.run, scale.run)
@@ -24,7 +35,7 @@ def optimise(graph: Graph, integers: bool = True) -> Graph:
     graph = dequantised.run(integer.run(graph) if integers else graph)
     for _ in range(_ROUNDS):
         before = graph
-        for run in (*PASSES, requantise.run) if integers else PASSES:
+        for run in (*PASSES, unquantised.run, requantise.run) if integers else PASSES:
             graph = run(graph)
         if graph is before or _outline(graph) == _outline(before):
             break

@@ -2,19 +2,21 @@
 
     quantize(add(dequantize(sum, s), c), t, p)    ->    requantize(sum + c / s, s / t, p)
 
-`sum` is i32, and c / s whole numbers, as a bias is that was quantised with the scale of the products. A relu in between is a limit
-of what comes out. The one factor, s / t in f32, is what an integer operator of ONNX (`QLinearConv`) has: results are exact sums,
+`sum` is i32, and c / s whole numbers, as a bias is that was quantised with the scale of the products. A relu or a clip in between is
+a limit of what comes out: quantising keeps the order. The one factor, s / t in f32, is what an integer operator of ONNX (`QLinearConv`) has: results are exact sums,
 scaled once in f32 and rounded to the nearest, halves to even.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from tensorsmith.graph.builder import Builder, rebuilt
 from tensorsmith.graph.graph import Array, Graph, Node, Value
+from tensorsmith.lang.dtypes import dtype
 
 _LARGEST_SUM = 1 << 30  # of products, and of what is added to them: together they are still an i32
 
@@ -32,9 +34,10 @@ def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[
         return None
     step, point = known[0], known[1] if len(known) > 1 else None
     assert step is not None
-    source, limited = builder.producer(inputs[0]), False
-    if source is not None and source.operator == "relu":
-        source, limited = builder.producer(builder.read(source)[0]), True
+    source, limits = builder.producer(inputs[0]), _Limits()
+    while source is not None and source.operator in ("relu", "clip"):
+        limits = limits.under(source)
+        source = builder.producer(builder.read(source)[0])
     bias: Array | None = None
     if source is not None and source.operator == "add":
         value, added = builder.read(source)
@@ -53,13 +56,37 @@ def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[
             return None
         total = _plus(builder, total, whole)
     factor = builder.constant((scale / step.reshape(()).astype(np.float32)).astype(np.float32), "factor")
-    kind = node.output.dtype
     zero = [builder.constant(point.reshape(()), "zero")] if point is not None else []
-    result = builder.add("requantize", [total, factor, *zero], dtype=kind, name=node.output.name)
-    least = int(point.flat[0]) if point is not None else 0
-    if limited and least > np.iinfo({"i8": np.int8, "u8": np.uint8}[kind]).min:
-        result = builder.add("maximum", [result, builder.constant(np.array(least, {"i8": np.int8, "u8": np.uint8}[kind]), "zero")])
-    return [result]
+    result = builder.add("requantize", [total, factor, *zero], dtype=node.output.dtype, name=node.output.name)
+    return [limits.of(builder, result, step, point)]
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What real numbers are limited to before they are quantised."""
+
+    low: float = -np.inf
+    high: float = np.inf
+
+    def under(self, node: Node) -> _Limits:
+        """With the limits of a node that comes before."""
+        low, high = (0.0, None) if node.operator == "relu" else (node.attributes.get("low"), node.attributes.get("high"))
+        return _Limits(max(self.low, -np.inf if low is None else low), min(self.high, np.inf if high is None else high))
+
+    def of(self, builder: Builder, value: Value, step: Array, point: Array | None) -> Value:
+        """The bytes with the limits as bytes, where these are any."""
+        kind = dtype(value.dtype).numpy.type
+        ends = np.iinfo(kind)
+        for limit, end, operator in ((self.low, ends.min, "maximum"), (self.high, ends.max, "minimum")):
+            if not np.isfinite(limit):
+                continue
+            moved = np.rint(np.float32(limit) / step.reshape(()).astype(np.float32)) + (
+                0 if point is None else float(point.flat[0])
+            )
+            byte = int(np.clip(moved, ends.min, ends.max))
+            if byte != end:
+                value = builder.add(operator, [value, builder.constant(np.array(byte, kind), "limit")])
+        return value
 
 
 def _plus(builder: Builder, total: Value, whole: Array) -> Value:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
+from tensorsmith.backends.cpu.codegen.interleave import group_of_copy, store_group
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.reduction import Reduction
@@ -146,8 +147,17 @@ class TileEmitter:
         kept `apart`.
         """
         shape = self._shape(block, sizes)
+        group, done = group_of_copy(self, block), set()
         for key in _keys(block, shape):
             point, lanes = self.point(block, shape, env, key)
+            if group is not None and lanes is not None and sizes[group.name] > 0:
+                place = [v.name for v in _unrolled(block)].index(group.name)
+                others = (key[0][:place], key[0][place + 1 :], key[1])
+                if others not in done:
+                    done.add(others)
+                    points = [{**point, group.name: n} for n in range(sizes[group.name])]
+                    store_group(self, block, group, points, lanes)
+                continue
             self._store(block, self._at(block, point, lanes), point, lanes)
             if apart:
                 self.f.barrier()
