@@ -46,7 +46,9 @@ class Case:
     wanted: np.ndarray
 
 
-def matmul(rows: int, depth: int, columns: int, a: str, b: str, seed: int = 0, constant: bool = True, bytes_out: bool = False) -> Case:
+def matmul(
+    rows: int, depth: int, columns: int, a: str, b: str, seed: int = 0, constant: bool = True, bytes_out: bool = False
+) -> Case:
     """A[i, k] * B[k, j] in i32; with `bytes_out` plus a bias, scaled, and rounded to bytes again."""
     rng = np.random.default_rng((seed, rows, depth, columns))
     left, right = ts.placeholder((rows, depth), a, name="A"), ts.placeholder((depth, columns), b, name="B", constant=constant)

@@ -56,7 +56,7 @@ def _rewrite(builder: Builder, node: Node, inputs: Sequence[Value]) -> Sequence[
             return None
         total = _plus(builder, total, whole)
     factor = builder.constant((scale / step.reshape(()).astype(np.float32)).astype(np.float32), "factor")
-    zero = [builder.constant(point.reshape(()), "zero")] if point is not None else []
+    zero = [builder.constant(point.reshape(()), "zero")] if point is not None and point.any() else []
     result = builder.add("requantize", [total, factor, *zero], dtype=node.output.dtype, name=node.output.name)
     return [limits.of(builder, result, step, point)]
 
