@@ -123,17 +123,14 @@ def whisper(name: str, batch: int) -> Network:
     """The encoder of Whisper tiny with random weights."""
 
     def build() -> Any:
-        import torch
-
         from zoo.architectures import get
 
-        torch.manual_seed(0)
-        return _FirstOutput(get("whisper").make()[0].eval())
+        return _first_output(get("whisper").module)
 
     return models._exported(name, batch, build, {"x": models._image(batch, 80, 3000)})
 
 
-def _FirstOutput(module: Any) -> Any:
+def _first_output(module: Any) -> Any:
     import torch
 
     class First(torch.nn.Module):

@@ -146,6 +146,6 @@ def by_meaning(text: str) -> str:
     """The text of a module with the meaning of every instruction in place of the instruction."""
     for instruction in INSTRUCTIONS:
         found = re.compile(rf'define internal [^@\n]*@"{re.escape(instruction.function)}"\(.*?\n\}}', re.DOTALL)
-        text = found.sub(lambda _, i=instruction: i.meaning(), text)
+        text = found.sub(instruction.meaning(), text)  # which has no backslash
         text = text.replace(f"{instruction.declaration}\n", "")
     return text
