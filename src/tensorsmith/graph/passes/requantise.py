@@ -2,9 +2,9 @@
 
     quantize(add(dequantize(sum, s), c), t, p)    ->    requantize(sum + c / s, s / t, p)
 
-`sum` is i32, and c / s whole numbers, as a bias is that was quantised with the scale of the products. A relu or a clip in between is
-a limit of what comes out: quantising keeps the order. The one factor, s / t in f32, is what an integer operator of ONNX (`QLinearConv`) has: results are exact sums,
-scaled once in f32 and rounded to the nearest, halves to even.
+`sum` is i32, and c / s whole numbers, as a bias is that was quantised with the scale of the products. A relu or a clip in between
+is a limit of what comes out: quantising keeps the order. The one factor, s / t in f32, is what an integer operator of ONNX
+(`QLinearConv`) has: results are exact sums, scaled once in f32 and rounded to the nearest, halves to even.
 """
 
 from __future__ import annotations

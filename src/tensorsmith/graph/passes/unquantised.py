@@ -2,7 +2,8 @@
 
     quantize(max_pool(dequantize(x, s, p)), s, p)    ->    max_pool(x)
 
-and so what quantising and dequantising with the same scale and zero point is around, and nothing at all. A byte times a scale, rounded, divided by it and rounded again is that byte, if f32 has room for the product.
+and so what quantising and dequantising with the same scale and zero point is around, and nothing at all. A byte times a scale,
+rounded, divided by it and rounded again is that byte, if f32 has room for the product.
 """
 
 from __future__ import annotations
