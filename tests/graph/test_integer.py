@@ -174,3 +174,55 @@ def test_bytes_that_are_only_compared_stay_bytes():
         assert operators(model.graph) == (["dequantize", "max_pool", "quantize"] if other else ["max_pool"])
         data = rng.integers(0, 256, (1, 8, 8, 5)).astype(np.uint8)
         np.testing.assert_array_equal(ts.compile(model)(data), evaluate(model.source, {"x": data})["y"])
+
+
+def residual(blocks: int = 2, size: int = 6, width: int = 8) -> Model:
+    """Residual blocks of quantised convolutions, each with scales of its own, a mean over the image and a matrix product."""
+    rng = np.random.default_rng(9)
+    b = Builder("residual")
+
+    def real(x, scale, zero):
+        return b.add("dequantize", [x, b.constant(np.float32(scale)), b.constant(np.uint8(zero))])
+
+    def in_bytes(x, scale, zero):
+        return b.add("quantize", [x, b.constant(np.float32(scale)), b.constant(np.uint8(zero))], dtype="u8")
+
+    def weight(*shape):
+        scale = b.constant((rng.random(shape[-1]) * 0.01 + 0.01).astype(np.float32))
+        return b.add("dequantize", [b.constant(rng.integers(-127, 128, shape).astype(np.int8)), scale])
+
+    options = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+    h = in_bytes(b.input("x", (1, size, size, width), "f32"), 0.02, 120)
+    scale, zero = 0.02, 120
+    for n in range(blocks):
+        made = b.add("relu", [b.add("conv", [real(h, scale, zero), weight(3, 3, width, width)], **options)])
+        first = in_bytes(made, 0.03 + 0.01 * n, 0)
+        second = in_bytes(b.add("conv", [real(first, 0.03 + 0.01 * n, 0), weight(3, 3, width, width)], **options), 0.06, 111 + n)
+        total = b.add("add", [real(second, 0.06, 111 + n), real(h, scale, zero)])
+        h, scale, zero = in_bytes(b.add("relu", [total]), 0.05 + 0.02 * n, n), 0.05 + 0.02 * n, n
+    mean = in_bytes(b.add("global_avg_pool", [real(h, scale, zero)]), 0.03, 1)
+    rows = b.add("reshape", [real(mean, 0.03, 1)], shape=(1, width))
+    b.output("y", in_bytes(b.add("matmul", [rows, weight(width, 5)]), 0.04, 99))
+    return Model.from_graph(b.graph())
+
+
+def test_a_network_stays_in_bytes():
+    model = residual()
+    x = drawn(np.random.default_rng(10), (1, 6, 6, 8))
+    partition = model.partition
+    between = {model.graph.values[name].dtype for call in partition.calls for name in call.outputs}
+    assert between == {"u8"}  # whoever reads bytes makes them real
+    (wanted,) = evaluate(model.graph, {"x": x}).values()
+    np.testing.assert_array_equal(ts.compile(model)(x), wanted)
+    assert len(np.unique(wanted)) > 2
+    real = evaluate(model.source, {"x": x})["y"].astype(int)
+    assert np.abs(real - wanted.astype(int)).max() <= 3  # a step here and there on the way
+
+
+def test_layers_with_other_scales_are_one_task():
+    model = residual(blocks=5)
+    assert len(model.tasks()) <= 10
+    assert max(task.weight for task in model.tasks()) >= 4
+    x = drawn(np.random.default_rng(11), (1, 6, 6, 8))
+    (wanted,) = evaluate(model.graph, {"x": x}).values()
+    np.testing.assert_array_equal(ts.compile(model)(x), wanted)
