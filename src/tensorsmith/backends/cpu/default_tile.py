@@ -263,18 +263,14 @@ def register_tiles(
         of_a_vector, factors = operand_registers(target, grouped)
     in_turn = target.in_order and grouped is None
     cycles_of = in_order.cycles if in_turn else _cycles
-    if grouped is not None and not dots(target):
-
-        def cycles_of(rows: int, vectors: int, target: CpuTarget) -> float:
-            return pair_cycles(rows, vectors)
-
+    in_pairs = grouped is not None and not dots(target)
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
             if in_order.fits(r, v, target) if in_turn else r * v + v * of_a_vector + factors <= registers:
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * cycles_of(row, vec, target)
+                        cycles += times_row * times_vec * (pair_cycles(row, vec) if in_pairs else cycles_of(row, vec, target))
                 found.append((cycles, (r, v)))
     return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
 
