@@ -142,7 +142,7 @@ _GRAPH = (
     ),
     Mutant(
         "numbers-of-steps-are-in-the-definitions",
-        "if len(numbers) > _MANY_NUMBERS",
+        "if len(numbers) > (1 if _is_quantised(structure) else _MANY_NUMBERS)",
         "if not numbers",
         (FUSION + "test_few_numbers_are_in_the_definitions",),
     ),
