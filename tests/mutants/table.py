@@ -708,16 +708,16 @@ _BYTES = (
         (INSTRUCTIONS + "test_the_meaning_is_a_sum_of_products",),
     ),
     Mutant(
-        "bytes-behind-the-end-of-a-row-are-multiplied",
-        "a = self._operand(self.first, point, lanes, count, cut=count < GROUP)",
-        "a = self._operand(self.first, point, lanes, GROUP)",
+        "what-is-left-of-a-row-lies-in-one-place",
+        'wide = self.f.op(f"shl {wide}, {8 * start}", "i32") if start else wide',
+        "wide = wide",
         (BYTES + "test_random_programs_on_bytes_are_numpys",),
     ),
     Mutant(
         "the-bytes-of-a-lane-lie-apart",
         "last.index(v.name) + 1 if v.name in last else 0",
         "v.name in last[:1]",
-        (INSTRUCTIONS + "test_kernels_use_it_and_keep_their_sums_in_registers",),
+        ("tests/program/test_grouping.py::test_the_bytes_of_a_lane_are_packed_side_by_side",),
     ),
     Mutant(
         "a-group-as-short-as-what-is-left",
