@@ -226,3 +226,14 @@ def test_layers_with_other_scales_are_one_task():
     x = drawn(np.random.default_rng(11), (1, 6, 6, 8))
     (wanted,) = evaluate(model.graph, {"x": x}).values()
     np.testing.assert_array_equal(ts.compile(model)(x), wanted)
+
+
+def test_an_image_has_as_many_channels_as_are_taken_at_once():
+    rng = np.random.default_rng(12)
+    given = layer(rng, (3, 3, 3, 8), "u8", "i8", True, True)
+    x = drawn(rng, (1, 9, 9, 3))
+    options = {"stride": (2, 2), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+    model = network(given, x.shape, "conv", **options)
+    (node,) = [n for n in model.graph.nodes if n.operator == "integer_conv"]
+    assert [model.graph.values[name].shape for name in node.inputs] == [(1, 9, 9, 4), (3, 3, 4, 8)]
+    exactly(model, given, x, convolved(centred_input(given, x), centred_weight(given), 1, False)[:, ::2, ::2])

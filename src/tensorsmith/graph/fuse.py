@@ -333,10 +333,11 @@ class _Fuser:
         )
 
     def _far_apart(self, n: int, reader: int) -> bool:
-        """Whether a convolution would read, through a transpose, many channels that lie far apart in memory."""
+        """Whether a convolution would read, through a transpose, many channels that lie far apart in memory; of bytes, which are taken
+        several at once, any."""
         if self.nodes[n].operator != "transpose" or self._turns(n) or "conv" not in self.nodes[reader].operator:
             return False
-        return self._shape(n)[-1] > _FEW_CHANNELS
+        return self._shape(n)[-1] > _FEW_CHANNELS or self.nodes[reader].operator == "integer_conv"
 
     def _light(self, n: int) -> bool:
         """A node of a group of elementwise nodes and movements."""

@@ -16,6 +16,8 @@ from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Attribute, Value
 
 BYTES = ("i8", "u8")
+_AT_ONCE = 4  # channels that a lane of a product of bytes takes
+_FEW_CHANNELS = 16  # with more, the few that are left over cost little
 
 
 def convolution(
@@ -29,13 +31,27 @@ def convolution(
     if fill is None and any(p for pair in options["padding"] for p in pair):
         return None
     operator = "integer_depthwise_conv" if depthwise else "integer_conv"
+    known = b.known(weight)
+    if not depthwise and known is not None and options.get("groups", 1) == 1 and _worth_filling(x, known):
+        x, weight = _filled(b, x, known, weight.name)
     total = b.add(operator, [x, weight], fill=fill or 0, **options)
     if fill == 0 or x_zero is None:
         return total
-    known = b.known(weight)
     if known is None:
         return None
     return _less(b, total, _times(b, x_zero, known.sum(axis=tuple(range(known.ndim - 1)), dtype=np.int64)))
+
+
+def _worth_filling(x: Value, weight: Array) -> bool:
+    """Whether an image with few channels should have as many as machines take at once: each is read by several taps."""
+    return x.shape[-1] % _AT_ONCE > 0 and x.shape[-1] < _FEW_CHANNELS and weight.size > weight.shape[-2] * weight.shape[-1]
+
+
+def _filled(b: Builder, x: Value, weight: Array, name: str) -> tuple[Value, Value]:
+    """Both with more channels, those of the weight zeros, so that it does not matter what those of the image are."""
+    more = -x.shape[-1] % _AT_ONCE
+    wide = b.add("pad", [x], pairs=(*[(0, 0)] * (len(x.shape) - 1), (0, more)))
+    return wide, b.constant(np.pad(weight, [*[(0, 0)] * (weight.ndim - 2), (0, more), (0, 0)]), name)
 
 
 def product(
