@@ -48,8 +48,10 @@ class Loop:
     spills: int
 
 
-def hot_loop(assembly: str, machine: str) -> tuple[int, list[str]]:
-    """The lines of the loop with most multiply-adds, of those without a loop inside; how many there are."""
+def hot_loop(assembly: str, machine: str, instruction: str = "") -> tuple[int, list[str]]:
+    """The lines of the loop with most multiply-adds, or most of an instruction by its pattern, of those without a loop inside; how
+    many there are."""
+    pattern = instruction or _MULTIPLY_ADD[machine]
     lines = assembly.splitlines()
     at: dict[str, int] = {}
     best: tuple[int, list[str]] = (0, [])
@@ -61,7 +63,7 @@ def hot_loop(assembly: str, machine: str) -> tuple[int, list[str]]:
             body = lines[at[jump[1]] + 1 : number + 1]
             if any(re.match(_JUMP[machine], text) for text in body[:-1]):
                 continue  # another loop, or a way out, lies inside
-            count = sum(bool(re.search(_MULTIPLY_ADD[machine], text)) for text in body)
+            count = sum(bool(re.search(pattern, text)) for text in body)
             best = max(best, (count, body), key=lambda found: found[0])
     return best
 
@@ -104,11 +106,16 @@ def measure(name: str, target: CpuTarget) -> Loop:
     text = exe.assembly
     machine = target.triple.split("-")[0]
     count, lines = hot_loop(text, machine)
-    spills = sum(bool(re.match(_SPILL[machine], line)) for line in lines)
+    spills = spilled(lines, machine)
     if count < 4:
         return Loop(count, 0.0, 0.0, spills)
     took = cycles(lines, target)
     return Loop(count, took, count / rate(target) / took, spills)
+
+
+def spilled(lines: Sequence[str], machine: str) -> int:
+    """Vectors that a loop stores on the stack."""
+    return sum(bool(re.match(_SPILL[machine], line)) for line in lines)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -52,6 +52,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    integers: bool = True,
     check_indices: bool = False,
 ) -> Executable: ...
 
@@ -64,6 +65,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    integers: bool = True,
     keep: int | None = None,
     background: bool = False,
 ) -> OpenExecutable: ...
@@ -76,6 +78,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    integers: bool = True,
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
@@ -88,7 +91,8 @@ def compile(
 
     The `target` is this machine, another `Target`, or a name of `tensorsmith.targets()`. What is compiled for another machine can
     be saved and printed here, and runs there. With `formulations="direct"` everything is computed as it was written, and nothing by
-    another definition of the same outputs (Winograd's convolution), whose rounding is larger.
+    another definition of the same outputs (Winograd's convolution), whose rounding is larger. In a quantised model products of
+    dequantised numbers are made of the integers they were; with `integers=False` they are made in f32, as the model is written.
 
     An index that is computed from data, as in `A[index[i]]`, is clamped to the tensor. With `check_indices=True` a call with one
     that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
@@ -112,7 +116,7 @@ def compile(
     if check_indices and isinstance(computation, (Model, OpenModel)):
         raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
-        made = open_executable(computation, builder(database, target, formulations), name, keep, background)
+        made = open_executable(computation, builder(database, target, formulations, integers=integers), name, keep, background)
         made.compile(computation.named)
         return made
     if keep is not None or background:
@@ -121,7 +125,7 @@ def compile(
     timing = Timing("warm", target.cores)
     with _opened(database) as store:
         if isinstance(computation, Model):
-            computation = computation.with_formulations(formulations)
+            computation = computation.with_integers(integers and computation.integers).with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
             best = _best_of_tasks(computation, store, target, timing)
             _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, store, target, timing)
@@ -144,7 +148,11 @@ def _checked(workload: Workload, made: Executable, target: Target) -> Executable
 
 
 def builder(
-    database: str | Path | None, target: Target, formulations: str = ALL, constants: Constants | None = None
+    database: str | Path | None,
+    target: Target,
+    formulations: str = ALL,
+    constants: Constants | None = None,
+    integers: bool = True,
 ) -> Callable[[Model], Executable]:
     """What compiles the variants of one model: they share the `constants` that are packed alike, and records seed other sizes."""
     shared = Constants() if constants is None else constants
@@ -153,7 +161,7 @@ def builder(
 
     def build(model: Model) -> Executable:
         with _opened(database) as store:
-            model = model.with_formulations(formulations)
+            model = model.with_integers(integers and model.integers).with_formulations(formulations)
             timing = Timing(usual_cache([model], target), target.cores)
             best = _best_of_tasks(model, store, target, timing)
             return _network(model, best, target, None, shared, _carried(model, best, store, target, timing))

@@ -29,6 +29,9 @@ ELSEWHERE = "tests/tuning/test_elsewhere.py::"
 RECORDS = "tests/records/test_store.py::"
 NAMES = "tests/records/test_names.py::"
 POSITIONS = "tests/lang/test_reductions.py::"
+BYTES = "tests/property/test_bytes.py::"
+INSTRUCTIONS = "tests/backends/cpu/test_instructions.py::"
+INTEGERS = "tests/graph/test_integer.py::"
 INDICES = "tests/lang/test_index_check.py::"
 
 _LANGUAGE = (
@@ -142,7 +145,7 @@ _GRAPH = (
     ),
     Mutant(
         "numbers-of-steps-are-in-the-definitions",
-        "if len(numbers) > _MANY_NUMBERS",
+        "if len(numbers) > (1 if _is_quantised(structure) else _MANY_NUMBERS)",
         "if not numbers",
         (FUSION + "test_few_numbers_are_in_the_definitions",),
     ),
@@ -226,7 +229,7 @@ _PROGRAM = (
     ),
     Mutant(
         "packed-in-any-order",
-        "loops = sorted((v for v in every if v.name in used), key=lambda v: v.name == last)",
+        "loops = sorted((v for v in every if v.name in used), key=lambda v: last.index(v.name) + 1 if v.name in last else 0)",
         "loops = [v for v in every if v.name in used]",
         (LOWER + "test_lanes_are_neighbours_in_a_packed_constant",),
     ),
@@ -748,6 +751,82 @@ _REPORT = (
     ),
 )
 
+_BYTES = (
+    Mutant(
+        "rows-that-were-moved-stay-moved",
+        'self.arith.binary("sub", v, totals[self.sums[k]]) if k in self.sums else v',
+        "v",
+        (INSTRUCTIONS + "test_kernels_of_other_machines_are_right_by_meaning",),
+    ),
+    Mutant(
+        "signed-bytes-are-unsigned",
+        'shifted("ashr" if name == "i8" else "lshr", text, bits - 8)',
+        'shifted("lshr", text, bits - 8)',
+        (INSTRUCTIONS + "test_kernels_of_other_machines_are_right_by_meaning",),
+    ),
+    Mutant(
+        "an-instruction-that-means-something-else",
+        "'zext' if t == 'u8' else 'sext'",
+        "'sext'",
+        (INSTRUCTIONS + "test_the_meaning_is_a_sum_of_products",),
+    ),
+    Mutant(
+        "what-is-left-of-a-row-lies-in-one-place",
+        'wide = self.f.op(f"shl {wide}, {8 * start}", "i32") if start else wide',
+        "wide = wide",
+        (BYTES + "test_random_programs_on_bytes_are_numpys",),
+    ),
+    Mutant(
+        "the-bytes-of-a-lane-lie-apart",
+        "last.index(v.name) + 1 if v.name in last else 0",
+        "v.name in last[:1]",
+        ("tests/program/test_grouping.py::test_the_bytes_of_a_lane_are_packed_side_by_side",),
+    ),
+    Mutant(
+        "a-group-as-short-as-what-is-left",
+        "counts = [*split(ceil_div(length, GROUP), sizes[:-1]), GROUP]",
+        "counts = split(length, sizes)",
+        ("tests/program/test_grouping.py::test_a_group_has_four_steps_however_few_there_are",),
+    ),
+    Mutant(
+        "padding-is-a-zero-byte",
+        "fill=fill or 0, **options)",
+        "fill=0, **options)",
+        (INTEGERS + "test_convolutions_with_padding",),
+    ),
+    Mutant(
+        "zero-points-meet-unnoticed",
+        "if left_zero is not None and right_zero is not None:",
+        "if False:",
+        (INTEGERS + "test_zero_points_are_taken_off",),
+    ),
+    Mutant(
+        "any-bias-is-whole",
+        "if not near.all() or",
+        "if",
+        (INTEGERS + "test_a_bias_that_is_no_whole_number_of_products_is_added_in_f32",),
+    ),
+    Mutant(
+        "a-clip-without-an-upper-end",
+        '(self.high, ends.max, "minimum")',
+        '(np.inf, ends.max, "minimum")',
+        (INTEGERS + "test_a_clip_is_a_limit_of_bytes",),
+    ),
+    Mutant(
+        "other-scales-are-the-same",
+        "if known.flat[0] != wanted.flat[0]:",
+        "if False:",
+        (INTEGERS + "test_bytes_that_are_only_compared_stay_bytes",),
+    ),
+    Mutant(
+        "scales-along-the-depth-are-one",
+        'builder.constant(rows[0].copy(), "scale") if (rows == rows[0]).all() else None',
+        'builder.constant(rows[0].copy(), "scale")',
+        (INTEGERS + "test_scales_along_the_depth_are_left_to_floats",),
+    ),
+)
+
+
 MUTANTS = (
     *_LANGUAGE,
     *_GRAPH,
@@ -762,6 +841,7 @@ MUTANTS = (
     *_RECORDS,
     *_TUNING,
     *_REPORT,
+    *_BYTES,
     Mutant(
         "a-name-is-part-of-the-key",
         "content = json.dumps(self._content(), sort_keys=True",

@@ -93,7 +93,7 @@ class Builder:
         types = _types(operator, tuple((v.shape, v.dtype) for v in inputs), key[2])
         arrays = [self.known(v) for v in inputs]
         small = sum(math.prod(shape) for shape, _ in types) <= _LARGEST_FOLD
-        if small and all(a is not None for a in arrays):
+        if small and all(a is not None for a in arrays) and not _stays_quantised(operator, inputs):
             made = operators.evaluate(operator, [a for a in arrays if a is not None], attributes)
             values = tuple(self.constant(a, name or operator) for a in made)
         else:
@@ -144,6 +144,11 @@ class Builder:
         self._taken.add(name)
         self._used[wanted] = n
         return name
+
+
+def _stays_quantised(operator: str, inputs: Sequence[Value]) -> bool:
+    """Whether a node is left to the passes: they multiply bytes as they are (`passes/integer.py`), and compute the others."""
+    return operator == "dequantize" and inputs[0].dtype in ("i8", "u8")
 
 
 @functools.lru_cache(maxsize=1 << 14)  # passes build the same nodes again and again

@@ -11,7 +11,7 @@ never wait for each other in a circle. In this order:
    transpose that leaves the last dimension last: the product is then written in that order at once.
 2. A reduction takes the elementwise nodes behind it, and then those before it that only it reads.
 3. Both take the transposes and slices before them, which cost nothing but another way to read. One that several groups
-   read is in each of them, if that leaves no other reader.
+   read is in each of them, if that leaves no other reader. So are bytes that are made real numbers where they are read.
 4. What is left, elementwise or movement, is fused along post-dominators; where a value of such a group is read elsewhere as well,
    two small groups of one shape become one with two outputs (the cell and the state of a recurrent layer).
 
@@ -118,6 +118,13 @@ class _Fuser:
                 for m in path:
                     self._join(m, n)
                 last = goal
+            self._leave_bytes(n)
+
+    def _leave_bytes(self, group: int) -> None:
+        """Bytes that were made real numbers last leave a group as bytes: whoever reads them makes them real again."""
+        while (last := self._root(group)) != group and self._widens(last) and not self.leaves[last]:
+            self.members[group].remove(last)
+            del self.owner[last]
 
     def pieces(self) -> None:
         """Slices that are views, and concats that their parts are written into."""
@@ -186,7 +193,9 @@ class _Fuser:
         """Transposes and slices, which products and reductions read through."""
         taken: dict[int, set[int]] = {}
         for n in reversed(range(len(self.nodes))):
-            if n in self.owner or n in self.cuts or self.leaves[n] or not self.facts[n].moves or not self.readers[n]:
+            if n in self.owner or n in self.cuts or self.leaves[n] or not self.readers[n]:
+                continue
+            if not self.facts[n].moves and not (self._widens(n) and self._only_mapped(n)):
                 continue
             if any(self._far_apart(n, m) for m in self.readers[n]):
                 continue
@@ -302,6 +311,15 @@ class _Fuser:
                     todo += self.readers[n]
         return sorted(found)
 
+    def _widens(self, n: int) -> bool:
+        """Whether a node makes real numbers of bytes: reading the bytes instead costs less."""
+        node = self.nodes[n]
+        return node.operator == "dequantize" and self.graph.values[node.inputs[0]].dtype in ("i8", "u8")
+
+    def _only_mapped(self, n: int) -> bool:
+        """Whether all that read a node go through it once, element by element."""
+        return all(self._maps(m, self._value(n)) for m in self.readers[n])
+
     def _maps(self, n: int, source: Value) -> bool:
         return self.facts[n].kind is Kind.ELEMENTWISE and self._shape(n) == source.shape
 
@@ -315,10 +333,11 @@ class _Fuser:
         )
 
     def _far_apart(self, n: int, reader: int) -> bool:
-        """Whether a convolution would read, through a transpose, many channels that lie far apart in memory."""
+        """Whether a convolution would read, through a transpose, many channels that lie far apart in memory; of bytes, which are taken
+        several at once, any."""
         if self.nodes[n].operator != "transpose" or self._turns(n) or "conv" not in self.nodes[reader].operator:
             return False
-        return self._shape(n)[-1] > _FEW_CHANNELS
+        return self._shape(n)[-1] > _FEW_CHANNELS or self.nodes[reader].operator == "integer_conv"
 
     def _light(self, n: int) -> bool:
         """A node of a group of elementwise nodes and movements."""

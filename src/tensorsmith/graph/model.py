@@ -35,6 +35,8 @@ class Model:
         wanted = model.evaluate({"x": x})
     """
 
+    integers = True  # quantised numbers are multiplied as integers; else as the real numbers that they stand for, in f32
+
     def __init__(self, source: Graph) -> None:
         self.source = source  # as imported: what the network means
 
@@ -70,7 +72,7 @@ class Model:
         from tensorsmith.graph.passes import optimise  # passes, fusion and operators are loaded by those who have a network
 
         with uncollected():
-            return optimise(self.source)
+            return optimise(self.source, self.integers)
 
     @functools.cached_property
     def partition(self) -> Partition:
@@ -80,6 +82,16 @@ class Model:
         graph = self.graph
         with uncollected():
             return partition(graph)
+
+    def with_integers(self, integers: bool) -> Model:
+        """This network with products of quantised numbers in integers, exact and fast, or in f32."""
+        if integers == self.integers:
+            return self
+        other = copy.copy(self)
+        other.integers = integers
+        for worked_out in ("graph", "partition"):
+            other.__dict__.pop(worked_out, None)
+        return other
 
     def with_formulations(self, which: str) -> Model:
         """This network with "all" formulations of its tasks, or computed as it is written, "direct"."""
@@ -132,4 +144,4 @@ class Model:
 
     def __reduce__(self) -> tuple[object, ...]:
         """The network as it was imported: what the passes make of it is made again."""
-        return Model, (self.source,)
+        return (Model, (self.source,)) if self.integers else (Model, (self.source,), {"integers": False})

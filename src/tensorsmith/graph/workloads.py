@@ -22,6 +22,7 @@ from tensorsmith.ops.common import compute_named
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 _LONGEST_NAME = 60  # characters of the operators of a group
+_QUANTISED = ("quantize", "dequantize", "requantize")
 _MANY_NUMBERS = 16  # that a definition has in the same place in different groups: from then on it reads them
 
 
@@ -64,8 +65,15 @@ def _varying(everyone: Iterable[_Looks]) -> dict[tuple[object, ...], frozenset[i
     return {
         structure: frozenset(n for n, there in enumerate(zip(*numbers)) if len(set(there)) > 1)
         for structure, numbers in seen.items()
-        if len(numbers) > _MANY_NUMBERS
+        if len(numbers) > (1 if _is_quantised(structure) else _MANY_NUMBERS)
     }
+
+
+def _is_quantised(structure: tuple[object, ...]) -> bool:
+    """Whether groups of a structure have scales and zero points: every layer of a network has its own, and all else alike."""
+    nodes, _ = structure
+    assert isinstance(nodes, tuple)
+    return any(part[0] in _QUANTISED for part in nodes)
 
 
 def _looks(graph: Graph, group: Group) -> _Looks:

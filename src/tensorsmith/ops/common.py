@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 
 from tensorsmith.errors import UserError
+from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute
 from tensorsmith.lang.expr import Expr, ExprLike
 
@@ -68,3 +69,8 @@ def check_rank(tensor: Tensor, rank: int, what: str, layout: str) -> None:
     """Raises `UserError` unless a tensor has so many dimensions; `what` wants it, in that `layout`."""
     if len(tensor.shape) != rank:
         raise UserError(f"{what}: {tensor.name} has the shape {list(tensor.shape)}; expected {rank} dimensions, {layout}")
+
+
+def times(a: Expr, b: Expr, sums: str | None) -> Expr:
+    """The product of two factors in the type in which it is added up, their own if none is given."""
+    return a * b if sums is None else define.cast(sums, a) * define.cast(sums, b)

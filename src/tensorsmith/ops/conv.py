@@ -19,6 +19,7 @@ from tensorsmith.ops.common import (
     pad_pairs,
     per_dimension,
     scaled,
+    times,
 )
 
 
@@ -77,8 +78,13 @@ def conv(
     dilation: PerDimension = 1,
     groups: int = 1,
     name: str = "conv",
+    fill: int = 0,
+    sums: str | None = None,
 ) -> Tensor:
-    """The convolution of any number of spatial dimensions (1-3); see conv1d, conv2d, conv3d."""
+    """The convolution of any number of spatial dimensions (1-3); see conv1d, conv2d, conv3d.
+
+    `fill` is what padding holds; `sums` is the type in which products are made and added, that of the operands if not given.
+    """
     rank = len(x.shape) - 2
     check_rank(weight, rank + 2, name, "K.., CI, CO")
     strides, dilations = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
@@ -91,13 +97,14 @@ def conv(
             f"and gives {co}; the first must be {ci} * {groups}, and {groups} must divide {co}"
         )
     out = window_extents(x.shape[1:-1], kernel, strides, pairs, dilations, name)
-    source = pad_spatial(x, pairs, name=f"{name}_pad")
+    source = pad_spatial(x, pairs, fill, name=f"{name}_pad")
     taps = [reduce_axis(k, f"k{a}") for k, a in zip(kernel, SPATIAL[rank])]
     rc = reduce_axis(ci, "ci")
 
     def product(n: Expr, place: Sequence[Expr], channel_in: Expr, channel_out: Expr) -> Expr:
         window = [scaled(i, s) + scaled(t, d) for i, s, t, d in zip(place, strides, taps, dilations)]
-        return define.sum(at(source, n, *window, channel_in) * at(weight, *taps, rc, channel_out), axis=[*taps, rc])
+        data, factor = at(source, n, *window, channel_in), at(weight, *taps, rc, channel_out)
+        return define.sum(times(data, factor, sums), axis=[*taps, rc])
 
     if groups == 1:
         return compute_named(
@@ -170,8 +177,12 @@ def depthwise_conv(
     padding: Padding = 0,
     dilation: PerDimension = 1,
     name: str = "depthwise",
+    fill: int = 0,
+    sums: str | None = None,
 ) -> Tensor:
-    """x (N, spatial.., C), weight (K.., C) -> (N, spatial.., C): each channel with its own kernel, of 1-3 dimensions."""
+    """x (N, spatial.., C), weight (K.., C) -> (N, spatial.., C): each channel with its own kernel, of 1-3 dimensions.
+
+    `fill` and `sums` are as in `conv`."""
     rank = len(x.shape) - 2
     check_rank(weight, rank + 1, name, "K.., C")
     strides, dilations = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
@@ -181,12 +192,12 @@ def depthwise_conv(
     if channels != x.shape[-1]:
         raise UserError(f"{name}: {x.name} has {x.shape[-1]} channels, {weight.name} has {channels}")
     out = window_extents(x.shape[1:-1], kernel, strides, pairs, dilations, name)
-    source = pad_spatial(x, pairs, name=f"{name}_pad")
+    source = pad_spatial(x, pairs, fill, name=f"{name}_pad")
     taps = [reduce_axis(k, f"k{a}") for k, a in zip(kernel, SPATIAL[rank])]
 
     def body(i: tuple[Expr, ...]) -> Expr:
         window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], strides, taps, dilations)]
-        return define.sum(at(source, i[0], *window, i[-1]) * at(weight, *taps, i[-1]), axis=taps)
+        return define.sum(times(at(source, i[0], *window, i[-1]), at(weight, *taps, i[-1]), sums), axis=taps)
 
     return compute_named((x.shape[0], *out, channels), ("n", *SPATIAL[rank], "c"), body, name)
 

@@ -6,7 +6,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, reduce_axis
 from tensorsmith.lang.expr import Expr
-from tensorsmith.ops.common import at, check_rank, compute_named
+from tensorsmith.ops.common import at, check_rank, compute_named, times
 from tensorsmith.ops.elementwise import bias_add, broadcast_read, broadcast_shape
 
 
@@ -17,12 +17,21 @@ def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = 
     return _product(a, b, transpose_a, transpose_b, name)
 
 
-def batch_matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False, name: str = "batch_matmul") -> Tensor:
-    """(..., N, K) x (..., K, M) -> (..., N, M), the leading dimensions broadcast."""
+def batch_matmul(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    name: str = "batch_matmul",
+    sums: str | None = None,
+) -> Tensor:
+    """(..., N, K) x (..., K, M) -> (..., N, M), the leading dimensions broadcast.
+
+    `sums` is the type in which products are made and added, that of the operands if not given."""
     for x in (a, b):
         if len(x.shape) < 2:
             raise UserError(f"{name}: {x.name} has the shape {list(x.shape)}; expected at least 2 dimensions")
-    return _product(a, b, transpose_a, transpose_b, name)
+    return _product(a, b, transpose_a, transpose_b, name, sums)
 
 
 def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, transposed: bool = False, name: str = "dense") -> Tensor:
@@ -42,7 +51,7 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, transposed: boo
     return product if bias is None else bias_add(product, bias, name)
 
 
-def _product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str) -> Tensor:
+def _product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str, sums: str | None = None) -> Tensor:
     rows, depth = reversed(a.shape[-2:]) if transpose_a else a.shape[-2:]
     depth_b, columns = reversed(b.shape[-2:]) if transpose_b else b.shape[-2:]
     if depth != depth_b:
@@ -57,7 +66,7 @@ def _product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: s
         *lead, i, j = indices
         left = (k, i) if transpose_a else (i, k)
         right = (j, k) if transpose_b else (k, j)
-        return define.sum(_read(a, lead, left, batch) * _read(b, lead, right, batch), axis=k)
+        return define.sum(times(_read(a, lead, left, batch), _read(b, lead, right, batch), sums), axis=k)
 
     names = ["b"] if len(batch) == 1 else [f"b{d}" for d in range(len(batch))]
     return compute_named((*batch, rows, columns), [*names, "i", "j"], body, name)

@@ -98,6 +98,7 @@ class Block:
     unroll: Num  # steps of the innermost reduction laid out in a row
     laid_out: frozenset[str]  # reduction loops written step by step
     before: tuple[Node, ...] = ()
+    group: str | None = None  # the reduction loop, the last, of which a lane takes all steps at once: see `grouping`
 
     def loop(self, name: str) -> LoopVar:
         return next(v for v in self.tile + self.reduce if v.name == name)

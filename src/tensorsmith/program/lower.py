@@ -17,6 +17,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine, affine
 from tensorsmith.lang.expr import Axis, Expr, Load
 from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.program.grouping import GROUP
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, PackedRead, Program, ProgramBuffer
 from tensorsmith.program.linear import Linear, Num, ceil_div, maximum, minimum
 from tensorsmith.program.positions import over_loops
@@ -82,7 +83,11 @@ class _Lowering:
             origin, length = region[axis.name]
             local = Linear()
             parts = nest.parts[axis.name]
-            counts = split(length, [self.decisions[f"{stage.name}.{axis.name}.{p}"] for p in range(1, parts)])
+            sizes = [self.decisions[f"{stage.name}.{axis.name}.{p}"] for p in range(1, parts)]
+            if nest.group == NestLoop(axis.name, parts - 1):  # always of four steps, however few there are
+                counts = [*split(ceil_div(length, GROUP), sizes[:-1]), GROUP]
+            else:
+                counts = split(length, sizes)
             stride: Num = 1
             for p in reversed(range(parts)):
                 var = LoopVar(f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, counts[p], stride, axis.name in reduce_names)
@@ -178,7 +183,8 @@ class _Lowering:
         return self._packed_read(tensor, nest, reads[0][1])
 
     def _packed_read(self, tensor: str, nest: Nest, read: Load) -> PackedRead:
-        """A tensor with a dimension for each loop that runs through it; the lanes of a vector are neighbours."""
+        """A tensor with a dimension for each loop that runs through it; the lanes of a vector are neighbours, and the steps that a
+        lane takes at once still nearer ones."""
         bound = self.bound[nest.stage]
         indices = []
         for index in read.indices:
@@ -189,8 +195,8 @@ class _Lowering:
         used = {n for i in indices for n in i.terms}
         outside = [self.bound[one.stage].vars[one.loop] for one in around(self.sketch.by_stage, nest)]
         every = outside + [bound.vars[n] for n in nest.loops.all]
-        last = bound.vars[nest.vector].name if nest.vector else None
-        loops = sorted((v for v in every if v.name in used), key=lambda v: v.name == last)
+        last = [bound.vars[n].name for n in (nest.vector, nest.group) if n is not None]
+        loops = sorted((v for v in every if v.name in used), key=lambda v: last.index(v.name) + 1 if v.name in last else 0)
         return PackedRead(tensor, tuple(loops), tuple(indices))
 
     # -- the tree --------------------------------------------------------------------------------------------------
@@ -219,6 +225,7 @@ class _Lowering:
             self.decisions[f"{nest.stage}.unroll"] if bound.stage.reduction else 1,
             frozenset(bound.vars[n].name for n in nest.tile if n in nest.unrolled),
             self._attached(nest, depth),
+            bound.vars[nest.group].name if nest.group else None,
         )
 
     def _attached(self, nest: Nest, depth: int) -> tuple[Node, ...]:

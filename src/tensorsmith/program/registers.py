@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Workload
+from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.program.ir import Block, LoopVar
 
 
@@ -19,7 +21,7 @@ def stays_in_registers(workload: Workload, block: Block, reader: Block) -> bool:
     lanes, read_lanes = _lanes(block), _lanes(reader)
     if (lanes is None) != (read_lanes is None):
         return False
-    if lanes is not None and (lanes.reduce or stage.dtype != reader.stage.dtype):  # another type has other lanes
+    if lanes is not None and (lanes.reduce or dtype(stage.dtype).bytes != lane_bytes(workload, reader.stage)):
         return False
     reads = [x for x in reader.stage.reads if x.tensor == stage.name]
     if workload.consumers[stage.name] != (reader.stage.name,) or len(reads) != 1:

@@ -35,12 +35,9 @@ def _block(block: Block, indent: int) -> list[str]:
     for inner in block.before:
         lines.extend(_node(inner, indent))
     loops = [f"{'vector' if v.name == block.vector else 'unroll'} {_loop(v)}" for v in block.tile]
-    reductions = [
-        f"{'vector' if v.name == block.vector else 'unroll' if v.name in block.laid_out else 'reduce'} {_loop(v)}"
-        for v in block.reduce
-    ]
+    reductions = [f"{_reduction(block, v)} {_loop(v)}" for v in block.reduce]
     if reductions and not _is_one(block.unroll):
-        reductions[-1] += f" by {block.unroll}"
+        reductions[-1 if block.group is None or len(reductions) == 1 else -2] += f" by {block.unroll}"
     head = ", ".join(reductions + loops)
     axes = ", ".join(f"{a.name}={block.axes[a.name].value}" for a in block.stage.axes)
     if head:
@@ -50,6 +47,13 @@ def _block(block: Block, indent: int) -> list[str]:
     sign = {None: "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}[block.stage.reduction]
     lines.append(f"{pad}{block.stage.name}[{axes}] {sign} {body}")
     return lines
+
+
+def _reduction(block: Block, var: LoopVar) -> str:
+    """What is done to a reduction loop of a tile."""
+    if var.name in (block.vector, block.group):
+        return "vector" if var.name == block.vector else "group"
+    return "unroll" if var.name in block.laid_out else "reduce"
 
 
 def _loop(var: LoopVar) -> str:

@@ -19,6 +19,7 @@ from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, variables
 from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.space.analysis import (
     access,
     common_outer_axes,
@@ -152,7 +153,7 @@ class _Default:
                 continue
             producer = self.now.stage(read.tensor)
             if _reuses(producer) and elementwise_match(self.now, producer.name, stage.name):
-                if producer.dtype == stage.dtype:
+                if dtype(producer.dtype).bytes == lane_bytes(self.now, stage):
                     return producer
         return None
 
@@ -179,7 +180,7 @@ class _Default:
         return name if nest.at is None else self._root_of(nest.at.stage)
 
     def _lanes(self, stage: Stage) -> int:
-        return self.target.lanes(dtype(stage.dtype).bytes)
+        return self.target.lanes(lane_bytes(self.now, stage))
 
     # -- row by row ------------------------------------------------------------------------------------------------
 
@@ -281,7 +282,8 @@ class _Default:
             reduce = frozenset(n for n in laid_out if n.axis not in spatial)
             vector = NestLoop(plan.vector.axis, 0) if plan.vector in tile and not plan.across else plan.vector
             point = AttachPoint(outer.name, len(loops))
-            self.nests[stage.name] = Nest(stage.name, f"| {written(inner, reduce)}", vector=vector, at=point, packed=packed)
+            text = f"| {written(inner, reduce)}"
+            self.nests[stage.name] = Nest(stage.name, text, vector=vector, at=point, packed=packed, group=plan.group)
             theirs = {n: NestLoop(names[n.axis], n.part) for n in [*loops, *tile, plan.vector] if n.axis in names}
             renamed = written((theirs[n] for n in loops), frozenset(theirs[n] for n in laid_out if n in loops))
             own = written(theirs[n] for n in tile if n in theirs)
@@ -293,7 +295,7 @@ class _Default:
                     self.decisions[f"{stage.name}.{loop}"] = size
         else:
             loops_text = f"{written(loops, laid_out)} | {written(tile, laid_out)}"
-            self.nests[stage.name] = Nest(stage.name, loops_text, vector=plan.vector, packed=packed)
+            self.nests[stage.name] = Nest(stage.name, loops_text, vector=plan.vector, packed=packed, group=plan.group)
             for loop, size in sizes.items():
                 self.decisions[f"{stage.name}.{loop}"] = size
         self.decisions[f"{stage.name}.unroll"] = plan.unroll()

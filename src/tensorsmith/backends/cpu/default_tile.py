@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 from tensorsmith.backends.cpu import in_order
+from tensorsmith.backends.cpu.instructions import dots, groups_pay, operand_registers, pair_cycles
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import window_tile
 from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Expr, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.program.grouping import GROUP, group_axis
 from tensorsmith.space.sketch.loops import NestLoop
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
@@ -29,8 +31,10 @@ class TilePlan:
         self.lanes = target.lanes(dtype(stage.dtype).bytes)
         self.across = False
         self.vector_axis = self._choose_vector()
+        self.group = self._choose_group()
         self.streams = len(self._long_axes()) > 1 and self._from_memory()
-        self.window = {} if self.across or self.streams else window_tile(workload, stage, self.vector_axis.name, target)
+        other = self.across or self.streams or self.group is not None
+        self.window = {} if other else window_tile(workload, stage, self.vector_axis.name, target)
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
         self.vector = NestLoop(self.vector_axis.name, 1)
@@ -47,6 +51,12 @@ class TilePlan:
             self.across = True
             return reduce[-1]
         return ([a for a in axes if a.extent > 1] or axes or self.stage.reduce_axes)[-1]
+
+    def _choose_group(self) -> NestLoop | None:
+        """The loop of which a lane takes four steps at once, in a sum of products of bytes."""
+        axis = group_axis(self.stage) if not self.across and groups_pay(self.target) else None
+        along = any(self.vector_axis is a for a in self.stage.reduce_axes)
+        return None if axis is None or along else NestLoop(axis.name, 1)
 
     def _from_memory(self) -> bool:
         """Whether values come from memory about as fast as they are used, as in a depthwise convolution of many images: then a tile
@@ -112,7 +122,7 @@ class TilePlan:
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
         in_lanes = all(self.vector_axis.name in variables(x) for x in self.stage.reads)
-        return register_tiles(rows, vectors, self.target, in_lanes)[0][1]
+        return register_tiles(rows, vectors, self.target, in_lanes, self.stage if self.group else None)[0][1]
 
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
         """(outer loops, register tile, sizes)"""
@@ -123,6 +133,10 @@ class TilePlan:
         sizes = {}
         tile: list[NestLoop] = []
         reduce = [NestLoop(a.name, 0) for a in stage.reduce_axes]
+        if self.group is not None:  # the last of them
+            first = NestLoop(self.group.axis, 0)
+            reduce = [*(n for n in reduce if n != first), first, self.group]
+            sizes[self.group] = GROUP
         blocks = self._row_blocks()
         if self.row_axis is not None:
             last = 1 if blocks == 1 else 2
@@ -171,7 +185,7 @@ class TilePlan:
             return 1
         if any(a.name not in variables(reads[0]) for a in self.stage.reduce_axes):
             return 1
-        depth = math.prod(a.extent for a in self.stage.reduce_axes) * dtype(self.stage.dtype).bytes
+        depth = math.prod(a.extent for a in self.stage.reduce_axes) * dtype(reads[0].dtype).bytes
         fit = max(1, self.target.l2_bytes // 2 // max(1, depth * self.rows))
         return 1 if fit >= self.row_tiles() else max(1, -(-self.row_tiles() // (-(-self.row_tiles() // fit))))
 
@@ -212,6 +226,10 @@ class TilePlan:
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
         if self.window:
             return 1
+        if self.group is not None:
+            innermost = -(-self.stage.axis(self.group.axis).extent // GROUP)
+            if not dots(self.target):  # a step in pairs is long by itself, and of several LLVM spills sums
+                return 1
         if self.target.in_order:
             return max(1, min(math.prod(a.extent for a in self.stage.reduce_axes), in_order.COPIES))
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
@@ -244,22 +262,30 @@ def _rows_read(index: Expr, axis: Axis, rows: int, stage: Stage) -> int:
     return 1 + abs(terms[axis.name]) * (rows - 1) + inside
 
 
-def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = False) -> list[tuple[float, tuple[int, int]]]:
+def register_tiles(
+    rows: int, vectors: int, target: CpuTarget, in_lanes: bool = False, grouped: Stage | None = None
+) -> list[tuple[float, tuple[int, int]]]:
     """Tiles that fit the registers, best first: (cycles for everything, leftovers included; (rows, vectors) of the tile).
 
     `in_lanes`: every point has vectors of its own as factors (a depthwise convolution), not one number for a row of them.
+    `grouped`: a sum of products of bytes that is made in groups; its factors may take more registers.
     """
     found, registers = [], target.vector_registers
     # registers for what rows are multiplied by: x86 reads that from memory as it multiplies; of vectors LLVM loads some early
     factors = 1 if target.is_x86 else 8 if in_lanes else 3
-    cycles_of = in_order.cycles if target.in_order else _cycles
+    of_a_vector = 1
+    if grouped is not None:
+        of_a_vector, factors = operand_registers(target, grouped)
+    in_turn = target.in_order and grouped is None
+    cycles_of = in_order.cycles if in_turn else _cycles
+    in_pairs = grouped is not None and not dots(target)
     for r in range(1, min(rows, registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
-            if in_order.fits(r, v, target) if target.in_order else r * v + v + factors <= registers:
+            if in_order.fits(r, v, target) if in_turn else r * v + v * of_a_vector + factors <= registers:
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * cycles_of(row, vec, target)
+                        cycles += times_row * times_vec * (pair_cycles(row, vec) if in_pairs else cycles_of(row, vec, target))
                 found.append((cycles, (r, v)))
     return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
 

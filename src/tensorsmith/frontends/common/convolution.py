@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.spatial import Window, channels_last
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
 
+Made = TypeVar("Made")
+Options = Mapping[str, Any]
+
 
 def convolution(what: object, b: Builder, x: Value, weight: Value, w: Window, groups: int) -> Value:
     """The convolution of x, which is channels-last already, with a weight (CO, CI / groups, K..); `what` it is, for errors."""
+
+    def add(depthwise: bool, x: Value, weight: Value, options: Options) -> Value:
+        return b.add("depthwise_conv" if depthwise else "conv", [x, weight], **options)
+
+    return convolved(what, b, x, weight, w, groups, add)
+
+
+def convolved(
+    what: object, b: Builder, x: Value, weight: Value, w: Window, groups: int, make: Callable[[bool, Value, Value, Options], Made]
+) -> Made:
+    """As `convolution`, by `make(depthwise, x, weight, options)`, which gets a weight in our order: (K.., CI, CO) or (K.., C)."""
     outputs, each, *kernel = weight.shape
     if groups < 1 or each * groups != x.shape[-1] or outputs % groups:
         raise UserError(
@@ -24,8 +39,8 @@ def convolution(what: object, b: Builder, x: Value, weight: Value, w: Window, gr
         flat = b.add("reshape", [b.add("transpose", [weight], order=(*spatial, 0, 1))], shape=(*kernel, outputs))
         if outputs > groups:  # several kernels for a channel: as many copies of it make it one each, which is the better kernel
             x = b.add("repeat", [x], times=(*[1] * (len(x.shape) - 1), outputs // groups))
-        return b.add("depthwise_conv", [x, flat], **options)
-    return b.add("conv", [x, b.add("transpose", [weight], order=(*spatial, 1, 0))], groups=groups, **options)
+        return make(True, x, flat, options)
+    return make(False, x, b.add("transpose", [weight], order=(*spatial, 1, 0)), {**options, "groups": groups})
 
 
 def with_bias(b: Builder, x: Value, bias: Value | None) -> Value:

@@ -1,16 +1,21 @@
-"""Quantised operators: integer products are made in i32, of numbers without their zero points."""
+"""Quantised operators: integer products are made of bytes, and added up in i32 (`graph/integer.py`).
+
+Where bytes cannot do it (a zero point per row, weights that are computed and have one), they are made of numbers in i32 without
+their zero points.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.common.convolution import convolution, with_bias
-from tensorsmith.frontends.common.matrix import product
+from tensorsmith.frontends.common.convolution import Options, convolution, convolved, with_bias
+from tensorsmith.frontends.common.matrix import multiplied, product
 from tensorsmith.frontends.common.spatial import channels_first, channels_last
 from tensorsmith.frontends.onnx.convolution import conv_window
 from tensorsmith.frontends.onnx.read import type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
+from tensorsmith.graph import integer
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
 
@@ -18,9 +23,9 @@ from tensorsmith.graph.graph import Value
 def _along(node: OnnxNode, b: Builder, parameter: Value, x: Value) -> Value:
     """A scale or zero point so shaped that it broadcasts against x: one number, one per slice along `axis`, or one per block."""
     rank = len(x.shape)
+    axis = int(node.attribute("axis", 1))  # which says nothing about one number
     if parameter.elements == 1 and len(parameter.shape) <= 1:
         return b.add("reshape", [parameter], shape=())
-    axis = int(node.attribute("axis", 1))
     if not -rank <= axis < rank:
         raise UserError(f"{node}: axis is {axis}; the input has the shape {list(x.shape)}")
     axis %= rank
@@ -87,8 +92,19 @@ def _of_rows(b: Builder, zero: Value | None) -> Value | None:
 
 @onnx_operator("MatMulInteger", since=10)
 def matmul_integer(node: OnnxNode, b: Builder) -> Value:
-    left = _centred(b, node.required(0), _of_rows(b, node.optional(2)))
-    return product(node, b, left, _centred(b, node.required(1), node.optional(3)))
+    return _product(node, b, node.required(0), node.optional(2), node.required(1), node.optional(3))
+
+
+def _product(node: OnnxNode, b: Builder, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None) -> Value:
+    """The matrix product in i32."""
+
+    def in_bytes(left: Value, right: Value) -> Value | None:
+        return integer.product(b, left, left_zero, right, right_zero)
+
+    found = multiplied(node, b, left, right, in_bytes)
+    if found is not None:
+        return found
+    return product(node, b, _centred(b, left, _of_rows(b, left_zero)), _centred(b, right, right_zero))
 
 
 @onnx_operator("ConvInteger", since=10)
@@ -102,9 +118,14 @@ def _integer_conv(node: OnnxNode, b: Builder, x_at: int, w_at: int, x_zero: Valu
     w = conv_window(node, x, weight)
     if w_zero is not None and w_zero.shape == weight.shape[:1]:
         w_zero = b.add("reshape", [w_zero], shape=(*weight.shape[:1], *[1] * (len(weight.shape) - 1)))
-    return convolution(
-        node, b, _centred(b, channels_last(b, x), x_zero), _centred(b, weight, w_zero), w, node.attribute("group", 1)
-    )
+    groups, centred = node.attribute("group", 1), integer.centred_weight(b, weight, w_zero)
+
+    def in_bytes(depthwise: bool, x: Value, weight: Value, options: Options) -> Value | None:
+        return integer.convolution(b, depthwise, x, x_zero, weight, None, options)
+
+    if centred is not None and (found := convolved(node, b, channels_last(b, x), centred, w, groups, in_bytes)) is not None:
+        return found
+    return convolution(node, b, _centred(b, channels_last(b, x), x_zero), _centred(b, weight, w_zero), w, groups)
 
 
 @onnx_operator("QLinearConv", since=10)
@@ -118,7 +139,7 @@ def qlinear_conv(node: OnnxNode, b: Builder) -> Value:
 @onnx_operator("QLinearMatMul", since=10)
 def qlinear_matmul(node: OnnxNode, b: Builder) -> Value:
     a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = (node.required(n) for n in (1, 2, 4, 5, 6, 7))
-    total = product(node, b, _centred(b, node.required(0), _of_rows(b, a_zero)), _centred(b, node.required(3), b_zero))
+    total = _product(node, b, node.required(0), a_zero, node.required(3), b_zero)
     rows = _of_rows(b, a_scale)
     assert rows is not None
     scale = b.add("divide", [b.add("multiply", [rows, b_scale]), y_scale])

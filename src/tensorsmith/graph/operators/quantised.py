@@ -1,12 +1,37 @@
-"""Between real numbers and quantised ones."""
+"""Between real numbers and quantised ones, and products of bytes, which are added up in i32."""
 
 from __future__ import annotations
 
 from tensorsmith.graph.operators import Kind, operator
-from tensorsmith.ops import quantised
+from tensorsmith.graph.operators.complex import Numbers, Pairs
+from tensorsmith.lang.define import Tensor
+from tensorsmith.ops import conv as convolutions
+from tensorsmith.ops import linalg, quantised
 
 operator("quantize", Kind.ELEMENTWISE)(quantised.quantize)
 operator("dequantize", Kind.ELEMENTWISE)(quantised.dequantize)
 operator("requantize", Kind.ELEMENTWISE)(quantised.requantize)
 operator("centred", Kind.ELEMENTWISE)(quantised.centred)
 operator("dynamic_quantize", Kind.REDUCTION)(quantised.dynamic_quantize)
+
+
+@operator("integer_conv", Kind.COMPLEX)
+def integer_conv(
+    x: Tensor, weight: Tensor, *, stride: Numbers, padding: Pairs, dilation: Numbers, groups: int = 1, fill: int = 0, name: str
+) -> Tensor:
+    """`conv` of bytes in i32; padding holds `fill`."""
+    return convolutions.conv(x, weight, stride, padding, dilation, groups, name, fill, "i32")
+
+
+@operator("integer_depthwise_conv", Kind.COMPLEX)
+def integer_depthwise_conv(
+    x: Tensor, weight: Tensor, *, stride: Numbers, padding: Pairs, dilation: Numbers, fill: int = 0, name: str
+) -> Tensor:
+    """`depthwise_conv` of bytes in i32; padding holds `fill`."""
+    return convolutions.depthwise_conv(x, weight, stride, padding, dilation, name, fill, "i32")
+
+
+@operator("integer_matmul", Kind.COMPLEX)
+def integer_matmul(a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False, name: str) -> Tensor:
+    """`matmul` of bytes in i32."""
+    return linalg.batch_matmul(a, b, transpose_a, transpose_b, name, "i32")

@@ -9,18 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorsmith.graph.graph import Graph
-from tensorsmith.graph.passes import algebra, layout, normalisation, reshape, rows, scale
+from tensorsmith.graph.passes import (
+    algebra,
+    dequantised,
+    integer,
+    layout,
+    normalisation,
+    requantise,
+    reshape,
+    rows,
+    scale,
+    unquantised,
+)
 
 #: in order; each round gives the others something to do
 PASSES: tuple[Callable[[Graph], Graph], ...] = (algebra.run, normalisation.run, rows.run, layout.run, reshape.run, scale.run)
 _ROUNDS = 6  # most networks are done after two or three
 
 
-def optimise(graph: Graph) -> Graph:
-    """The graph after all passes, repeated until they find nothing more."""
+def optimise(graph: Graph, integers: bool = True) -> Graph:
+    """The graph after all passes, repeated until they find nothing more.
+
+    Without `integers`, quantised numbers are multiplied as the real numbers that they stand for, in f32.
+    """
+    graph = dequantised.run(integer.run(graph) if integers else graph)
     for _ in range(_ROUNDS):
         before = graph
-        for run in PASSES:
+        for run in (*PASSES, unquantised.run, requantise.run) if integers else PASSES:
             graph = run(graph)
         if graph is before or _outline(graph) == _outline(before):
             break

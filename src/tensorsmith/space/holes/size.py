@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorsmith.lang.workload import Stage
+from tensorsmith.program.grouping import GROUP
 from tensorsmith.space.holes.kind import Array, Column, Hole, Matrix, Move, NumberKind, Step
 from tensorsmith.space.sketch.loops import NestLoop
 from tensorsmith.space.sketch.nest import Nest
@@ -50,7 +51,11 @@ class Size(NumberKind):
     def column(self, plan: Plan, hole: Hole) -> Column:
         assert hole.loop is not None
         extent = plan.geometry.most(hole.stage, hole.loop.axis)
-        vector = plan.sketch.nest(hole.stage).vector == hole.loop
+        nest = plan.sketch.nest(hole.stage)
+        vector = nest.vector == hole.loop
+        if nest.group == hole.loop:
+            whole = max(1, min(GROUP, extent))
+            return Column(hole.name, self.name, hole.stage, whole, whole, hole.loop, idle=whole)
         idle = min(extent, 2 * plan.lanes_of(hole.stage)) if vector else 1
         return Column(hole.name, self.name, hole.stage, 1, max(1, extent), hole.loop, vector, max(1, idle))
 
@@ -71,7 +76,7 @@ class Size(NumberKind):
     # -- evolution and repair ------------------------------------------------------------------------------------------
 
     def moves(self, plan: Plan) -> list[Move]:
-        columns = np.array([n for n, c in enumerate(plan.columns) if c.kind == self.name and c.high > 1], np.int64)
+        columns = np.array([n for n, c in enumerate(plan.columns) if c.kind == self.name and c.high > c.low], np.int64)
 
         def apply(rows: Matrix, here: Array, rng: np.random.Generator) -> None:
             _mutate(plan, rows, here, columns[rng.integers(0, len(columns), len(here))], rng)

@@ -64,7 +64,7 @@ def worth_trying(plan: Plan, stage: str) -> list[int]:
     reduce = {a.name for a in plan.geometry.stages[stage].reduce_axes}
     values, product = set(SETTINGS.few), 1
     for loop in reversed(nest.tile):
-        if loop.axis in reduce and loop != nest.vector:
+        if loop.axis in reduce and loop not in (nest.vector, nest.group):
             product *= max(1, plan.geometry.most(stage, loop.axis))
             if product > SETTINGS.whole:
                 break
@@ -79,7 +79,7 @@ def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
     if column is None:
         return total
     reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
-    loops = [loop for loop in nest.tile if loop != nest.vector and loop.axis in reduce]
+    loops = [loop for loop in nest.tile if loop not in (nest.vector, nest.group) and loop.axis in reduce]
     for in_a_row in steps_in_a_row([found.loop(nest.stage, loop) for loop in loops], rows[:, column].astype(np.int64)):
         total = total * np.asarray(in_a_row)
     return total

@@ -24,7 +24,7 @@ from tensorsmith.space.sketch.loops import NestLoop
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
-VECTOR, LAID_OUT = "vector", "laid out"
+VECTOR, LAID_OUT, GROUPED = "vector", "laid out", "grouped"
 _MAX_TRIES = 4096  # combinations of options that are looked at
 
 Point = tuple[dict[str, int], dict[str, int]]  # options, decisions
@@ -67,7 +67,7 @@ class _Step:
     count: int
     stride: int
     outer: bool
-    mark: str  # VECTOR, LAID_OUT, the kind of hole that marks it ("parallel"), or ""
+    mark: str  # VECTOR, LAID_OUT, GROUPED, the kind of hole that marks it ("parallel"), or ""
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,8 @@ def _forms(geometry: Geometry, sketch: Sketch, decisions: Mapping[str, int]) -> 
         mine = counts[nest.stage]
         if nest.vector is not None:
             marks[nest.stage][nest.vector] = VECTOR
+        if nest.group is not None:
+            marks[nest.stage][nest.group] = GROUPED
         steps = []
         for loop in nest.loops.all:
             if mine[loop] == 1:
@@ -193,7 +195,8 @@ def _match(nest: Nest, steps: tuple[_Step, ...]) -> dict[NestLoop, _Step] | None
     def fits(loop: NestLoop, outer: bool, step: _Step) -> bool:
         if loop.axis != step.axis or outer != step.outer:
             return False
-        return (loop in nest.unrolled) == (step.mark == LAID_OUT) and (loop == nest.vector) == (step.mark == VECTOR)
+        marks = {LAID_OUT: loop in nest.unrolled, VECTOR: loop == nest.vector, GROUPED: loop == nest.group}
+        return all(marked == (step.mark == mark) for mark, marked in marks.items())
 
     def search(at: int, number: int) -> dict[NestLoop, _Step] | None:
         if number == len(steps):

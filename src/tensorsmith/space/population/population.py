@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Workload
+from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.show.line import line, many
 from tensorsmith.space.derive import derive
 from tensorsmith.space.holes.kind import Array, Column, Matrix
@@ -97,7 +97,7 @@ class Plan:
 
     def lanes_of(self, stage: str) -> int:
         """Elements of a stage in a vector."""
-        return self.tactics.lanes(dtype(self.geometry.stages[stage].dtype).bytes)
+        return self.tactics.lanes(lane_bytes(self.geometry.workload, self.geometry.stages[stage]))
 
     @functools.cached_property
     def logarithmic(self) -> Array:

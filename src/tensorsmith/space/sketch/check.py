@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.workload import Stage
+from tensorsmith.program.grouping import group_axis
 from tensorsmith.space.holes.registry import number_kind
-from tensorsmith.space.sketch.loops import AttachPoint, written
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop, written
 from tensorsmith.space.sketch.nest import Nest
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def check_nest(sketch: Sketch, nest: Nest) -> None:
         raise UserError(f"{where}: the vector loop '{nest.vector}' must be one of the register tile's: {written(nest.tile)}")
     if nest.vector is not None and nest.vector.part != seen[nest.vector.axis] - 1:
         raise UserError(f"{where}: the vector loop '{nest.vector}' must be the last part of its axis")
+    if nest.group is not None:
+        _check_group(nest, stage)
     for tensor in nest.packed:
         if tensor not in {x.tensor for x in stage.reads}:
             raise UserError(f"{where}: {tensor!r} is to be packed, but the stage does not read it")
@@ -63,6 +66,19 @@ def check_nest(sketch: Sketch, nest: Nest) -> None:
     for reader in sketch.rewritten.consumers[nest.stage]:
         if not is_inside(sketch, reader, nest.at):
             raise Misplaced(nest.stage, f"{nest.stage} is attached at {nest.at} but read by {reader}")
+
+
+def _check_group(nest: Nest, stage: Stage) -> None:
+    """A group is the last loop of the reduction axis along which bytes are multiplied, and the last reduction loop of the tile."""
+    where, axis = f"nest of {nest.stage}", group_axis(stage)
+    if axis is None:
+        raise UserError(f"{where}: it has the group '{nest.group}', but no products of bytes are summed up in i32 there")
+    reduced = {a.name for a in stage.reduce_axes}
+    wanted = NestLoop(axis.name, nest.parts[axis.name] - 1)
+    if nest.group != wanted or not wanted.part or nest.vector == wanted:
+        raise UserError(f"{where}: the group '{nest.group}' must be the last of several parts of axis {axis.name}, not in lanes")
+    if [loop for loop in nest.tile if loop.axis in reduced][-1:] != [wanted]:
+        raise UserError(f"{where}: the group '{nest.group}' must be the register tile's last reduction loop: {written(nest.tile)}")
 
 
 def _check_followed(sketch: Sketch, copy: Nest) -> None:

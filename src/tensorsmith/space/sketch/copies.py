@@ -76,7 +76,9 @@ def follow(workload: Workload, nests: Mapping[str, Nest], copy: Nest) -> Nest:
     body = workload.stage(copy.stage).body
     row = body.indices[-1] if isinstance(body, Load) and body.indices else None
     order = sorted(counts, key=lambda a: isinstance(row, Var) and row.name == a and a != along)
-    outer = tuple(loop for a in order for n in range(counts[a]) if (loop := NestLoop(a, n)) != vector)
-    tile = (vector,) if vector is not None else ()
+    group = reader.group.axis if reader.group is not None and counts.get(reader.group.axis) else ""
+    together = (NestLoop(group, counts[group] - 1),) if group and group != along else ()  # four of its steps lie side by side
+    tile = (*together, *((vector,) if vector is not None else ()))
+    outer = tuple(loop for a in order for n in range(counts[a]) if (loop := NestLoop(a, n)) not in tile)
     text = f"{written(outer)} | {written(tile)}".rstrip()
     return replace(copy, loops=Loops(outer, tile, text=text), vector=vector)

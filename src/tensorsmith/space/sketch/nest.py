@@ -30,6 +30,7 @@ class Nest:
     packed: tuple[str, ...]  # tensors read in the order of this nest's loops instead of their own
     follows: str | None  # a copy made for that nest: its loops are that nest's, and so are their sizes
     also: tuple[str, ...]  # kinds of numbers that are open here besides those that every nest has
+    group: NestLoop | None  # the reduction loop of the tile of which a lane takes all steps, four bytes, at once
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Nest:
         packed: tuple[str, ...] = (),
         follows: str | None = None,
         also: tuple[str, ...] = (),
+        group: NestLoop | str | None = None,
     ) -> None:
         try:
             values = (
@@ -50,6 +52,7 @@ class Nest:
                 packed,
                 follows,
                 also,
+                NestLoop.read(group) if isinstance(group, str) else group,
             )
         except UserError as problem:
             raise UserError(f"nest of {stage}: {problem}") from None
@@ -91,6 +94,7 @@ class Nest:
             "packed": " ".join(self.packed),
             "follows": self.follows,
             "also": " ".join(self.also),
+            "group": self.group,
         }
         return f"{self.stage}: {self.loops}" + "".join(f" {word} {value}" for word, value in extra.items() if value)
 

@@ -136,6 +136,7 @@ class Sketch:
                 | ({"packed": list(n.packed)} if n.packed else {})
                 | ({"follows": n.follows} if n.follows else {})
                 | ({"also": list(n.also)} if n.also else {})
+                | ({"group": str(n.group)} if n.group else {})
                 for n in self.nests
             ],
         }
@@ -152,6 +153,7 @@ class Sketch:
                     tuple(map(str, n.get("packed", ()))),
                     str(n["follows"]) if "follows" in n else None,
                     tuple(map(str, n.get("also", ()))),
+                    str(n["group"]) if "group" in n else None,
                 )
                 for n in data["nests"]
             )

@@ -82,9 +82,10 @@ class _Text:
         parts = []
         for loop in [*first, *(loop for loop in nest.tile if loop not in first)]:
             plain = "reduce" if loop in first and loop not in nest.unrolled else "unroll"
+            plain = "group" if loop == nest.group else plain
             parts.append(f"{'vector' if loop == nest.vector else plain} {self._loop(nest, loop)}")
         if first:
-            parts[len(first) - 1] += f" by {nest.stage}.unroll"
+            parts[max(0, len(first) - (1 if nest.group is None else 2))] += f" by {nest.stage}.unroll"
         return ", ".join(parts)
 
     def _may_be_parallel(self, nest: Nest, depth: int) -> bool:

@@ -286,7 +286,7 @@ class BodyEmitter(Addresses):
         facts = self.facts(e.cond, block)
         if form is None or facts is None:
             return Linear(), 0
-        tested = {block.vector, *(name for fact, _ in facts for name in fact.terms)}
+        tested = {block.vector, block.group, *(name for fact, _ in facts for name in fact.terms)}
         inner = {v.name: int(form.terms[v.name]) for v in block.reduce if v.name in form.terms and v.name not in tested}
         reach = sum(coefficient * (int(block.loop(name).count) - 1) for name, coefficient in inner.items())
         if any(coefficient < 0 for coefficient in inner.values()) or reach > _MAX_FILLED:
@@ -369,12 +369,13 @@ class BodyEmitter(Addresses):
         parts = []
         for start in range(0, lanes.width, width):
             pointer = self.pointer(e.tensor, running, constant + start)
-            parts.append(self._masked_load(pointer, self.arith.piece(on, start, width), name))
+            parts.append(self.masked_load(pointer, self.arith.piece(on, start, width), name))
         while len(parts) > 1:
             parts = [self.arith.joined(a, b) for a, b in zip(parts[::2], parts[1::2])]
         return self.from_storage(parts[0], name)
 
-    def _masked_load(self, pointer: Value, on: Value, name: str) -> Value:
+    def masked_load(self, pointer: Value, on: Value, name: str) -> Value:
+        """The lanes that are on, and 0 in the others."""
         stored, kind = storage_type(name, on.lanes), stored_type(name)
         suffix = f"v{on.lanes}{'f' if dtype(kind).kind == 'f' else 'i'}{dtype(kind).bytes * 8}"
         self.arith.declarations.add(f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{on.lanes} x i1>, {stored})")

@@ -14,8 +14,9 @@ from tensorsmith.backends.cpu.codegen.points import LoopValue, LoopValues
 from tensorsmith.backends.cpu.codegen.shape import Shape
 from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Select, joined, same
+from tensorsmith.lang.expr import Cast, Const, Select, joined, same
 from tensorsmith.lang.workload import Stage
+from tensorsmith.program.grouping import factors
 from tensorsmith.program.ir import Block
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import over_loops
@@ -115,10 +116,14 @@ def skippable(stage: Stage) -> list[Affine]:
     """
     if stage.reduction is None:
         return []
-    product = stage.reduction == "sum" and dtype(stage.dtype).kind == "f"
+    product = stage.reduction == "sum" and (dtype(stage.dtype).kind == "f" or factors(stage) is not None)
     neutral = identity(stage.reduction, stage.dtype)
     found: list[Affine] = []
     for e in joined(stage.body, "mul") if product else [stage.body]:
-        if isinstance(e, Select) and same(e.b, neutral):
+        if isinstance(e, Cast) and isinstance(e.a, Select) and factors(stage) is not None:
+            e, zero = e.a, Const(0, e.a.dtype)
+        else:
+            zero = neutral
+        if isinstance(e, Select) and same(e.b, zero):
             found.extend(affine_facts(e.cond) or [])
     return found

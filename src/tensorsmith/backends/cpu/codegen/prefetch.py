@@ -74,7 +74,7 @@ def fetching(
         fits = _LEAST_PANEL <= panel * size <= _SHARE_OF_CACHE * target.l2_bytes
         if times < 2 or math.prod(counts[: len(outside)]) < 2 or not fits:
             continue
-        steps = [v for v in block.reduce if v.name != block.vector]
+        steps = [v for v in block.reduce if v.name not in (block.vector, block.group)]
         share = -(-panel * size // times)
         least = -(-share // max(1, math.prod(int(v.count) for v in steps)))
         per_step = 1 << (least - 1).bit_length()  # a power of two: the address costs a shift, or nothing

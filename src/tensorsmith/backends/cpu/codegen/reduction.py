@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tensorsmith.backends.cpu.codegen.ahead import Ahead, loads_ahead
 from tensorsmith.backends.cpu.codegen.body import form_key
 from tensorsmith.backends.cpu.codegen.borders import Borders
+from tensorsmith.backends.cpu.codegen.groups import Groups
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
@@ -49,9 +50,10 @@ class Reduction(Borders):
         if self.across and block.reduce[-1].name != block.vector:
             raise Refusal("vector loop not innermost", f"{block.stage.name}: the vector reduction loop must come last")
         self.keys = keys
-        steps = [v for v in block.reduce if v.name != block.vector]
+        steps = [v for v in block.reduce if v.name not in (block.vector, block.group)]
         in_a_row = steps_in_a_row([int(v.count) for v in steps], int(block.unroll))
         self.in_a_row = {v.name: int(n) for v, n in zip(steps, in_a_row)}  # of each loop, in one round of it
+        self.groups = Groups(self) if block.group is not None else None
         self.fetched: list[Fetching] = []  # operands whose next panel is fetched meanwhile
         self.fetches = True  # every step does its part of it
         self.behind: Callable[[Key], None] | None = None  # writes what comes behind each point of a step
@@ -63,10 +65,13 @@ class Reduction(Borders):
         for _, chunk in self.keys:
             lanes = self.shape.chunks[chunk]
             state.append(self._nothing(lanes.width if lanes and lanes.width > 1 else 0))
+        state += self.groups.start() if self.groups is not None else []
         self.fetched = fetching(self.block, self.tile.program.buffers, self.body.storage, self.tile.loops, env, self.tile.target)
         self._fetch_stored(env)
         state = self._inside_first(env, left, state)
         self.body.forget()
+        if self.groups is not None:
+            state = self.groups.finish(state[: len(self.keys)], state[len(self.keys) :])
         results = dict(zip(self.keys, state))
         return self._with_stored(self._across(results) if self.across else results, env)
 
@@ -180,7 +185,9 @@ class Reduction(Borders):
             return self.step(env, state, self.shape.chunks)
         var = self.block.reduce[depth]
         if var.name == self.block.vector:
-            return self._vector_step(var, env, left, state)
+            return self._last_step(var, left, lambda count: self._partial(env, state, count))
+        if self.groups is not None and var.name == self.block.group:
+            return self._last_step(var, left, lambda count: self._group(env, state, count))
         trips = left[var.axis].trips(self.f, int(var.stride))
         in_a_row = self.in_a_row[var.name]
         stride = int(var.stride)
@@ -202,7 +209,8 @@ class Reduction(Borders):
                 return state
             main = whole - whole % in_a_row
             if main:
-                sums = partial_sums(in_a_row, len(self.keys), self.tile.target.chains)
+                chains = self.tile.target.chains if self.groups is None else self.groups.chains
+                sums = partial_sums(in_a_row, len(self.keys), chains)
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
                     groups = [now[n::sums] for n in range(sums)]
@@ -265,21 +273,28 @@ class Reduction(Borders):
             self.f.barrier()
             self.body.forget_loads()
 
-    def _vector_step(self, var: LoopVar, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
-        """One step with lanes along the reduction; where it is partial, the idle lanes keep what they have."""
+    def _last_step(self, var: LoopVar, left: Remainders, write: Callable[[int], list[Value]]) -> list[Value]:
+        """All steps of the last loop at once, in lanes or as a group; `write` is told how many there are."""
         remaining = left[var.axis]
         if isinstance(remaining.now, int):
-            return self._partial(env, state, min(remaining.now, int(var.count)))
+            return write(min(remaining.now, int(var.count)))
         if remaining.possible is None or len(remaining.possible) > MAX_SIZES:
             raise Refusal("vector reduction of unknown length", f"{self.block.stage.name}.{var.axis}")
 
         def choose(possible: tuple[int, ...]) -> list[Value]:
             if len(possible) == 1:
-                return self._partial(env, state, possible[0])
+                return write(possible[0])
             is_it = self.f.op(f"icmp eq i64 {remaining.now.text}, {possible[0]}", "bool")  # type: ignore[union-attr]
-            return self.f.choose(is_it, lambda: self._partial(env, state, possible[0]), lambda: choose(possible[1:]))
+            return self.f.choose(is_it, lambda: write(possible[0]), lambda: choose(possible[1:]))
 
         return choose(remaining.possible)
+
+    def _group(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
+        """One step of products of bytes in groups."""
+        if self.fetches:
+            self.fetch(env)
+        assert self.groups is not None
+        return self.groups.step(env, state, count)
 
     def _partial(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
         cut = []

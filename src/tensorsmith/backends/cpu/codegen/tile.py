@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
+from tensorsmith.backends.cpu.codegen.interleave import group_of_copy, store_group
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.reduction import Reduction
@@ -24,6 +25,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
+from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.program.ir import Block, LoopVar, Node, Program, own_block
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import in_elements, stored_at
@@ -145,8 +147,17 @@ class TileEmitter:
         kept `apart`.
         """
         shape = self._shape(block, sizes)
+        group, done = group_of_copy(self, block), set()
         for key in _keys(block, shape):
             point, lanes = self.point(block, shape, env, key)
+            if group is not None and lanes is not None and sizes[group.name] > 0:
+                place = [v.name for v in _unrolled(block)].index(group.name)
+                others = (key[0][:place], key[0][place + 1 :], key[1])
+                if others not in done:
+                    done.add(others)
+                    points = [{**point, group.name: n} for n in range(sizes[group.name])]
+                    store_group(self, block, group, points, lanes)
+                continue
             self._store(block, self._at(block, point, lanes), point, lanes)
             if apart:
                 self.f.barrier()
@@ -240,7 +251,7 @@ class TileEmitter:
             return (None,)
         var = block.loop(block.vector)
         count = sizes[var.name] if not var.reduce else max(1, int(var.count))
-        return chunks(var.name, count, self.target.lanes(dtype(block.stage.dtype).bytes))
+        return chunks(var.name, count, self.target.lanes(lane_bytes(self.program.workload, block.stage)))
 
     def point(self, block: Block, shape: Shape, env: LoopValues, key: Key) -> tuple[dict[str, LoopValue], Lanes | None]:
         numbers, chunk = key

@@ -15,7 +15,6 @@ from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.features.tile import annotated, masks, steps_written, tile
 from tensorsmith.backends.cpu.rates import Machine
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import either, flag, opposite, where
 
 
@@ -53,7 +52,7 @@ class Analysis:
     def describe(self, s: Statement) -> None:
         """The unscaled features of a statement, from its loops and accesses alone."""
         nested = s.nested
-        counts = operations(nested.body)
+        counts = operations(nested.body, nested.group is not None)
         per_point = sum(counts[f"{t}_{k}"] * (2 if k == "mad" else 1) for t in ("float", "int") for k in KINDS)
         runs = times(product([x.trips for x in nested.around]), nested.exists)
         points = times(runs, product([x.trips for x in nested.levels[nested.outer :]]))
@@ -252,7 +251,7 @@ class Analysis:
     def _target(self, s: Statement) -> None:
         t = self.target
         s.values |= {
-            "target_lanes": float(t.lanes(dtype(s.nested.body.dtype).bytes)),
+            "target_lanes": float(t.lanes(s.nested.lane_bytes)),
             "target_registers": float(t.vector_registers),
             "target_l1": float(t.l1_bytes),
             "target_l2": float(t.l2_bytes),

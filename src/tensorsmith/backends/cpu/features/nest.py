@@ -1,8 +1,8 @@
 """Which loops run around every block, with numbers for the whole batch.
 
-A block's loops, outermost first, are: the loops around it, its reduction loops, its unrolled tile loops, and the loop in
-lanes. That is the order in which the generated code visits points. All numbers are floats, or float64 arrays with an entry per
-candidate.
+A block's loops, outermost first, are: the loops around it, its reduction loops, its unrolled tile loops, the loop of which a lane
+takes all steps at once, and the loop in lanes. That is the order in which the generated code visits points. All numbers are
+floats, or float64 arrays with an entry per candidate.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tensorsmith.backends.cpu.features.numbers import Integer, Num, magnitude, n
 from tensorsmith.backends.cpu.features.operations import conditions
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.flags import Flag, both, flag, opposite, where
+from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Program, blocks, own_block
 from tensorsmith.program.layout import Layout
 from tensorsmith.program.positions import over_loops
@@ -30,7 +31,7 @@ class Level:
     name: str
     stage: str
     axis: str
-    kind: str  # "outer", "reduce", "tile" or "lanes"
+    kind: str  # "outer", "reduce", "tile", "group" or "lanes"
     reduce: bool  # over an axis of a reduction
     count: Num
     several: Flag  # more than one step: a loop of one step is as good as absent
@@ -56,6 +57,7 @@ class Nested:
     unroll: Num  # steps of the innermost reduction laid out in a row
     again: Flag  # reduction loops of several steps run around the block: results are stored and read back
     masks: tuple[Mapping[str, Num], ...]  # for every affine condition of the body, how it changes with the loops
+    lane_bytes: int  # of the elements that its vectors are counted in
     block: Block | None = None  # in the program; None where several structures are seen as one
 
     @functools.cached_property
@@ -72,6 +74,10 @@ class Nested:
     @functools.cached_property
     def lanes(self) -> Level | None:
         return next((x for x in self.levels if x.kind == "lanes"), None)
+
+    @functools.cached_property
+    def group(self) -> Level | None:
+        return next((x for x in self.levels if x.kind == "group"), None)
 
     def shared(self, other: Nested) -> int:
         """How many loops run around both."""
@@ -119,8 +125,10 @@ def _visit(
     for inner in node.before:
         _visit(program, layouts, inner, around, degree, False, found, node)
     workload = program.workload
-    own = [_level(workload, node, v, "reduce") for v in node.reduce if v.name != node.vector]
+    own = [_level(workload, node, v, "reduce") for v in node.reduce if v.name not in (node.vector, node.group)]
     own += [_level(workload, node, v, "tile") for v in node.tile if v.name != node.vector]
+    if node.group is not None:
+        own.append(_level(workload, node, node.loop(node.group), "group"))
     if node.vector is not None:
         own.append(_level(workload, node, node.loop(node.vector), "lanes"))
     outside = sum(x.stage != node.stage.name for x in around)
@@ -143,6 +151,7 @@ def _visit(
             number(node.unroll),
             again,
             masks,
+            lane_bytes(workload, node.stage),
             node,
         )
     )

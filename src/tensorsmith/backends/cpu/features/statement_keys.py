@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.program.layout import dense_tensors
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.sketch import Sketch
@@ -86,4 +87,5 @@ class _StructureKeys:
         loops = len(self.nests[root].outer)
         apart = min((depth for stage, depth in self.inside if stage == root), default=loops)
         bound, readers = self._bound(name), self.workload.consumers[name]
-        return self.known.number(bound, tuple(reads), readers, name in self.dense, root, min(apart, loops))
+        lanes = lane_bytes(self.workload, stage)
+        return self.known.number(bound, tuple(reads), readers, name in self.dense, root, min(apart, loops), lanes)

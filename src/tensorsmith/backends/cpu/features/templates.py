@@ -54,6 +54,7 @@ class Template:
     inner: tuple[tuple[str, bool], ...]  # loops in the block: kind, whether over a reduction
     held: bool
     accesses: tuple[_AccessTemplate, ...]
+    lane_bytes: int  # of the elements that vectors are counted in
     masks: int = 0  # the most that a structure has
     dimensions: list[int] = field(default_factory=list)  # by access: the most that a structure has
     columns: dict[Blank, int] = field(default_factory=dict)
@@ -101,6 +102,7 @@ class Template:
             get("unroll"),
             truth("again"),
             tuple(loops.get(("mask", n), {}) for n in range(self.masks)),
+            self.lane_bytes,
         )
         accesses = []
         for a, x in enumerate(self.accesses):
@@ -273,10 +275,12 @@ class Templates:
             for x in s.accesses
         )
         body = nested.body
-        parts = (tuple(operations(body).values()), body.reduction is not None, body.dtype, inner, nested.held, accesses)
+        grouped, lanes = nested.group is not None, nested.lane_bytes
+        computed = tuple(operations(body, grouped).values())
+        parts = (computed, body.reduction is not None, body.dtype, inner, nested.held, accesses, lanes)
         found = self._templates.get(parts)
         if found is None:
-            found = self._templates[parts] = Template(body, inner, nested.held, accesses, dimensions=[0] * len(accesses))
+            found = self._templates[parts] = Template(body, inner, nested.held, accesses, lanes, dimensions=[0] * len(accesses))
         return found
 
 

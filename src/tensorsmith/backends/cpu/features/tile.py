@@ -13,8 +13,8 @@ from tensorsmith.backends.cpu.features.schema import SLOTS
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.rates import Machine
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
+from tensorsmith.program.grouping import GROUP
 from tensorsmith.program.tails import is_partial, variants
 from tensorsmith.program.unrolling import is_laid_out, is_written_whole, steps_in_a_row
 
@@ -77,7 +77,7 @@ def tile(
     """The register tile of a statement: its values and operands in registers, what a step loads and computes, partial tiles."""
     nested = s.nested
     values: dict[str, Num] = {}
-    width = float(target.lanes(dtype(nested.body.dtype).bytes))
+    width = float(target.lanes(nested.lane_bytes))
     lane = nested.lanes
     unrolled_loops = nested.of_kind("tile")
     lanes: Num = 1.0 if lane is None else lane.count
@@ -91,7 +91,7 @@ def tile(
     vectors = times(unrolled, chunks)
     reduction = nested.body.reduction is not None
     across = lane is not None and lane.reduce
-    each = sum(counts.values())
+    each = sum(counts.values()) * (1 if nested.group is None else GROUP)  # a step takes a whole group
     # loads and registers
     kinds: list[Num] = [0.0, 0.0, 0.0, 0.0]
     operands: Num = 0.0
@@ -113,7 +113,7 @@ def tile(
             values[f"{SLOTS[n]}_accesses"] = total(found)
     loads = total(kinds)
     results = vectors if reduction or holds else 1.0
-    plain = reduction and each == counts["float_mad"] + counts["int_mad"] == 1
+    plain = reduction and (nested.group is not None or each == counts["float_mad"] + counts["int_mad"] == 1)
     used = results + operands + (0.0 if plain else 1.0)
     step_operations = vectors * each
     steps = product(x.trips for x in nested.of_kind("reduce"))

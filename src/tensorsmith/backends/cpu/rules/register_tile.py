@@ -8,22 +8,27 @@
 * across: as held, with lanes along the last reduction axis that fills them instead of the last axis of the result, where the
           operands are neighbours along it, or the result is narrower than a vector
 
+In sums of products of bytes a lane of the first two takes four steps at once (`program/grouping.py`), where the machine has
+instructions for that.
+
 Each also with the operands that are not constant copied in loop order (`cache_read`), where they are read often. The order of the
 loops in a level is a choice, and so is laying out the loops that padding depends on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from tensorsmith.backends.cpu.instructions import groups_pay
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Select, Var, variables, walk
 from tensorsmith.lang.workload import Axis, Stage, Workload
+from tensorsmith.program.grouping import group_axis, lane_bytes
 from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
 from tensorsmith.space.rules.fusion import fusible_reader
@@ -102,6 +107,16 @@ class _Tile:
     owner: Stage
     padded: tuple[str, str] | None  # (axis, kernel axis) that padding depends on
     lanes: int  # elements of a vector
+    group: Axis | None  # which of its steps a lane takes four at once of
+
+    def reduce(self, axes: Sequence[Axis], level: int, laid_out: str = "") -> str:
+        """Reduction loops of one level; behind them the group, where its axis is one of them."""
+        others = [a for a in axes if a is not self.group]
+        grouped = levels([self.group], level) if self.group is not None and len(others) < len(axes) else ""
+        return names(levels(others, level, laid_out), grouped, self.group_loop(level) if grouped else "")
+
+    def group_loop(self, level: int) -> str:
+        return "" if self.group is None else f"{self.group.name}.{level + 1}"
 
     @property
     def fused(self) -> bool:
@@ -127,10 +142,12 @@ def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], ta
             return None
     stage = state.now.stage(name)
     reader = fusible_reader(state, name)
-    if reader is not None and state.now.stage(reader).dtype != stage.dtype:
+    if reader is not None and lane_bytes(state.now, state.now.stage(reader)) != dtype(stage.dtype).bytes:
         reader = None
     owner = state.now.stage(reader) if reader else stage
-    tile = _Tile(stage, owner, _padding_axes(state.now, stage), target.lanes(dtype(stage.dtype).bytes))
+    lanes = target.lanes(dtype(stage.dtype).bytes)
+    group = group_axis(stage) if groups_pay(cast(CpuTarget, target)) else None
+    tile = _Tile(stage, owner, _padding_axes(state.now, stage), lanes, group)
     build = {"held": _held, "split": _split, "across": _across}[structure]
     new = build(state.without_choices(owner.name), tile)
     if new is None:
@@ -145,14 +162,15 @@ def _held(state: State, tile: _Tile) -> State | None:
     if not own:
         return None
     stage, vector = tile.stage, f"{own[-1].name}.2"
-    reduce = levels(stage.reduce_axes, 0)
-    laid_out = levels(stage.reduce_axes, 0, tile.padded[1]) if tile.padded is not None else ""
+    reduce, group = tile.reduce(stage.reduce_axes, 0), tile.group_loop(0) or None
+    laid_out = tile.reduce(stage.reduce_axes, 0, tile.padded[1]) if tile.padded is not None else ""
     packed = _packed(state.now, stage)
     if tile.fused:
         spatial = levels(stage.axes, 0)
         tails = [names("|", reduce, spatial)] + ([names("|", laid_out, spatial)] if laid_out else [])
         point = AttachPoint(tile.owner.name, tile.outer_orders()[0].depth)
-        state = state.with_nest(Nest(stage.name, tails[0], vector=f"{_last(stage).name}.0", at=point, packed=packed))
+        held = Nest(stage.name, tails[0], vector=f"{_last(stage).name}.0", at=point, packed=packed, group=group)
+        state, group = state.with_nest(held), None
         if len(tails) > 1:
             state = state.with_choice(Choice(stage.name, "loops", tuple(tails)))
         options = [names(o.loops(), "|", levels(own, 2)) for o in tile.outer_orders()]
@@ -164,7 +182,7 @@ def _held(state: State, tile: _Tile) -> State | None:
         options = [names(o.loops(), "|", reduce, levels(own, 2)) for o in tile.outer_orders()]
         if tile.padded is not None:
             options += [names(o.loops(tile.padded[0]), "|", laid_out, levels(own, 2)) for o in tile.outer_orders()]
-    return _with_orders(state, Nest(tile.owner.name, options[0], vector=vector, packed=packed), options)
+    return _with_orders(state, Nest(tile.owner.name, options[0], vector=vector, packed=packed, group=group), options)
 
 
 def _split(state: State, tile: _Tile) -> State | None:
@@ -175,7 +193,9 @@ def _split(state: State, tile: _Tile) -> State | None:
     if not own or not long:
         return None
     packed = _packed(state.now, stage)
-    inner_reduce = names(levels(short, 0), levels(long, 1))
+    inner_reduce, group = names(levels(short, 0), tile.reduce(long, 1)), tile.group_loop(1) or None
+    if any(a is tile.group for a in short):
+        inner_reduce, group = names(levels(long, 1), tile.reduce(short, 0)), tile.group_loop(0)
     if tile.fused:
         trivial = [a for a in tile.owner.axes if not tiled(a)]
         heads = dict.fromkeys(names(levels(trivial, 0), levels(o, 0)) for o in (own, own[-1:] + own[:-1]))
@@ -188,12 +208,13 @@ def _split(state: State, tile: _Tile) -> State | None:
             vector=f"{mine[-1].name}.1",
             at=AttachPoint(tile.owner.name, len(tile.owner.axes)),
             packed=packed,
+            group=group,
         )
         state = state.with_nest(nest)
         return _with_orders(state, Nest(tile.owner.name, options[0], vector=f"{own[-1].name}.2"), options)
     tail = names("|", inner_reduce, levels(own, 2))
     options = [names(levels(o.first, 0), levels(long, 0), levels(o.second, 1), tail) for o in tile.outer_orders()]
-    return _with_orders(state, Nest(stage.name, options[0], vector=f"{own[-1].name}.2", packed=packed), options)
+    return _with_orders(state, Nest(stage.name, options[0], vector=f"{own[-1].name}.2", packed=packed, group=group), options)
 
 
 def _across(state: State, tile: _Tile) -> State | None:

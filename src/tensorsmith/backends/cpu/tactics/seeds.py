@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, register_tiles
-from tensorsmith.backends.cpu.tactics.tiles import Tile, reusing, tiles, working_set
+from tensorsmith.backends.cpu.tactics.tiles import Tile, grouped, reusing, tiles, working_set
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.expr import variables
 from tensorsmith.space.holes.kind import Column, Matrix
@@ -64,7 +64,7 @@ def _set_tile(plan: Plan, tile: Tile, row: Matrix, rank: int, target: CpuTarget)
     good = [n for n, (extent, reused) in enumerate(zip(extents, reusing(plan, tile))) if reused and extent >= 4]
     along = good[-1] if good else int(np.argmax(extents)) if extents else None
     vectors = -(-plan.columns[tile.vector].high // tile.lanes) if tile.vector is not None else 1
-    table = register_tiles(extents[along] if along is not None else 1, vectors, target)
+    table = register_tiles(extents[along] if along is not None else 1, vectors, target, grouped=grouped(plan, tile))
     height, width = table[min(rank, len(table) - 1)][1]
     if tile.vector is not None:
         row[:, tile.vector] = width * tile.lanes

@@ -14,6 +14,7 @@ from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import variables
+from tensorsmith.lang.workload import Stage
 from tensorsmith.space.holes.kind import Array, Matrix, Move, dealt
 from tensorsmith.space.holes.size import balanced, block_sizes
 from tensorsmith.space.population.geometry import Measured, reach
@@ -129,7 +130,7 @@ def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator, ta
     columns = plan.columns
     extents = [columns[c].high for c in tile.rows]
     vectors = -(-columns[tile.vector].high // tile.lanes) if tile.vector is not None else 1
-    table = register_tiles(max([1, *extents]), vectors, target)
+    table = register_tiles(max([1, *extents]), vectors, target, grouped=grouped(plan, tile))
     cycles, shapes = np.array([c for c, _ in table]), np.array([s for _, s in table])
     weights = (cycles[0] / cycles) ** SETTINGS.sharpness if cycles[0] > 0 else np.ones(1)
     chosen = shapes[rng.choice(len(shapes), len(rows), p=weights / weights.sum())]
@@ -151,6 +152,11 @@ def fill_tile(plan: Plan, tile: Tile, rows: Matrix, rng: np.random.Generator, ta
     if len(extents) > 1:
         rows[np.arange(len(rows)), picks[second]] = spare
     rows[np.arange(len(rows)), picks[first]] = main
+
+
+def grouped(plan: Plan, tile: Tile) -> Stage | None:
+    """What is computed in a tile, if it is a sum of products of bytes in groups."""
+    return plan.geometry.stages[tile.stage] if plan.sketch.nest(tile.stage).group is not None else None
 
 
 def reusing(plan: Plan, tile: Tile) -> list[bool]:
@@ -179,7 +185,7 @@ def _fill_blocks(plan: Plan, rows: Matrix, rng: np.random.Generator) -> None:
             for p in reversed(range(1, parts)):
                 loop = NestLoop(axis, p)
                 column = plan.names[f"{nest.stage}.{loop}"]
-                inner = loop == nest.vector or (axis in spatial and loop in nest.tile)
+                inner = loop in (nest.vector, nest.group) or (axis in spatial and loop in nest.tile)
                 if not inner:
                     rows[:, column] = block_sizes(left, rng, 1 if axis in spatial else SETTINGS.reduction_block)
                 left = np.maximum(1, -(-left // np.maximum(1, np.minimum(rows[:, column], left))))

@@ -1,0 +1,150 @@
+"""Quantised layers and networks side by side with our own f32, with ONNX Runtime's and OpenVINO's int8.
+
+    python benchmarks/int8.py [--only layers|networks] [--cases matmul-512,resnet50,...] [--timing S] [--json FILE]
+
+Layers take bytes and give bytes: a matrix product, or a convolution of ResNet-50, with a bias and a relu. Beside them runs the same
+layer in f32 by our own default schedule ("tensorsmith f32"). Networks are quantised by ONNX Runtime's tool (`quantise`). Ours are
+default schedules; nothing is searched. Before anything is timed, our outputs are compared with the exact ones: integer sums,
+scaled and rounded as `docs/quantised.md` says; and with those of the peers, in steps of the output's scale.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+import quantise
+import tensorsmith as ts
+from contest import Settings, hold, quiet_machine
+from frameworks import Unavailable, failure, onnxruntime_session, openvino_model, require
+from models import Network
+from network_contest import MIN_ROUNDS, SLOT_SECONDS
+from ours_networks import contestant
+from peers_networks import NetworkPeer, _peer
+from quantise import LAYERS, NETWORKS, Array, Layer
+from report import Report
+from rows import OURS, Row, row
+from tables import number
+from tensorsmith.graph.model import Model
+from tensorsmith.runtime.pool import with_threads
+from tensorsmith.targets.target import native
+from ways import onnxruntime_ways, openvino_ways
+
+F32 = f"{OURS} f32"
+PEERS = ("onnxruntime", "openvino")
+
+
+def main(words: list[str] | None = None) -> int:
+    """The exit status: 1 if a row has an error."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("layers", "networks"))
+    parser.add_argument("--cases", help="names, with commas between")
+    parser.add_argument("--timing", type=float, default=3.0, help="seconds of timing per case")
+    parser.add_argument("--json", help="file to write")
+    given = parser.parse_args(words)
+    wanted = given.cases.split(",") if given.cases else None
+    settings = Settings(native().cores, given.timing, PEERS)
+    report = Report()
+    report.begin()
+    with quiet_machine():
+        for layer in LAYERS if given.only != "networks" else ():
+            if wanted is None or layer.name in wanted:
+                report.add("layers", layer.name, of_layer(layer, settings), line)
+        for name in NETWORKS if given.only != "layers" else ():
+            if wanted is None or name in wanted:
+                report.add("networks", f"{name}-int8", of_network(name, settings), line)
+                report.write(given.json)
+    for section in report.sections:
+        report.print(section)
+    report.write(given.json)
+    return 1 if report.errors else 0
+
+
+def of_layer(layer: Layer, settings: Settings) -> Row:
+    quantised, real = (ts.load(quantise.layer(layer, q)) for q in (True, False))
+    x, floats = quantise.layer_input(layer, True), quantise.layer_input(layer, False)
+    content = quantise.layer(layer, True).SerializeToString()
+    beside = {F32: contestant(F32, ts.compile(real), {"x": floats})}
+    return _contest(layer.name, quantised, content, {"x": x}, beside, settings, flops=2 * layer.products)
+
+
+def of_network(name: str, settings: Settings) -> Row:
+    network: Network = quantise.network(name)
+    model = ts.load(str(network.path))
+    return _contest(network.name, model, network.path.read_bytes(), network.inputs, {}, settings)
+
+
+def _contest(
+    name: str,
+    model: Model,
+    content: bytes,
+    inputs: Mapping[str, Array],
+    beside: Mapping[str, NetworkPeer],
+    settings: Settings,
+    flops: int = 0,
+) -> Row:
+    notes: dict[str, str] = {}
+    error = None
+    with with_threads(settings.threads):
+        ours = contestant(OURS, ts.compile(model), inputs)
+        found = [ours, *beside.values()]
+        for framework in PEERS:
+            try:
+                found += _forms(framework, content, inputs, settings.threads)
+            except Unavailable as why:
+                notes[framework] = str(why)
+        got, wanted = ours.outputs(), quantise.exact(model.graph, inputs)
+        equal = min(float((a == b).mean()) for a, b in zip(got, wanted))
+        steps = max(_steps(a, b).max(initial=0) for a, b in zip(got, wanted))
+        if steps > (0 if flops else 1):
+            error = f"wrong answer: {steps:g} steps from the exact one"
+        near = {}
+        for one in found[1 + len(beside) :]:
+            apart = [_steps(a, b) for a, b in zip(got, one.outputs())]
+            near[one.name] = min(float((steps <= 1).mean()) for steps in apart)
+        runs = {one.name: one.run for one in found}
+        result = hold(runs, (OURS, F32), name, settings, min_rounds=MIN_ROUNDS, slot_seconds=SLOT_SECONDS)
+    entry = row(result, flops=flops, same_program=True, threads=settings.threads, notes=notes or None, error=error)
+    entry |= {"equal_to_exact": equal, "within_a_step_of_peers": near}
+    if F32 in result.timings:
+        entry["ratio_to_own_f32"] = result[F32].best / result[OURS].best
+    return entry
+
+
+def _forms(framework: str, content: bytes, inputs: Mapping[str, Array], threads: int) -> Iterator[NetworkPeer]:
+    require(framework)
+    try:
+        if framework == "onnxruntime":
+            for way in onnxruntime_ways(onnxruntime_session(content, threads), inputs):
+                yield _peer(framework, way)
+        else:
+            compiled = openvino_model(content, threads)
+            for way in openvino_ways(compiled, [inputs[value.get_any_name()] for value in compiled.inputs]):
+                yield _peer(framework, way)
+    except Exception as problem:
+        raise failure(problem) from problem
+
+
+def _steps(got: Array, wanted: Array) -> Array:
+    """How many steps of quantisation outputs are apart: bytes by themselves, real numbers by their smallest distance."""
+    if got.dtype.kind in "iu":
+        return np.abs(got.astype(np.int64) - wanted.astype(np.int64))
+    values = np.unique(np.concatenate([got.ravel(), wanted.ravel()]))
+    apart = np.diff(values)
+    step = float(apart[apart > 1e-6 * np.abs(values).max(initial=1)].min(initial=np.inf)) if len(apart) else np.inf
+    return np.abs(got.astype(np.float64) - wanted) / (step if np.isfinite(step) else 1.0)
+
+
+def line(entry: Row) -> str:
+    parts = [f"{number(entry.get('ratio_to_best_peer'), '{:.2f}')} of {entry.get('best_peer', 'nobody')}"]
+    if "ratio_to_own_f32" in entry:
+        parts.append(f"{entry['ratio_to_own_f32']:.2f} of our f32")
+    parts.append(f"{entry['equal_to_exact']:.4%} equal to the exact answer")
+    parts += [f"{share:.3%} within a step of {name}" for name, share in entry["within_a_step_of_peers"].items()]
+    return "; ".join([*parts, *([entry["error"]] if "error" in entry else [])])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

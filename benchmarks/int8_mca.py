@@ -1,0 +1,79 @@
+"""Loops on bytes against the rate of their instruction on CPUs that are not here: simulated, by LLVM's model of each (`mca`).
+
+    python benchmarks/int8_mca.py [--target znver4,neoverse-v1,...]
+
+A matrix product and a 3 x 3 convolution of bytes are compiled for every target under their default schedules, u8 times i8 and i8
+times i8. The share is what the hot loop reaches of a block that has nothing but independent instructions of its kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+import tensorsmith as ts
+from mca import cycles, hot_loop, simulator, spilled
+from tensorsmith.backends.cpu.instructions import Instruction, dots, pairs
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.lang.define import Tensor
+from tensorsmith.ops import conv
+from tensorsmith.targets.target import Target
+
+TARGETS = "znver4,sapphirerapids,skylake-avx512,x86-64-v3,neoverse-n1,neoverse-v1"
+
+
+def matmul(a: str, b: str) -> list[Tensor]:
+    x, w = ts.placeholder((512, 512), a, name="x"), ts.placeholder((512, 512), b, name="w", constant=True)
+    k = ts.reduce_axis(512, "k")
+    return [x, w, ts.compute((512, 512), lambda i, j: ts.sum(ts.cast("i32", x[i, k]) * ts.cast("i32", w[k, j]), axis=k), name="y")]
+
+
+def convolution(a: str, b: str) -> list[Tensor]:
+    x, w = ts.placeholder((1, 28, 28, 128), a, name="x"), ts.placeholder((3, 3, 128, 128), b, name="w", constant=True)
+    return [x, w, conv.conv(x, w, 1, 1, 1, 1, "y", 0, "i32")]
+
+
+CASES = {"matmul 512": matmul, "conv 3x3": convolution}
+
+
+def instruction(target: CpuTarget, a: str, b: str) -> Instruction:
+    """What the products of these types are made of."""
+    found = [i for i in (*dots(target), *pairs(target)) if i.lanes == target.lanes(4)]
+    return next((i for i in found if set(i.types) == {a, b}), found[0])
+
+
+def rate(target: CpuTarget, what: Instruction) -> float:
+    """Instructions per cycle of a block that waits for nothing."""
+    last = target.vector_registers - 1
+    if target.is_aarch64:
+        block = [f"{what.name} v{n}.4s, v{last - 1}.16b, v{last}.16b" for n in range(last - 1)]
+    else:
+        name = {4: "xmm", 8: "ymm", 16: "zmm"}[what.lanes]
+        block = [f"{what.name} %{name}{last - 1}, %{name}{last}, %{name}{n}" for n in range(last - 1)]
+    return len(block) / cycles(block, target)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", default=TARGETS)
+    given = parser.parse_args(words)
+    table = Table("case", "target", "instruction", "in the loop", "share of its rate", "spills")
+    for name in given.target.split(","):
+        target = Target.named(name)
+        machine = target.triple.split("-")[0]
+        for case, make in CASES.items():
+            for a in ("u8", "i8"):
+                what = instruction(target, a, "i8")
+                count, lines = hot_loop(ts.compile(make(a, "i8"), target=target).assembly, machine, rf"\b{what.name}\b")
+                share = count / rate(target, what) / cycles(lines, target) if count else 0.0
+                table.add_row(f"{case}, {a} x i8", name, what.name, str(count), f"{share:.2f}", str(spilled(lines, machine)))
+    Console(width=110).print(table)
+    print(f"simulated by {simulator()}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,271 @@
+"""Sums of products of bytes, four of them in every lane at once (`program/grouping.py`).
+
+One step of a tile loads four bytes of every row and four of every lane. How they are multiplied is the machine's affair:
+
+* by an instruction for just these types (`vpdpbusd`, `sdot`, ...)
+* by one for other types: the rows' bytes are moved by 128, into the other type. That adds 128 times the sum of the lanes' bytes to
+  every result, or takes it away; the same instruction makes that sum, once for all rows, and it is taken off in the end
+* as pairs of i16, bytes in even places and bytes in odd ones (`vpmaddwd`)
+* in plain i32
+
+All give the same numbers: nothing is rounded, and what overflows wraps around.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
+from tensorsmith.backends.cpu.codegen.shape import Key, pieces
+from tensorsmith.backends.cpu.instructions import Instruction, dot, pairs
+from tensorsmith.lang.expr import Expr, Load, loads
+from tensorsmith.program.grouping import GROUP, factors
+from tensorsmith.program.linear import Linear
+
+if TYPE_CHECKING:
+    from tensorsmith.backends.cpu.codegen.reduction import Reduction
+
+_OTHER = {"i8": "u8", "u8": "i8"}
+_MOVED = 0x80  # a byte with it added, as one of the other type
+
+
+class Groups:
+    """The products of one variant of a tile."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction, self.tile, self.body, self.arith = reduction, reduction.tile, reduction.body, reduction.arith
+        self.f, self.block, self.target = reduction.f, reduction.block, reduction.tile.target
+        both = factors(self.block.stage)
+        assert both is not None and self.block.group is not None
+        self.group = self.block.group
+        # the factor that is the same in all lanes first, if there is one
+        self.first, self.second = sorted(both, key=self._in_lanes)
+        self.apart = not self._in_lanes(self.first) and self._in_lanes(self.second)
+        self.sums = self._sums()  # of the lanes' bytes, by what they depend on
+        self._made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
+        self._in_pairs = any(self._pair(self._width(key)) is not None for key in reduction.keys)
+        self.chains = 1 if self._in_pairs else self.target.chains  # a sum of products made before waits for nothing
+
+    def _in_lanes(self, e: Expr) -> bool:
+        forms = [self.body.offset(x, self.block)[0] for x in loads(e)]
+        return any(form is None or self.block.vector in form.terms for form in forms)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def _width(self, key: Key) -> int:
+        lanes = self.reduction.shape.chunks[key[1]]
+        return lanes.width if lanes and lanes.width > 1 else 0
+
+    def _moves(self, width: int) -> Instruction | None:
+        """The instruction for which the rows have to be moved into the other type."""
+        one, other = self.first.dtype, self.second.dtype
+        if not self.apart or not width or dot(self.target, width, one, other) is not None:
+            return None
+        found = dot(self.target, width, _OTHER[one], other)
+        return None if found is None else found[0]
+
+    def _sums(self) -> dict[Key, Key]:
+        """For every point: the first one with the same bytes in its lanes, whose sum it shares; none where nothing is moved."""
+        forms = [form for x in loads(self.second) if (form := self.body.offset(x, self.block)[0]) is not None]
+        names = [v.name for v in self.block.tile if v.name != self.block.vector]
+        found: dict[Key, Key] = {}
+        first: dict[tuple[object, ...], Key] = {}
+        for key in self.reduction.keys:
+            if self._moves(self._width(key)) is not None:
+                moving = tuple(n for n, name in zip(key[0], names) if any(name in form.terms for form in forms))
+                found[key] = first.setdefault((moving, key[1]), key)
+        return found
+
+    @property
+    def summed(self) -> list[Key]:
+        """The points at which a sum of lanes is kept besides the results."""
+        return list(dict.fromkeys(self.sums.values()))
+
+    def start(self) -> list[Value]:
+        return [const(0, "i32", self._width(key)) for key in self.summed]
+
+    def finish(self, results: list[Value], sums: list[Value]) -> list[Value]:
+        """The results without what moving the rows has added to them."""
+        totals = dict(zip(self.summed, sums))
+        keyed = zip(self.reduction.keys, results)
+        return [self.arith.binary("sub", v, totals[self.sums[k]]) if k in self.sums else v for k, v in keyed]
+
+    # -- one step --------------------------------------------------------------------------------------------------
+
+    def step(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
+        """The products of `count` bytes, four or what is left, at every point."""
+        self._made = {}
+        keys, summed = self.reduction.keys, self.summed
+        sums = dict(zip(summed, state[len(keys) :]))
+        result: list[Value] = []
+        for key, old in zip(keys, state):
+            if self._in_pairs and key[1] == 0:
+                # products of several rows at once, before they are added, would take the registers that the sums need
+                self.arith.declarations.add(BOUNDARY)
+                self.f.boundary()
+            point, lanes = self.tile.point(self.block, self.reduction.shape, env, key)
+            width = lanes.width if lanes is not None else 0
+            a = self._operand(self.first, point, lanes, count, cut=count < GROUP)
+            b = self._operand(self.second, point, lanes, count)
+            moved = self._moves(width)
+            if moved is not None:
+                if key in sums:
+                    sums[key] = self._by(moved, sums[key], const(_MOVED, "u8", 4 * width), b, _OTHER[self.first.dtype])
+                a = self._other_type(a)
+                result.append(self._by(moved, old, a, b, _OTHER[self.first.dtype]))
+            else:
+                result.append(self._product(old, a, b))
+        return [*result, *sums.values()]
+
+    def _once(self, key: tuple[object, ...], make: Value) -> Value:
+        return self._made.setdefault(key, make)
+
+    def _by(self, instruction: Instruction, old: Value, a: Value, b: Value, type_of_a: str) -> Value:
+        if instruction.types[0] != type_of_a:
+            a, b = b, a
+        return self._call(instruction, [old, a, b])
+
+    def _call(self, instruction: Instruction, operands: list[Value]) -> Value:
+        self.arith.declarations.add(instruction.declaration)
+        self.arith.helpers.setdefault(instruction.function, instruction.definition())
+        given = ", ".join(map(str, operands))
+        return self.f.op(f'call {instruction.result} @"{instruction.function}"({given})', "i32", instruction.lanes)
+
+    def _product(self, old: Value, a: Value, b: Value) -> Value:
+        """old + a * b, with no byte moved."""
+        width = old.lanes
+        found = dot(self.target, width, self.first.dtype, self.second.dtype)
+        if found is not None:
+            instruction, swapped = found
+            return self._call(instruction, [old, b, a] if swapped else [old, a, b])
+        pair = self._pair(width)
+        for n in range(2 if pair else GROUP):
+            if pair is not None:
+                term = self._call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
+            else:
+                term = self.arith.binary(
+                    "mul", self._byte(a, self.first.dtype, n, width), self._byte(b, self.second.dtype, n, width)
+                )
+            old = self.arith.binary("add", old, term)
+        return old
+
+    def _pair(self, width: int) -> Instruction | None:
+        """The instruction for pairs of i16, where there is none for bytes."""
+        types = {self.first.dtype, _OTHER[self.first.dtype]} if self.apart else {self.first.dtype}
+        if any(dot(self.target, width, one, self.second.dtype) is not None for one in types):
+            return None
+        return next((i for i in pairs(self.target) if i.lanes == width), None)
+
+    def _half(self, v: Value, name: str, odd: int, width: int) -> Value:
+        """The bytes in even, or odd, places as numbers of 16 bits."""
+        return self._part(v, name, odd, 16, 2 * width)
+
+    def _byte(self, v: Value, name: str, n: int, width: int) -> Value:
+        """One byte of every lane as an i32."""
+        return self._part(v, name, n, 32, width)
+
+    def _part(self, v: Value, name: str, n: int, bits: int, lanes: int) -> Value:
+        """Byte `n` of every number of so many bits, with its sign if it has one."""
+        key = (v.text, n, bits)
+        if key in self._made:
+            return self._made[key]
+        kind = f"i{bits}"
+        vector = f"<{lanes} x {kind}>" if lanes else kind
+
+        def shifted(op: str, text: str, by: int) -> str:
+            amount = f"splat ({kind} {by})" if lanes else str(by)
+            return self.f.op(f"{op} {vector} {text}, {amount}", kind, lanes).text if by else text
+
+        text = self.f.op(f"bitcast {v} to {vector}", kind, lanes).text
+        text = shifted("shl", text, bits - 8 - 8 * n)
+        text = shifted("ashr" if name == "i8" else "lshr", text, bits - 8)
+        return self._once(key, Value(text, kind, lanes))
+
+    def _other_type(self, v: Value) -> Value:
+        key = (v.text, "moved")
+        if key not in self._made:
+            self._made[key] = self.f.op(f"xor {v}, {const(_MOVED, 'u8', v.lanes).text}", v.dtype, v.lanes)
+        return self._made[key]
+
+    # -- operands --------------------------------------------------------------------------------------------------
+
+    def _operand(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes | None, count: int, cut: bool = False) -> Value:
+        """Four bytes for every lane; where there are fewer, and this is the factor to be cut, zeros behind them."""
+        width = lanes.width if lanes is not None else 0
+        if lanes is None or not self._in_lanes(e):
+            four = self._row(e, point, count)
+            if not width:
+                return four
+            key = (four.text, "splat", width)
+            if key not in self._made:
+                every = self.arith.splat(self._number(four), width)
+                self._made[key] = self._bytes(every)
+            return self._made[key]
+        whole = self._side_by_side(e, point, lanes)
+        if whole is None or cut:
+            whole = self._one_by_one(e, point, lanes, count)
+        return whole
+
+    def _number(self, four: Value) -> Value:
+        key = (four.text, "number")
+        if key not in self._made:
+            self._made[key] = self.f.op(f"bitcast {four} to i32", "i32")
+        return self._made[key]
+
+    def _bytes(self, v: Value) -> Value:
+        return self.f.op(f"bitcast {v} to <{4 * max(1, v.lanes)} x i8>", "u8", 4 * max(1, v.lanes))
+
+    def _row(self, e: Expr, point: dict[str, LoopValue], count: int) -> Value:
+        """The bytes of one row: those that are there, then zeros."""
+        if count == GROUP:
+            found = self.body.value(e, self.block, point, Lanes(self.group, 0, GROUP, GROUP))
+            return found if found.lanes else self.arith.splat(found, GROUP)
+        total: Value | None = None
+        for start, width in pieces(count):
+            if width == 1:
+                part = self.body.value(e, self.block, {**point, self.group: start}, None)
+            else:
+                part = self.body.value(e, self.block, point, Lanes(self.group, start, width, width))
+                part = part if part.lanes else self.arith.splat(part, width)
+                part = self.f.op(f"bitcast {part} to i{8 * width}", f"i{8 * width}")
+            wide = self.f.op(f"zext {part} to i32", "i32")
+            wide = self.f.op(f"shl {wide}, {8 * start}", "i32") if start else wide
+            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32")
+        assert total is not None
+        return self._bytes(total)
+
+    def _side_by_side(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
+        """The bytes of all lanes as they lie in memory, where that is lane by lane; None where it is not."""
+        form = self.body.offset(e, self.block)[0] if isinstance(e, Load) else None
+        if form is None or form.terms.get(self.group) != 1 or form.terms.get(lanes.var) != GROUP:
+            return None
+        assert isinstance(e, Load)
+        running, constant, _ = self.body.linear(_without(form, self.group), point, lanes)
+        key = ("load", e.tensor, running and running.text, constant, lanes, "group")
+
+        def load() -> Value:
+            pointer = self.body.pointer(e.tensor, running, constant)
+            if lanes.active == lanes.width or self.body.storage[e.tensor].slack:
+                return self.f.op(f"load <{4 * lanes.width} x i8>, {pointer}, align 1", "u8", 4 * lanes.width)
+            return self._bytes(self.body.masked_load(pointer, active_mask(lanes), "i32"))
+
+        return self.body.remember(key, load)
+
+    def _one_by_one(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes, count: int) -> Value:
+        """The bytes of all lanes, one step of the group after the other."""
+        total: Value | None = None
+        for n in range(count):
+            part = self.body.value(e, self.block, {**point, self.group: n}, lanes)
+            part = self.arith.splat(part, lanes.width)
+            wide = self.f.op(f"zext {part} to <{lanes.width} x i32>", "i32", lanes.width)
+            if n:
+                wide = self.f.op(f"shl {wide}, splat (i32 {8 * n})", "i32", lanes.width)
+            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32", lanes.width)
+        assert total is not None
+        return self._bytes(total)
+
+
+def _without(form: Linear, name: str) -> Linear:
+    """The form where that variable is 0."""
+    return Linear({n: c for n, c in form.terms.items() if n != name}, form.offset)

@@ -1,0 +1,59 @@
+"""Products of bytes in groups of four: which sums they are, along which axis, and how many lanes their readers have.
+
+    C[i, j] = sum(i32(A[i, k]) * i32(B[k, j]), over k)        A and B of i8 or u8
+
+Machines multiply four bytes by four bytes and add the products to one lane of 32 bits in a single instruction. Such a sum runs
+through one of its reduction axes in *groups* of four steps: the last loop of that axis is the group (`Nest(..., group="k.1")`), of
+four steps, and a packed operand has the four bytes of a lane side by side. What the sum is does not change: integers are added in
+any order, and wrap around alike.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Binary, Cast, Expr, loads, variables
+from tensorsmith.lang.workload import Axis, Stage, Workload
+from tensorsmith.space.analysis import elementwise_match
+
+GROUP = 4  # steps of a reduction that one lane takes at once
+
+
+@functools.lru_cache(maxsize=4096)
+def factors(stage: Stage) -> tuple[Expr, Expr] | None:
+    """The two factors, each of a type of one byte, of a stage that sums up their products in i32; None if it is no such sum."""
+    body = stage.body
+    if stage.reduction != "sum" or stage.dtype != "i32" or not isinstance(body, Binary) or body.op != "mul":
+        return None
+    found = [e.a for e in (body.a, body.b) if isinstance(e, Cast) and e.dtype == "i32" and e.a.dtype in ("i8", "u8")]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+@functools.lru_cache(maxsize=4096)
+def group_axis(stage: Stage) -> Axis | None:
+    """The reduction axis to go through in groups: along which neighbours of an operand that rows have lie side by side.
+
+    None where there is none: in a depthwise convolution neighbours are other channels, each a sum of its own.
+    """
+    both = factors(stage)
+    if both is None:
+        return None
+    lane = stage.axes[-1].name if stage.axes else ""
+    rows = [x for e in both if lane not in variables(e) for x in loads(e)]
+    for axis in reversed(stage.reduce_axes):
+        for x in rows:
+            form = affine(x.indices[-1]) if x.indices else None
+            if axis.extent > 1 and form is not None and form.terms.get(axis.name) == 1:
+                return axis
+    return None
+
+
+def lane_bytes(workload: Workload, stage: Stage) -> int:
+    """The bytes of the elements that a stage's vectors are counted in: its own, or those of a wider sum that it reads element by
+    element, so that it can be computed on the sum's registers (sums of products in i32 that become bytes again)."""
+    own = dtype(stage.dtype).bytes
+    read = [workload.stage(x.tensor) for x in stage.reads if workload.is_stage(x.tensor)] if stage.reduction is None else []
+    sums = [s for s in read if s.reduction and dtype(s.dtype).bytes > own and elementwise_match(workload, s.name, stage.name)]
+    return max([own, *(dtype(s.dtype).bytes for s in sums)])

@@ -1,0 +1,129 @@
+"""Instructions for products of small integers: what they mean, that machines have them, and that kernels use them."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import numpy as np
+import pytest
+from tests.backends.cpu.bytes import PAIRS, built_by_meaning, matmul
+
+import tensorsmith as ts
+from tensorsmith.backends.cpu.codegen.generate import generate
+from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.instructions import INSTRUCTIONS, Instruction, by_meaning, dots, groups_pay, pairs
+from tensorsmith.backends.cpu.link import link
+from tensorsmith.backends.cpu.llvm import compile_ir
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.program.lower import lower
+from tensorsmith.targets.target import native
+
+TYPES = {"i8": np.int8, "u8": np.uint8, "i16": np.int16}
+
+
+def module(instruction: Instruction) -> str:
+    """One call of the instruction on memory."""
+    r, o = instruction.result, instruction.operand
+    given = ([f"{r} %c"] if instruction.adds else []) + [f"{o} %a", f"{o} %b"]
+    lines = [f"%c = load {r}, ptr %pc, align 1", f"%a = load {o}, ptr %pa, align 1", f"%b = load {o}, ptr %pb, align 1"]
+    lines += [f'%r = call {r} @"{instruction.function}"({", ".join(given)})', f"store {r} %r, ptr %pc, align 1", "ret void"]
+    body = "\n".join(f"  {line}" for line in lines)
+    return f"{instruction.declaration}\n{instruction.definition()}\ndefine void @f(ptr %pc, ptr %pa, ptr %pb) {{\n{body}\n}}\n"
+
+
+def results(text: str, instruction: Instruction, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """What code gives for random numbers, and what NumPy does."""
+    rng = np.random.default_rng(seed)
+    operands = []
+    for kind in instruction.types:
+        limits = np.iinfo(TYPES[kind])
+        found = rng.integers(limits.min, limits.max + 1, instruction.lanes * instruction.pieces)
+        ends = rng.choice([limits.min, limits.max], found.shape)
+        operands.append(np.where(rng.random(found.shape) < (0.5 if seed % 2 else 0.1), ends, found).astype(TYPES[kind]))
+    start = rng.integers(-(2**31), 2**31, instruction.lanes).astype(np.int32)
+    products = (operands[0].astype(np.int64) * operands[1]).reshape(instruction.lanes, -1).sum(axis=1)
+    wanted = (products + (start if instruction.adds else 0)).astype(np.int32)
+    code = link(compile_ir(text, native()))
+    got = start.copy()
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(code.address("f"))
+    call(got.ctypes.data, operands[0].ctypes.data, operands[1].ctypes.data)
+    return got, wanted
+
+
+@pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=lambda i: i.function)
+def test_the_meaning_is_a_sum_of_products(instruction):
+    text = by_meaning(module(instruction))
+    assert instruction.intrinsic not in text  # nothing is left that this machine may lack
+    for seed in range(4):
+        got, wanted = results(text, instruction, seed)
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=lambda i: i.function)
+def test_the_instruction_does_what_it_means(instruction):
+    """Where this machine has it."""
+    if instruction not in (*dots(native()), *pairs(native())):
+        pytest.skip(f"{native().name} has no {instruction.name}")
+    for seed in range(4):
+        got, wanted = results(module(instruction), instruction, seed)
+        np.testing.assert_array_equal(got, wanted)
+
+
+#: what products of two types are made of on machines by name
+EXPECTED = [
+    ("znver4", "u8", "i8", "vpdpbusd"),
+    ("znver4", "i8", "i8", "vpdpbusd"),
+    ("znver4", "u8", "u8", "vpdpbusd"),
+    ("sapphirerapids", "i8", "u8", "vpdpbusd"),
+    ("skylake-avx512", "u8", "i8", "vpmaddwd"),
+    ("x86-64-v3", "u8", "i8", "vpmaddwd"),
+    ("x86-64-v3", "i8", "i8", "vpmaddwd"),
+    ("x86-64-v2", "u8", "i8", "pmaddwd"),
+    ("neoverse-n1", "i8", "i8", "sdot"),
+    ("neoverse-n1", "u8", "u8", "udot"),
+    ("neoverse-n1", "u8", "i8", "sdot"),
+    ("neoverse-v1", "u8", "i8", "usdot"),
+    ("neoverse-v1", "i8", "u8", "usdot"),
+]
+
+
+def innermost(assembly: str, instruction: str) -> list[str]:
+    """The lines of the loop that has most of an instruction."""
+    blocks = re.split(r"^\.?LBB[0-9_]+:", assembly, flags=re.MULTILINE)
+    return max(blocks, key=lambda block: block.count(f"\t{instruction}\t")).splitlines()
+
+
+@pytest.mark.parametrize("name, a, b, instruction", EXPECTED, ids=lambda v: str(v))
+def test_kernels_use_it_and_keep_their_sums_in_registers(name, a, b, instruction):
+    machine = ts.Target.named(name)
+    candidate = default_candidate(matmul(64, 256, 192, a, b).workload, machine)
+    assembly = compile_ir(generate(lower(candidate), machine).ir, machine).source("asm")
+    loop = innermost(assembly, instruction)
+    assert sum(f"\t{instruction}\t" in line for line in loop) >= 8
+    # (a constant may be read from the stack)
+    stored = [line for line in loop if re.search(r"\tv?mov\w+\t%\w+, -?\d*\(%rsp\)|\tst[rp]\t.*\[sp", line)]
+    added = [line for line in loop if "add" in line and ("(%rsp)" in line or "[sp" in line)]
+    assert not stored + added
+
+
+@pytest.mark.parametrize("name", ["znver4", "skylake-avx512", "x86-64-v3", "x86-64-v2", "neoverse-n1", "neoverse-v1", "cortex-a72"])
+@pytest.mark.parametrize("a, b", PAIRS, ids=lambda v: str(v))
+def test_kernels_of_other_machines_are_right_by_meaning(name, a, b, monkeypatch):
+    machine = ts.Target.named(name, cores=2)
+    for case in (matmul(9, 22, 37, a, b, constant=False), matmul(17, 64, 33, a, b, bytes_out=True)):
+        candidate = default_candidate(case.workload, machine)
+        (got,) = built_by_meaning(candidate, machine, monkeypatch).run(case.arrays).values()
+        np.testing.assert_array_equal(got, case.wanted)
+
+
+def test_machines_without_anything_for_bytes_make_products_one_by_one():
+    machine = ts.Target.named("cortex-a53")
+    assert not groups_pay(machine)
+    assert " group " not in str(default_candidate(matmul(64, 64, 64, "i8", "i8").workload, machine))
+    assert " group k.1" in str(default_candidate(matmul(64, 64, 64, "i8", "i8").workload, ts.Target.named("cortex-a55")))
+
+
+def test_avx_vnni_has_no_vectors_of_64_bytes():
+    machine = CpuTarget("x86_64-unknown-linux-gnu", "alderlake", "+avx2,+fma,+avxvnni", 32, 16)
+    assert {i.lanes for i in dots(machine)} == {4, 8}
