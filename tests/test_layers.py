@@ -164,7 +164,7 @@ def facts_of_one_kind() -> set[str]:
 
 #: words that others use for other things are facts only where they are asked of a target
 ONLY_OF_TARGETS = {"has", "features", "cpu", "chains", "triple", "in_order"}
-ONLY_OF_TARGETS |= {"device", "dialect", "warp", "registers", "threads", "clock", "flops", "bytes_per_second"}
+ONLY_OF_TARGETS |= {"device", "dialect", "warp", "registers", "shared_bytes", "threads", "clock", "flops", "bytes_per_second"}
 
 
 def read(path: Path) -> set[str]:

@@ -75,8 +75,8 @@ NAMED: Mapping[str, GpuTarget] = {
         "rtx5090", "sm_120", multiprocessors=170, l2_bytes=96 << 20, clock=2.407e9, flops=104.8e12, bytes_per_second=1792e9
     ),
     # AMD, "CDNA 3 Instruction Set Architecture" (512 registers of a thread, given by eights; eight waves of 64 threads on each of
-    # four units; 64 KB of LDS) and data sheet of MI300X: 304 compute units, 2100 MHz, 163.4 TFLOP/s, 5.3 TB/s. The last cache of 256 MB
-    # gives 17.2 TB/s ("CDNA 3" white paper).
+    # four units; 64 KB of LDS) and data sheet of MI300X: 304 compute units, 2100 MHz, 163.4 TFLOP/s, 5.3 TB/s. The last cache of
+    # 256 MB gives 17.2 TB/s ("CDNA 3" white paper).
     "mi300x": GpuTarget(
         "mi300x", "amd", "gfx942", warp=64, multiprocessors=304, registers=131072, registers_per_thread=512, register_unit=512,
         shared_bytes=64 << 10, shared_bytes_per_multiprocessor=64 << 10, threads_per_multiprocessor=2048,
