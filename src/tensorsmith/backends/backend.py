@@ -81,7 +81,7 @@ def later(module: str, function: str) -> Callable[..., Any]:
 
 
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for
-_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.backend"}
+_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.backend", "gpu": "tensorsmith.backends.gpu.backend"}
 _known: dict[str, Backend[Any]] = {}
 
 

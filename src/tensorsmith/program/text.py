@@ -21,7 +21,7 @@ def show(program: Program) -> str:
 def _node(node: Node, indent: int) -> list[str]:
     pad = "  " * indent
     if isinstance(node, Loop):
-        kind = "parallel" if node.parallel else "unroll" if node.unrolled else "for"
+        kind = node.var.bound or ("parallel" if node.parallel else "unroll" if node.unrolled else "for")
         lines = [f"{pad}{kind} {_loop(node.var)}:"]
         for inner in node.body:
             lines.extend(_node(inner, indent + 1))
@@ -36,7 +36,7 @@ def _block(block: Block, indent: int) -> list[str]:
         lines.extend(_node(inner, indent))
     loops = [f"{'vector' if v.name == block.vector else 'unroll'} {_loop(v)}" for v in block.tile]
     reductions = [
-        f"{'vector' if v.name == block.vector else 'unroll' if v.name in block.laid_out else 'reduce'} {_loop(v)}"
+        f"{'vector' if v.name == block.vector else 'unroll' if v.name in block.laid_out else v.bound or 'reduce'} {_loop(v)}"
         for v in block.reduce
     ]
     if reductions and not _is_one(block.unroll):

@@ -15,7 +15,12 @@ from tensorsmith.errors import UserError
 
 
 def opencl() -> GpuTarget:
-    """What pyopencl's first GPU says of itself; where there is none, its first device of any kind."""
+    """What the OpenCL device that is here says of itself."""
+    return opencl_target(opencl_device())
+
+
+def opencl_device() -> Any:
+    """pyopencl's first GPU; where there is none, its first device of any kind."""
     try:
         import pyopencl
     except ImportError:
@@ -27,7 +32,7 @@ def opencl() -> GpuTarget:
     if not devices:
         raise UserError("no OpenCL device here: the drivers that are installed know none")
     gpus = [device for device in devices if device.type & pyopencl.device_type.GPU]
-    return opencl_target((gpus or devices)[0])
+    return (gpus or devices)[0]
 
 
 def opencl_target(device: Any) -> GpuTarget:

@@ -66,7 +66,8 @@ class _Text:
         attached = [line for n in self.sketch.attached(nest.stage, depth) for line in self.nest(n, 0, indent)] if depth else []
         if depth < len(nest.outer):
             loop = nest.outer[depth]
-            kind = "unroll" if loop in nest.unrolled else "parallel?" if self._may_be_parallel(nest, depth) else "for"
+            mark = nest.loops.bindings.get(loop)
+            kind = mark or ("unroll" if loop in nest.unrolled else "parallel?" if self._may_be_parallel(nest, depth) else "for")
             return [*attached, f"{pad}{kind} {self._loop(nest, loop)}:", *self.nest(nest, depth + 1, indent + 1)]
         if not depth:  # no outer loops: what belongs to the tile is attached at depth 0
             attached = [line for n in self.sketch.attached(nest.stage, 0) for line in self.nest(n, 0, indent)]
@@ -81,7 +82,7 @@ class _Text:
         first = [loop for loop in nest.tile if loop.axis in reduced]
         parts = []
         for loop in [*first, *(loop for loop in nest.tile if loop not in first)]:
-            plain = "reduce" if loop in first and loop not in nest.unrolled else "unroll"
+            plain = nest.loops.bindings.get(loop, "reduce" if loop in first and loop not in nest.unrolled else "unroll")
             parts.append(f"{'vector' if loop == nest.vector else plain} {self._loop(nest, loop)}")
         if first:
             parts[len(first) - 1] += f" by {nest.stage}.unroll"
@@ -90,7 +91,8 @@ class _Text:
     def _may_be_parallel(self, nest: Nest, depth: int) -> bool:
         reduced = {a.name for a in self.workload.stage(nest.stage).reduce_axes}
         inside = any(self.sketch.attached(nest.stage, d) for d in range(1, depth + 1))
-        return nest.at is None and not inside and not any(loop.axis in reduced for loop in nest.outer[: depth + 1])
+        reducing = any(loop.axis in reduced for loop in nest.outer[: depth + 1])
+        return nest.at is None and not nest.loops.bound and not inside and not reducing
 
     def _loop(self, nest: Nest, loop: NestLoop) -> str:
         if loop.part:

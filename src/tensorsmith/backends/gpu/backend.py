@@ -1,0 +1,27 @@
+"""The record of GPUs."""
+
+from __future__ import annotations
+
+from tensorsmith.backends.backend import Backend, later
+from tensorsmith.backends.gpu.device import DEVICE
+from tensorsmith.backends.gpu.features.schema import SCHEMA
+from tensorsmith.backends.gpu.generate import generate
+from tensorsmith.backends.gpu.target import GpuTarget
+from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
+from tensorsmith.space.tactics import Tactics
+from tensorsmith.space.plain import plain_candidate
+
+BACKEND = Backend(
+    kind="gpu",
+    target=GpuTarget,
+    device=DEVICE,
+    rule_sets={"default": DEFAULT, "ansor": ANSOR},
+    default_candidate=lambda w, t: plain_candidate(w),
+    tactics=lambda t: Tactics(),
+    generate=generate,
+    schema=SCHEMA,
+    extract_rows=later("tensorsmith.backends.gpu.features.extract", "extract_rows"),
+    estimated_seconds=later("tensorsmith.backends.gpu.prior", "estimated_seconds"),
+    explain=later("tensorsmith.backends.gpu.explain", "explain"),
+    expected_roof=lambda target: (target.flops, target.bytes_per_second),
+)
