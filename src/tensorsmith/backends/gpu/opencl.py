@@ -65,7 +65,9 @@ class OpenCL:
 
     def read(self, array: Array, source: At) -> None:
         if array.nbytes:
-            self.tried("a copy from it", lambda: self.cl.enqueue_copy(self.queue, array, source[0], src_offset=source[1], is_blocking=True))
+            self.tried(
+                "a copy from it", lambda: self.cl.enqueue_copy(self.queue, array, source[0], src_offset=source[1], is_blocking=True)
+            )
 
     def copy(self, to: At, source: At, size: int) -> None:
         if size:

@@ -88,6 +88,8 @@ CUDA = Dialect(
     extensions={"f16": "#include <cuda_fp16.h>"},
 )
 
-HIP = Dialect(**{**CUDA.__dict__, "name": "hip", "head": "#include <hip/hip_runtime.h>\n", "extensions": {"f16": "#include <hip/hip_fp16.h>"}})
+HIP = Dialect(
+    **{**CUDA.__dict__, "name": "hip", "head": "#include <hip/hip_runtime.h>\n", "extensions": {"f16": "#include <hip/hip_fp16.h>"}}
+)
 
 DIALECTS = {d.name: d for d in (OPENCL, CUDA, HIP)}

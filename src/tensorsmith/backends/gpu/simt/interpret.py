@@ -77,7 +77,9 @@ class _Block:
         for s in body:
             if isinstance(s, Let):
                 self.variables[s.name] = value = self.value(s.value, active)
-                if np.any((np.broadcast_to(value, active.shape)[active] < 0) | (np.broadcast_to(value, active.shape)[active] >= s.count)):
+                if np.any(
+                    (np.broadcast_to(value, active.shape)[active] < 0) | (np.broadcast_to(value, active.shape)[active] >= s.count)
+                ):
                     raise Wrong(f"{s.name} is not below {s.count}")
             elif isinstance(s, For):
                 for step in range(s.count):

@@ -155,7 +155,9 @@ class _Maker:
         if any(self._cooperates(n) for n in inner):
             raise Refusal("cannot share", f"{self.stage.name} is computed by threads of all blocks, what is inside by those of one")
         point: Statement = Let(
-            name, Binary("add", Binary("mul", ir.BLOCK, number(self.threads)), ir.THREAD), max(1, -(-total // self.threads) * self.threads)
+            name,
+            Binary("add", Binary("mul", ir.BLOCK, number(self.threads)), ir.THREAD),
+            max(1, -(-total // self.threads) * self.threads),
         )
         body = [*self._numbers(Var(name), self.grid_loops), *self._nodes(inner, ())]
         if total % self.threads == 0:

@@ -12,6 +12,7 @@ from tensorsmith.program.ir import AxisBinding, Block, LoopVar, Program, Program
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import read_at, stored_at
 
+
 def number(value: int) -> Const:
     return Const(value, "i64")
 
