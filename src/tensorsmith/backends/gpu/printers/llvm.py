@@ -61,7 +61,8 @@ def assembly(kernels: Sequence[Kernel], machine: Machine, cpu: str = "") -> str:
 def _target_machine(machine: Machine, cpu: str) -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    features = machine.features.get(cpu, machine.features.get("", ""))
+    known = dict(machine.features)
+    features = known.get(cpu, known.get("", ""))
     return llvm.Target.from_triple(machine.triple).create_target_machine(cpu=cpu, features=features, opt=3)
 
 

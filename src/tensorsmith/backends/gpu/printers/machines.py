@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -13,7 +12,7 @@ class Machine:
     name: str
     triple: str
     cpu: str  # where the target does not say
-    features: Mapping[str, str]  # by architecture: what its code needs switched on; "" is that of all others
+    features: tuple[tuple[str, str], ...]  # by architecture: what its code needs switched on; "" is that of all others
     kernel: str  # in front of the function's name
     attributes: str  # behind its parameters; {threads}
     block: str  # the instruction that gives the number of the block, {bits} wide
@@ -29,7 +28,15 @@ NVPTX = Machine(
     name="ptx",
     triple="nvptx64-nvidia-cuda",
     cpu="sm_80",
-    features={"": "+ptx70", "sm_86": "+ptx71", "sm_87": "+ptx74", "sm_89": "+ptx78", "sm_90": "+ptx78", "sm_100": "+ptx86", "sm_120": "+ptx87"},
+    features=(
+        ("", "+ptx70"),
+        ("sm_86", "+ptx71"),
+        ("sm_87", "+ptx74"),
+        ("sm_89", "+ptx78"),
+        ("sm_90", "+ptx78"),
+        ("sm_100", "+ptx86"),
+        ("sm_120", "+ptx87"),
+    ),
     kernel="ptx_kernel",
     attributes='"nvvm.maxntid"="{threads},1,1"',
     block="call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
@@ -49,7 +56,7 @@ AMDGCN = Machine(
     name="amdgcn",
     triple="amdgcn-amd-amdhsa",
     cpu="gfx90a",
-    features={},
+    features=(),
     kernel="amdgpu_kernel",
     attributes='"amdgpu-flat-work-group-size"="{threads},{threads}"',
     block="call i32 @llvm.amdgcn.workgroup.id.x()",
@@ -74,7 +81,7 @@ SPIRV = Machine(
     name="spirv",
     triple="spirv64-unknown-unknown",
     cpu="",
-    features={},
+    features=(),
     kernel="spir_kernel",
     attributes="",
     block="call spir_func i64 @_Z12get_group_idj(i32 0)",
