@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -159,6 +160,6 @@ class DevicePrepared(Prepared):
             for number in range(len(frame.of.network.steps)):
                 frame.start_step(number)
                 marks.append(driver.mark())
-            return np.array([after.since(before) for before, after in zip(marks, marks[1:])])
+            return np.array([after.since(before) for before, after in itertools.pairwise(marks)])
 
         return run
