@@ -37,12 +37,20 @@ LIMITS = Limits()
 
 
 def shrink(plan: Plan, rows: Matrix, target: GpuTarget, limits: Limits = LIMITS) -> None:
-    """Makes rows fit, halving what is largest until they do; then gives blocks enough threads."""
+    """Makes rows fit, halving what is largest until they do; gives blocks enough threads, and makes them fit with those."""
     _vectors(plan, rows)
     _threads_of_all(plan, rows, target)
     kernels = roots(plan)
+    if kernels:
+        _fit(plan, kernels, rows, target, limits)
+        for root in kernels:
+            _fill(plan, root, rows, target)
+        _fit(plan, kernels, rows, target, limits)
+
+
+def _fit(plan: Plan, kernels: list[Root], rows: Matrix, target: GpuTarget, limits: Limits) -> None:
     todo = np.arange(len(rows))
-    for _ in range(limits.rounds if kernels else 0):
+    for _ in range(limits.rounds):
         part = rows[todo]
         found = plan.geometry.measure(part)
         changed = np.zeros(len(part), bool)
@@ -52,8 +60,6 @@ def shrink(plan: Plan, rows: Matrix, target: GpuTarget, limits: Limits = LIMITS)
             break
         rows[todo] = part
         todo = todo[changed]
-    for root in kernels:
-        _fill(plan, root, rows, target)
 
 
 def _vectors(plan: Plan, rows: Matrix) -> None:
@@ -89,7 +95,9 @@ def _halved(plan: Plan, root: Root, part: Matrix, found: Measured, target: GpuTa
     large = (shared_bytes(plan, root, found) > target.shared_bytes) & ~done & ~changed
     halved = halve_largest(part, _sized(rows_of), large)
     changed |= halved
-    changed |= halve_largest(part, _sized([*own, *virtual, *threads]), large & ~halved)
+    fewer = halve_largest(part, _sized([*own, *virtual]), large & ~changed)
+    changed |= fewer
+    changed |= halve_largest(part, _sized(threads), large & ~changed & (threads_of(root, found) > target.warp))
     for nest in root.private:
         steps = copies(plan, nest, part, found)
         long = (results * steps > limits.statements) & ~done & ~changed
