@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from tensorsmith.backends.backend import Backend, later
+from tensorsmith.backends.gpu.default import default_candidate
 from tensorsmith.backends.gpu.device import DEVICE
 from tensorsmith.backends.gpu.features.schema import SCHEMA
 from tensorsmith.backends.gpu.generate import generate
+from tensorsmith.backends.gpu.tactics import GpuTactics
 from tensorsmith.backends.gpu.target import GpuTarget
-from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
-from tensorsmith.space.tactics import Tactics
-from tensorsmith.space.plain import plain_candidate
+from tensorsmith.backends.gpu.rules import ANSOR, DEFAULT
 
 BACKEND = Backend(
     kind="gpu",
     target=GpuTarget,
     device=DEVICE,
     rule_sets={"default": DEFAULT, "ansor": ANSOR},
-    default_candidate=lambda w, t: plain_candidate(w),
-    tactics=lambda t: Tactics(),
+    default_candidate=default_candidate,
+    tactics=GpuTactics,
     generate=generate,
     schema=SCHEMA,
     extract_rows=later("tensorsmith.backends.gpu.features.extract", "extract_rows"),

@@ -9,6 +9,7 @@ from tensorsmith.backends.backend import KernelCode
 from tensorsmith.backends.gpu.launch import Launch, Launches
 from tensorsmith.backends.gpu.printers.c import entry, source
 from tensorsmith.backends.gpu.printers.dialects import DIALECTS
+from tensorsmith.backends.gpu.printers.machines import MACHINES
 from tensorsmith.backends.gpu.simt.ir import Kernel
 from tensorsmith.backends.gpu.simt.make import kernels as make_kernels
 from tensorsmith.backends.gpu.simt.text import show
@@ -30,6 +31,9 @@ def generate(program: Program, target: GpuTarget) -> KernelCode:
     texts: dict[str, Callable[[], str]] = {"kernels": functools.partial(_shown, kernels)}
     for name, dialect in DIALECTS.items():
         texts[name] = functools.partial(source, kernels, dialect)
+    for name in MACHINES:
+        texts[name] = functools.partial(_assembly, kernels, name, target)
+    texts["llvm"] = functools.partial(_llvm, kernels)
     code = Code(target, frozenset({launches.launches[-1].kernel}), launches.to_bytes(), texts)
     return KernelCode(code)
 
@@ -57,8 +61,26 @@ def launches_of(program: Program, kernels: Sequence[Kernel], target: GpuTarget) 
         Launch(entry(k.name), k.grid, k.block, k.shared_bytes, tuple(numbers[a.name] for a in k.arguments)) for k in kernels
     )
     sizes = {a.name: a.bytes for k in kernels for a in k.arguments}
-    text = source(kernels, DIALECTS["opencl"])
-    return Launches(starts, tuple(sizes.get(b.name, 0) for b in scratch), text)
+    machine = _DRIVERS_TAKE[target.dialect]
+    text = source(kernels, DIALECTS["opencl"]) if machine is None else _assembly(kernels, machine, target)
+    return Launches(starts, tuple(sizes.get(b.name, 0) for b in scratch), text, machine or "opencl")
+
+
+#: what is given to drivers, by the target's dialect: the text of one of LLVM's machines, or OpenCL C
+_DRIVERS_TAKE = {"opencl": None, "cuda": "ptx", "amd": "amdgcn"}
+
+
+def _assembly(kernels: Sequence[Kernel], name: str, target: GpuTarget) -> str:
+    from tensorsmith.backends.gpu.printers.llvm import assembly  # LLVM, which OpenCL needs not
+
+    own = target.architecture if _DRIVERS_TAKE[target.dialect] == name else ""
+    return assembly(kernels, MACHINES[name], own)
+
+
+def _llvm(kernels: Sequence[Kernel]) -> str:
+    from tensorsmith.backends.gpu.printers.llvm import ir
+
+    return ir(kernels, MACHINES["ptx"])
 
 
 def _shown(kernels: Sequence[Kernel]) -> str:

@@ -14,7 +14,7 @@ from tensorsmith.backends.gpu.printers.dialects import Dialect
 from tensorsmith.backends.gpu.simt.ir import GLOBAL, PRIVATE, SHARED, Array
 from tensorsmith.lang.affine import Bounds
 from tensorsmith.lang.dtypes import dtype, is_float
-from tensorsmith.lang.expr import COMPARISONS, Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var, loads, walk
+from tensorsmith.lang.expr import COMPARISONS, Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var, walk
 
 _INT = range(-(1 << 31), 1 << 31)
 
@@ -23,6 +23,7 @@ _INFIX = {
     "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>", "div": "/",
 }  # fmt: skip
 
+_COUNTING = ("add", "sub", "mul", "floordiv", "mod", "max", "min")
 _WRAPPING = ("add", "sub", "mul", "shl")
 
 #: functions of <math.h> by the names of ours
@@ -52,6 +53,20 @@ def identifier(name: str) -> str:
     return "v" + re.sub(r"[^A-Za-z0-9]", lambda m: "_" if m.group() == "." else f"_{ord(m.group()):x}_", name.replace("_", "__"))
 
 
+def fits_int(e: Expr, bounds: Bounds) -> bool:
+    """Whether an expression counts: it is made of loop variables, by arithmetic whose every step fits 32 bits."""
+    for x in walk(e):
+        if x.dtype == "i64":
+            found = bounds.range(x)
+            if not isinstance(x, (Const, Var, Select)) and not (isinstance(x, Binary) and x.op in _COUNTING):
+                return False
+            if found is None or found[0] not in _INT or found[1] not in _INT:
+                return False
+        elif isinstance(x, Load):
+            return False
+    return e.dtype == "i64"
+
+
 class Expressions:
     """Texts of expressions in one kernel. `counts` are how many values each variable may take."""
 
@@ -67,12 +82,7 @@ class Expressions:
     def counts(self, e: Expr) -> bool:
         """Whether an expression is made of loop variables, and `int` has room for all of it."""
         if e not in self._counting:
-            inside = e.dtype == "i64" and not loads(e)
-            for x in walk(e) if inside else ():
-                if x.dtype == "i64":
-                    found = self.bounds.range(x)
-                    inside = inside and found is not None and found[0] in _INT and found[1] in _INT
-            self._counting[e] = inside
+            self._counting[e] = fits_int(e, self.bounds)
         return self._counting[e]
 
     def index(self, e: Expr) -> str:

@@ -1,0 +1,285 @@
+"""Kernels as LLVM's text, and by LLVM as that of GPUs: PTX, AMDGCN, SPIR-V.
+
+Loops that are laid out are laid out here, so that every element of a private array has a constant place and becomes a register.
+Arithmetic, and the polynomials for functions, are those of the code for CPUs, on single numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
+from tensorsmith.backends.gpu.printers.c import entry
+from tensorsmith.backends.gpu.printers.expressions import identifier
+from tensorsmith.backends.gpu.printers.machines import Machine
+from tensorsmith.backends.gpu.printers.numbers import Numbers
+from tensorsmith.backends.gpu.simt.ir import (
+    BLOCK, GLOBAL, PRIVATE, SHARED, THREAD, Array, Barrier, For, If, Kernel, Let, Move, Statement, Store, walk,
+)  # fmt: skip
+from tensorsmith.errors import InternalError
+from tensorsmith.lang.dtypes import dtype, is_float
+from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var
+
+_SPACES = {GLOBAL: 1, SHARED: 3}
+
+
+def ir(kernels: Sequence[Kernel], machine: Machine) -> str:
+    """The text of kernels for one of LLVM's targets."""
+    helpers: dict[str, str] = {}
+    declarations: set[str] = set(machine.declarations)
+    shared, functions = [], []
+    for kernel in kernels:
+        writer = _Writer(kernel, machine, helpers, declarations)
+        functions.append(writer.text())
+        shared += writer.shared
+    head = [f'target triple = "{machine.triple}"', *shared, *sorted(declarations)]
+    return "\n\n".join(["\n".join(head), *helpers.values(), *functions]) + "\n"
+
+
+def assembly(kernels: Sequence[Kernel], machine: Machine, cpu: str = "") -> str:
+    """What LLVM makes of it, as text: PTX for an architecture such as "sm_80"."""
+    built = _target_machine(machine, cpu or machine.cpu)
+    try:
+        module = llvm.parse_assembly(ir(kernels, machine), llvm.create_context())
+        module.triple, module.data_layout = machine.triple, str(built.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"LLVM refuses the generated kernel: {str(error)[:400]}") from None
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
+    builder = llvm.create_pass_builder(built, options)
+    builder.getModulePassManager().run(module, builder)
+    return str(built.emit_assembly(module))
+
+
+@functools.cache
+def _target_machine(machine: Machine, cpu: str) -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    known = dict(machine.features)
+    features = known.get(cpu, known.get("", ""))
+    return llvm.Target.from_triple(machine.triple).create_target_machine(cpu=cpu, features=features, opt=3)
+
+
+class _Writer:
+    """Writes one kernel."""
+
+    def __init__(self, kernel: Kernel, machine: Machine, helpers: dict[str, str], declarations: set[str]) -> None:
+        self.kernel, self.machine = kernel, machine
+        parameters = ", ".join(f"ptr addrspace(1) noalias %{identifier(a.name)}" for a in kernel.arguments)
+        attributes = machine.attributes.format(threads=kernel.block)
+        self.f = Function(f"define {machine.kernel} void @{entry(kernel.name)}({parameters}) {attributes}".rstrip())
+        self.arithmetic = Arithmetic(self.f, helpers, declarations)
+        self.arrays = {a.name: a for a in kernel.arrays}
+        self.pointers = {a.name: self._pointer(a) for a in kernel.arrays}
+        shared = [a for a in kernel.arrays if a.scope == SHARED]
+        self.shared = [
+            f"{self.pointers[a.name]} = internal addrspace(3) global [{max(1, a.elements)} x {storage_type(a.dtype)}] undef, align 16"
+            for a in shared
+        ]
+        counts = {BLOCK.name: kernel.grid, THREAD.name: kernel.block}
+        for s in walk(kernel.body):
+            if isinstance(s, (For, Let)):
+                counts[s.name] = max(counts.get(s.name, 0), s.count)
+        self.numbers = Numbers(self.f, counts, machine.divide, self.value)
+        self.loaded: list[dict[tuple[str, str], Value]] = [{}]  # what is known of memory, by array and index
+
+    def _pointer(self, a: Array) -> str:
+        if a.scope == SHARED:
+            return f"@{entry(self.kernel.name)}.{identifier(a.name)}"
+        return f"%{identifier(a.name)}"
+
+    def text(self) -> str:
+        m, space = self.machine, self.machine.private_space
+        for a in self.kernel.arrays:
+            if a.scope == PRIVATE:
+                where = f", addrspace({space})" if space else ""
+                self.f.entry.append(f"  {self.pointers[a.name]} = alloca [{max(1, a.elements)} x {storage_type(a.dtype)}], align 16{where}")
+        for variable, instruction in ((BLOCK, m.block), (THREAD, m.thread)):
+            number = self.f.op(instruction, m.number_type)
+            if m.number_type != "i32":
+                number = self.f.op(f"trunc {number} to i32", "i32")
+            self.numbers.variables[variable.name] = number
+        self._body(self.kernel.body)
+        return self.f.text()
+
+    # -- statements ----------------------------------------------------------------------------------------------------
+
+    def _body(self, body: Sequence[Statement]) -> None:
+        for s in body:
+            if isinstance(s, Let):
+                self.numbers.variables[s.name] = self.numbers.count(s.value)
+            elif isinstance(s, For):
+                self._for(s)
+            elif isinstance(s, If):
+                self._if(s)
+            elif isinstance(s, Barrier):
+                for line in self.machine.barrier:
+                    self.f.line(line)
+                self._forget({a.name for a in self.kernel.arrays if a.scope == SHARED})
+            elif isinstance(s, Move):
+                self._move(s)
+            else:
+                value = self.value(s.value)
+                array = self.arrays[s.array]
+                if array.dtype == "bool":
+                    value = self.arithmetic.cast("u8", value)
+                self.f.line(f"store {value}, {self._place(array, s.index)}")
+                self._forget({s.array})
+
+    def _for(self, s: For) -> None:
+        if s.in_a_row >= s.count:
+            for step in range(s.count):
+                self.numbers.variables[s.name] = step
+                self._body(s.body)
+            return
+        row = max(1, s.in_a_row)
+        whole = s.count - s.count % row
+        before, header, after = self.f.basic_block, self.f.label(), self.f.label()
+        self._forget(_stored(s.body, self.kernel))
+        self.f.jump(header)
+        self.f.start(header)
+        position = len(self.f.lines)
+        variable, following = self.f.name(), self.f.name()
+        self._enter()
+        for n in range(row):
+            number = Value(variable, "i32")
+            self.numbers.variables[s.name] = number if n == 0 else self.numbers.added(number, n)
+            self._body(s.body)
+        self._leave()
+        latch = self.f.basic_block
+        self.f.line(f"{following} = add nuw nsw i32 {variable}, {row}")
+        again = self.f.op(f"icmp slt i32 {following}, {whole}", "bool")
+        self.f.branch(again, header, after)
+        self.f.lines.insert(position, f"  {variable} = phi i32 [ 0, %{before} ], [ {following}, %{latch} ]")
+        self.f.start(after)
+        for step in range(whole, s.count):
+            self.numbers.variables[s.name] = step
+            self._body(s.body)
+
+    def _if(self, s: If) -> None:
+        holds = self.condition(s.condition)
+        if isinstance(holds, bool):
+            if holds:
+                self._body(s.body)
+            return
+        inside, after = self.f.label(), self.f.label()
+        self.f.branch(holds, inside, after)
+        self.f.start(inside)
+        self._enter()
+        self._body(s.body)
+        self._leave()
+        self.f.jump(after)
+        self.f.start(after)
+
+    def _move(self, s: Move) -> None:
+        to, source = self.arrays[s.array], self.arrays[s.source]
+        size = dtype(to.dtype).bytes * s.width
+        kind = f"<{s.width} x {storage_type(to.dtype)}>"
+        moved = self.f.op(f"load {kind}, {self._place(source, s.start)}, align {size}", to.dtype, s.width)
+        self.f.line(f"store {kind} {moved.text}, {self._place(to, s.index)}, align {size}")
+        self._forget({s.array})
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def _place(self, array: Array, index: Expr) -> str:
+        """`ptr addrspace(3) %x`: where an element is."""
+        number = self.numbers.count(index)
+        space = _SPACES.get(array.scope, self.machine.private_space)
+        pointer = f"ptr addrspace({space})" if space else "ptr"
+        at = number if isinstance(number, int) else number.text
+        found = self.numbers.once(
+            ("place", array.name, str(at)),
+            f"getelementptr inbounds {storage_type(array.dtype)}, {pointer} {self.pointers[array.name]}, i32 {at}",
+            "ptr",
+        )
+        return f"{pointer} {found.text}"
+
+    def _load(self, e: Load) -> Value:
+        array = self.arrays[e.tensor]
+        number = self.numbers.count(e.indices[0])
+        key = (e.tensor, str(number if isinstance(number, int) else number.text))
+        for known in self.loaded:
+            if key in known:
+                return known[key]
+        kind = "u8" if array.dtype == "bool" else array.dtype
+        value = self.f.op(f"load {storage_type(array.dtype)}, {self._place(array, e.indices[0])}", kind)
+        value = self.arithmetic.cast("bool", value) if array.dtype == "bool" else value
+        self.loaded[-1][key] = value
+        return value
+
+    def _forget(self, arrays: set[str]) -> None:
+        for known in self.loaded:
+            for key in [k for k in known if k[0] in arrays]:
+                del known[key]
+
+    def _enter(self) -> None:
+        self.loaded.append({})
+        self.numbers.enter()
+
+    def _leave(self) -> None:
+        self.loaded.pop()
+        self.numbers.leave()
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def condition(self, e: Expr) -> Value | bool:
+        """A truth value; known where only constants are compared."""
+        if isinstance(e, Const):
+            return bool(e.value)
+        if isinstance(e, Binary) and e.op in ("and", "or"):
+            a = self.condition(e.a)
+            if isinstance(a, bool):
+                return self.condition(e.b) if a == (e.op == "and") else a
+            b = self.condition(e.b)
+            if isinstance(b, bool):
+                return a if b == (e.op == "and") else b
+            return self.arithmetic.binary(e.op, a, b)
+        if isinstance(e, Binary) and self.numbers.counts(e.a) and self.numbers.counts(e.b) and e.op in ("lt", "le", "eq", "ne"):
+            return self.numbers.compared(e)
+        return self.value(e)
+
+    def value(self, e: Expr) -> Value:
+        """A value of the expression's own type."""
+        if isinstance(e, Const):
+            return const(e.value, e.dtype)
+        if isinstance(e, Load):
+            return self._load(e)
+        if e.dtype == "i64" and self.numbers.counts(e):
+            number = self.numbers.count(e)
+            return const(number, "i64") if isinstance(number, int) else self.f.op(f"sext {number} to i64", "i64")
+        if isinstance(e, Cast):
+            return self.arithmetic.cast(e.dtype, self.value(e.a))
+        if isinstance(e, Bitcast):
+            return self.arithmetic.bitcast(e.dtype, self.value(e.a))
+        if isinstance(e, Select):
+            holds = self.condition(e.cond)
+            if isinstance(holds, bool):
+                return self.value(e.a if holds else e.b)
+            return self.arithmetic.select(holds, self.value(e.a), self.value(e.b))
+        if isinstance(e, Unary):
+            return self.arithmetic.unary(e.op, self.value(e.a))
+        assert isinstance(e, Binary), e
+        if e.dtype == "bool" and (isinstance(e.a, Var) or e.op in ("and", "or") or self.numbers.counts(e.a)):
+            holds = self.condition(e)
+            return const(holds, "bool") if isinstance(holds, bool) else holds
+        if e.op == "add" and is_float(e.dtype):
+            for product, other in ((e.b, e.a), (e.a, e.b)):
+                if isinstance(product, Binary) and product.op == "mul":
+                    return self.arithmetic.fma(self.value(product.a), self.value(product.b), self.value(other))
+        return self.arithmetic.binary(e.op, self.value(e.a), self.value(e.b))
+
+
+def _stored(body: Sequence[Statement], kernel: Kernel) -> set[str]:
+    """The arrays that others may have stored to when a loop's next round begins."""
+    inside = list(walk(body))
+    found = {s.array for s in inside if isinstance(s, (Store, Move))}
+    if any(isinstance(s, Barrier) for s in inside):
+        found |= {a.name for a in kernel.arrays if a.scope == SHARED}
+    return found
+
