@@ -65,7 +65,7 @@ class DeviceArray:
 
 def on_device(array: np.ndarray[Any, np.dtype[Any]], driver: Cuda) -> DeviceArray:
     """A copy of an array of the host."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     memory = driver.allocate(array.nbytes)
     driver.write((memory, 0), array)
     return DeviceArray(driver, memory, array.shape, array.dtype)
@@ -93,7 +93,7 @@ def taken(x: Any, driver: Cuda, name: str = "the array") -> DeviceArray:
 def _by_interface(x: Any, driver: Cuda, name: str) -> DeviceArray:
     told = x.__cuda_array_interface__
     shape, dtype = tuple(int(n) for n in told["shape"]), np.dtype(told["typestr"])
-    address, read_only = told["data"]
+    address = told["data"][0]
     if told.get("strides") is not None and not _dense(shape, tuple(told["strides"]), dtype.itemsize):
         raise UserError(f"{name} is not C-contiguous; give one that is")
     size = math.prod(shape) * dtype.itemsize
