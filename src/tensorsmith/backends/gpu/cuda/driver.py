@@ -132,6 +132,11 @@ class Cuda:
     def mark(self) -> CudaMark:
         return CudaMark(self)
 
+    def calls(self, network: Any) -> Any:
+        from tensorsmith.backends.gpu.cuda.calls import DeviceCall  # which is made of networks, which are made of drivers
+
+        return DeviceCall(network, self)
+
 
 class CudaModule:
     """The kernels of one program, compiled by the driver."""
