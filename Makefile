@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MINUTES ?= 5
 ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
-.PHONY: demo smoke test test-long test-peers test-peers-short test-arm mutants bench soak docs tutorial dist lint clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-gpu mutants bench soak docs tutorial dist lint clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -45,6 +45,10 @@ test-peers-short: $(VENV)/.bench  ## the same without what takes minutes
 test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's packages are installed where they are missing
 	command -v qemu-aarch64-static aarch64-linux-gnu-gcc >/dev/null || apt-get install -y -q $(ARM_PACKAGES)
 	$(BIN)/python -m pytest tests/arm -m "arm or not arm" -n 2 --dist worksteal
+
+test-gpu: $(VENV)/.dev      ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
+	command -v oclgrind >/dev/null || apt-get install -y -q oclgrind ocl-icd-libopencl1
+	$(BIN)/python -m pytest tests/backends/gpu -m "gpu or not gpu" -n 2 --dist worksteal
 
 mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have to notice each
 	$(BIN)/python -m tests.mutants

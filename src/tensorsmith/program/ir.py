@@ -85,7 +85,9 @@ class ProgramBuffer:
     name: str
     dtype: str
     shape: tuple[Num, ...]
-    kind: str  # "input", "constant", "output", "scratch" (one for all), "local" (one per thread, made at its attach point), "shared"
+    kind: (
+        str  # "input", "constant", "output", "scratch" (one for all), "local" (one per thread, made at its attach point), "shared"
+    )
     origin: tuple[Linear, ...]
     packed: PackedRead | None = None
 

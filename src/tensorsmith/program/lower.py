@@ -132,7 +132,9 @@ class _Lowering:
         if not self.workload.consumers[stage.name]:
             raise Refusal("no reader", f"{stage.name} is attached but nothing reads it")
         of_block = self.sketch.nest(stage.name).loops.is_cooperative
-        return needed(self.workload, stage, point.stage, _Regions(self, point, of_block), self.seen.setdefault((point, of_block), {}))
+        return needed(
+            self.workload, stage, point.stage, _Regions(self, point, of_block), self.seen.setdefault((point, of_block), {})
+        )
 
     def ranges(self) -> dict[str, Num]:
         return {v.name: v.count for b in self.bound.values() for v in b.vars.values()}

@@ -7,9 +7,9 @@ from tensorsmith.backends.gpu.default import default_candidate
 from tensorsmith.backends.gpu.device import DEVICE
 from tensorsmith.backends.gpu.features.schema import SCHEMA
 from tensorsmith.backends.gpu.generate import generate
+from tensorsmith.backends.gpu.rules import ANSOR, DEFAULT
 from tensorsmith.backends.gpu.tactics import GpuTactics
 from tensorsmith.backends.gpu.target import GpuTarget
-from tensorsmith.backends.gpu.rules import ANSOR, DEFAULT
 
 BACKEND = Backend(
     kind="gpu",

@@ -1,4 +1,4 @@
-"""GPUs at run time: what code for them can run here, and how a network gets into their memory. Nothing of the compiler is loaded."""
+"""GPUs at run time: what code for them can run here, and how a network gets into their memory. No compiler is loaded for that."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Module(Protocol):
 
 
 class Driver(Protocol):
-    """One device. What is started on it runs in order; `finish` waits for all of it. Errors are `UserError`s that name the device."""
+    """One device. What is started on it runs in order; `finish` waits for all of it. Errors are `UserError`s."""
 
     name: str
 

@@ -3,8 +3,8 @@
     Launches((Launch("C", 64, 256, 8192, (0, 1, 2)),), scratch=(), text="...")
 
 The buffers of a program are numbered: its inputs, then its outputs, then the memory between its kernels (`scratch`). Every launch
-gets the buffers that it names, in that order, as pointers. Grid and block have one dimension. Launches run one after the other, each
-when the one before it is done.
+gets the buffers that it names, in that order, as pointers. Grid and block have one dimension. Launches run one after the other,
+each when the one before it is done.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -161,6 +162,6 @@ class DevicePrepared(Prepared):
             for number in range(len(frame.of.network.steps)):
                 frame.start_step(number)
                 marks.append(driver.mark())
-            return np.array([after.since(before) for before, after in zip(marks, marks[1:])])
+            return np.array([after.since(before) for before, after in itertools.pairwise(marks)])
 
         return run

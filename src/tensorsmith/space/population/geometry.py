@@ -176,8 +176,8 @@ class Geometry:
         return result
 
     def inside_block(self, stage: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
-        """How far the axes of a nest run inside its first `depths` outer loops, for all threads of a block together: as if the loops
-        of threads, around it or its own, were not fixed."""
+        """How far the axes of a nest run inside its first `depths` outer loops, for all threads of a block together: as if the
+        loops of threads, around it or its own, were not fixed."""
         nest = self.sketch.nest(stage)
         result = self.inside(stage, np.minimum(depths, _before_threads(nest)), matrix, found)
         if nest.at is not None:

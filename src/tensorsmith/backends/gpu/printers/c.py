@@ -7,9 +7,21 @@ from collections.abc import Sequence
 from tensorsmith.backends.gpu.printers.dialects import Dialect
 from tensorsmith.backends.gpu.printers.expressions import HELPERS, Expressions, identifier
 from tensorsmith.backends.gpu.simt.ir import (
-    BLOCK, GLOBAL, PRIVATE, SHARED, THREAD, Array, Barrier, For, If, Kernel, Let, Move, Statement, Store, walk,
+    BLOCK,
+    PRIVATE,
+    SHARED,
+    THREAD,
+    Array,
+    Barrier,
+    For,
+    If,
+    Kernel,
+    Let,
+    Move,
+    Statement,
+    Store,
+    walk,
 )  # fmt: skip
-from tensorsmith.lang.dtypes import is_float
 from tensorsmith.lang.expr import Const, Expr, Var, shared
 
 

@@ -32,14 +32,16 @@ _FUNCTIONS = {
     "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil", "round": "rint",
 }  # fmt: skip
 
-#: helpers that a kernel's text brings along; {f} is the suffix of functions in f32, {t} the type, {u} that of whole numbers without sign
+#: helpers that a kernel's text brings along; {f} is the suffix of functions in f32, {t} the type, {k} our name of it
 HELPERS = {
     "max_float": "{t} ts_max_{k}({t} a, {t} b) {{ return (a > b || a != a) ? a : b; }}",
     "min_float": "{t} ts_min_{k}({t} a, {t} b) {{ return (a < b || a != a) ? a : b; }}",
     "max_int": "{t} ts_max_{k}({t} a, {t} b) {{ return a > b ? a : b; }}",
     "min_int": "{t} ts_min_{k}({t} a, {t} b) {{ return a < b ? a : b; }}",
-    "floordiv_int": "{t} ts_floordiv_{k}({t} a, {t} b) {{ if (b == 0) return 0; {t} q = a / b; return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q; }}",
-    "mod_int": "{t} ts_mod_{k}({t} a, {t} b) {{ if (b == 0) return 0; {t} r = a % b; return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }}",
+    "floordiv_int": "{t} ts_floordiv_{k}({t} a, {t} b) {{ if (b == 0) return 0; {t} q = a / b; "
+    "return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q; }}",
+    "mod_int": "{t} ts_mod_{k}({t} a, {t} b) {{ if (b == 0) return 0; {t} r = a % b; "
+    "return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }}",
     "mod_float": "{t} ts_mod_{k}({t} a, {t} b) {{ {t} r = fmod{f}(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }}",
     "floordiv_float": "{t} ts_floordiv_{k}({t} a, {t} b) {{ {t} r = fmod{f}(a, b); if (r != 0 && ((r < 0) != (b < 0))) r += b; "
     "return rint{f}((a - r) / b); }}",

@@ -19,7 +19,21 @@ from tensorsmith.backends.gpu.printers.expressions import identifier
 from tensorsmith.backends.gpu.printers.machines import Machine
 from tensorsmith.backends.gpu.printers.numbers import Numbers
 from tensorsmith.backends.gpu.simt.ir import (
-    BLOCK, GLOBAL, PRIVATE, SHARED, THREAD, Array, Barrier, For, If, Kernel, Let, Move, Statement, Store, walk,
+    BLOCK,
+    GLOBAL,
+    PRIVATE,
+    SHARED,
+    THREAD,
+    Array,
+    Barrier,
+    For,
+    If,
+    Kernel,
+    Let,
+    Move,
+    Statement,
+    Store,
+    walk,
 )  # fmt: skip
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.dtypes import dtype, is_float
@@ -78,10 +92,7 @@ class _Writer:
         self.arrays = {a.name: a for a in kernel.arrays}
         self.pointers = {a.name: self._pointer(a) for a in kernel.arrays}
         shared = [a for a in kernel.arrays if a.scope == SHARED]
-        self.shared = [
-            f"{self.pointers[a.name]} = internal addrspace(3) global [{max(1, a.elements)} x {storage_type(a.dtype)}] undef, align 16"
-            for a in shared
-        ]
+        self.shared = [f"{self.pointers[a.name]} = internal addrspace(3) global {_memory(a)} undef, align 16" for a in shared]
         counts = {BLOCK.name: kernel.grid, THREAD.name: kernel.block}
         for s in walk(kernel.body):
             if isinstance(s, (For, Let)):
@@ -99,7 +110,7 @@ class _Writer:
         for a in self.kernel.arrays:
             if a.scope == PRIVATE:
                 where = f", addrspace({space})" if space else ""
-                self.f.entry.append(f"  {self.pointers[a.name]} = alloca [{max(1, a.elements)} x {storage_type(a.dtype)}], align 16{where}")
+                self.f.entry.append(f"  {self.pointers[a.name]} = alloca {_memory(a)}, align 16{where}")
         for variable, instruction in ((BLOCK, m.block), (THREAD, m.thread)):
             number = self.f.op(instruction, m.number_type)
             if m.number_type != "i32":
@@ -275,6 +286,11 @@ class _Writer:
         return self.arithmetic.binary(e.op, self.value(e.a), self.value(e.b))
 
 
+def _memory(a: Array) -> str:
+    """The type of all elements of an array."""
+    return f"[{max(1, a.elements)} x {storage_type(a.dtype)}]"
+
+
 def _stored(body: Sequence[Statement], kernel: Kernel) -> set[str]:
     """The arrays that others may have stored to when a loop's next round begins."""
     inside = list(walk(body))
@@ -282,4 +298,3 @@ def _stored(body: Sequence[Statement], kernel: Kernel) -> set[str]:
     if any(isinstance(s, Barrier) for s in inside):
         found |= {a.name for a in kernel.arrays if a.scope == SHARED}
     return found
-

@@ -1,4 +1,4 @@
-"""Whole numbers that count, in LLVM's text: loop variables and addresses, in 32 bits, each computed once and constants beforehand."""
+"""Whole numbers that count, in LLVM's text: loop variables and addresses, in 32 bits, each computed once, constants beforehand."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Blocks:
         return body
 
     def combine(self, block: Block, parts: Parts, partial: str, lanes: int, lane: Expr) -> list[Statement]:
-        """What the threads of a group have, reduced to one: in halves, each behind a barrier; the first thread of each stores it."""
+        """What the threads of a group have, reduced to one: in halves, each behind a barrier; its first thread stores it."""
         op, kind = _COMBINE[block.stage.reduction or ""], block.stage.dtype
         mine = Load(partial, (ir.THREAD,), kind)
         body: list[Statement] = [Store(partial, ir.THREAD, Load(parts.array, (parts.element,), kind)), Barrier()]
@@ -162,8 +162,8 @@ class Blocks:
         return [If(conjunction(conditions), (store,))] if conditions else [store]
 
     def _asked(self, block: Block) -> list[Expr]:
-        """The conditions under which a result is stored. To private memory go all that its region has room for: nobody reads what lies
-        outside of the tensor."""
+        """The conditions under which a result is stored. To private memory go all that its region has room for: nobody reads what
+        lies outside of the tensor."""
         private = self.program.buffers[block.stage.name].kind == "local"
         return self.values.inside(block, block.stage.axes, in_region=private)
 

@@ -6,11 +6,11 @@ The loops of a root nest that are bound become the numbers of block and thread:
 
 The loops of a nest attached inside that the threads share are dealt out to them:
 
-    thread i.0 < 16: thread k.0 < 8: A.shared   ->    for round < 1: let e = round * 128 + thread; if e < 128: i.0 = e / 8, k.0 = e % 8
+    thread i.0 < 16: thread k.0 < 8: A   ->    for round < 2: let e = round * 64 + thread; let i.0 = e / 8, k.0 = e % 8
 
 Virtual threads are played one after the other, but a loop that all threads of a block go through together (because something is
-fetched in it) is gone through once, and the virtual threads are played inside of it, as another loop of each tile; each has elements
-of its own in private arrays.
+fetched in it) is gone through once, and the virtual threads are played inside of it, as another loop of each tile; each has
+elements of its own in private arrays.
 
     vthread i.1 < 2: for k.0: { fetch A; for k.1: use A }    ->    for k.0: { fetch A; for k.1: for i.1 < 2: use A }
 
@@ -31,8 +31,8 @@ from tensorsmith.backends.gpu.simt.values import Values, number
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.expr import Binary, Expr, Var, loads
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, blocks, loop_vars, own_block
-from tensorsmith.space.sketch.rewrite import identity
 from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD
+from tensorsmith.space.sketch.rewrite import identity
 
 PLAIN_THREADS = 64  # of a block, in nests that say nothing of threads
 

@@ -72,9 +72,7 @@ def _threads_of_all(plan: Plan, rows: Matrix, target: GpuTarget) -> None:
             rows[:, n] = np.minimum(rows[:, n], target.threads)
 
 
-def _halved(
-    plan: Plan, root: Root, part: Matrix, found: Measured, target: GpuTarget, limits: Limits, done: Array
-) -> Array:
+def _halved(plan: Plan, root: Root, part: Matrix, found: Measured, target: GpuTarget, limits: Limits, done: Array) -> Array:
     """One step towards the limits, in the rows that are beyond one and were not changed yet; which rows it changed."""
     threads = factors(plan, root.nest, root.loops(THREAD), found)
     virtual = factors(plan, root.nest, root.loops(VTHREAD), found)

@@ -75,7 +75,9 @@ def results_of(plan: Plan, root: Root, found: Measured) -> Array:
         stage = plan.geometry.stages[nest.stage]
         total += found.region_bytes(stage) / 4
     if not root.private:
-        total += _product([found.loop(root.nest.stage, loop) for loop in root.nest.tile if loop not in root.nest.loops.bindings], found.rows)
+        total += _product(
+            [found.loop(root.nest.stage, loop) for loop in root.nest.tile if loop not in root.nest.loops.bindings], found.rows
+        )
     return total * virtual_threads(root, found)
 
 

@@ -37,7 +37,7 @@ def seed_rows(plan: Plan, starts: Matrix) -> Matrix:
 
 def share(plan: Plan, nest: Nest, loops: list[NestLoop], rows: Matrix, wanted: int) -> None:
     """Sizes of loops whose product is about what is wanted: doubled in turn, the last first, as far as axes go."""
-    sizes = {loop: 1 for loop in loops}
+    sizes = dict.fromkeys(loops, 1)
     left, n = wanted, 0
     while left > 1 and any(sizes[loop] < plan.geometry.most(nest.stage, loop.axis) for loop in loops):
         loop = list(reversed(loops))[n % len(loops)]

@@ -1,7 +1,7 @@
 """Sizes of blocks, drawn at random: what is worth a try on a GPU.
 
-Threads come in powers of two that make up a few warps, the results of a thread are a small tile, virtual threads few, and a round of
-fetching brings a few steps of the reduction.
+Threads come in powers of two that make up a few warps, the results of a thread are a small tile, virtual threads few, and a round
+of fetching brings a few steps of the reduction.
 """
 
 from __future__ import annotations
