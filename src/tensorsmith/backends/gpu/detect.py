@@ -14,6 +14,13 @@ from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.errors import UserError
 
 
+def cuda() -> GpuTarget:
+    """What NVIDIA's driver says of its first device."""
+    from tensorsmith.backends.gpu.cuda.driver import detected
+
+    return detected()
+
+
 def opencl() -> GpuTarget:
     """What the OpenCL device that is here says of itself."""
     return opencl_target(opencl_device())
@@ -74,7 +81,7 @@ def _word(name: str) -> str:
 
 
 #: ways to find a device, by the name that `Target.native` takes
-FOUND_BY: Mapping[str, Callable[[], GpuTarget]] = {"opencl": opencl}
+FOUND_BY: Mapping[str, Callable[[], GpuTarget]] = {"cuda": cuda, "opencl": opencl}
 
 
 def detect() -> GpuTarget:

@@ -19,6 +19,10 @@ def why_not(target: Target) -> str | None:
         from tensorsmith.backends.gpu.opencl import why_not as opencl  # loads pyopencl
 
         return opencl(target)
+    if target.dialect == "cuda":
+        from tensorsmith.backends.gpu.cuda.driver import why_not as cuda  # loads the driver's library
+
+        return cuda(target)
     return f"was compiled for {target.name}, and there is no driver for it here"
 
 
@@ -27,6 +31,10 @@ def driver_of(target: GpuTarget) -> Driver:
     why = why_not(target)
     if why is not None:
         raise UserError(f"code {why}")
+    if target.dialect == "cuda":
+        from tensorsmith.backends.gpu.cuda.driver import driver as cuda
+
+        return cuda()
     from tensorsmith.backends.gpu.opencl import driver
 
     return driver()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensorsmith.backends.gpu.launch import Launches
+from tensorsmith.runtime.call import PlainCall
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Memory = Any  # of the device: whatever the driver has for it
@@ -49,6 +50,10 @@ class Driver(Protocol):
 
     def mark(self) -> Mark:
         """A point in time on the device, behind everything started before it."""
+
+
+    def calls(self, network: Any) -> PlainCall | None:
+        """What makes calls with arrays that are in the device's memory already; None: there are no such."""
 
 
 class Mark(Protocol):

@@ -86,6 +86,9 @@ class OpenCL:
     def mark(self) -> OpenCLMark:
         return OpenCLMark(self, self.cl.enqueue_marker(self.queue))
 
+    def calls(self, network: Any) -> None:
+        return None
+
     def tried(self, what: str, do: Callable[[], T]) -> T:
         """What `do` gives; a driver's error in one line."""
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Mapping
@@ -32,17 +33,18 @@ class DeviceNetwork:
         for memory, array in zip(self.constants, network.constants):
             driver.write((memory, 0), array)
         self._frame: Frame | None = None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
-    @property
+    @functools.cached_property
     def plain_call(self) -> PlainCall:
-        return never_plain
+        """Calls with arrays that are on the device already, where its driver knows such."""
+        return self.driver.calls(self) or never_plain
 
     def rebound(self, network: Network) -> DeviceNetwork:
         return DeviceNetwork(network, self.driver, self)
 
     def run(self, arrays: list[Array], results: list[Array]) -> None:
-        with self._lock:  # the queue is one, and so is the memory
+        with self.lock:  # the queue is one, and so is the memory
             frame = self._frame = self._frame or Frame(self, arrays, results)
             frame.give(arrays)
             frame.start()
