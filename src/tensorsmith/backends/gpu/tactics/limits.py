@@ -1,6 +1,6 @@
 """Blocks that a GPU takes: the limits of Ansor's verifier, and some of ours, satisfied by every row.
 
-threads of a block     at most the target's; at least a warp, unless there is next to nothing to compute
+threads of a block     at most the target's; at least a warp, if there is so much to compute
 virtual threads        at most a quarter of a warp
 shared memory          at most the target's for a block
 results of a thread    at most half of its registers: the other half is for operands and addresses
@@ -9,6 +9,7 @@ code                   a bounded number of statements laid out
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,13 +122,13 @@ def _fill(plan: Plan, root: Root, rows: Matrix, target: GpuTarget) -> None:
     """Gives blocks of less than a warp more threads: from the other blocks along an axis, else from what a thread has of it."""
     loops = root.loops(THREAD)
     stage = plan.geometry.stages[root.nest.stage]
-    points = float(np.prod([float(a.extent) for a in stage.all_axes]))
-    if not loops or points <= 2 * target.warp:
+    wanted = min(target.warp, math.prod(stage.axis(loop.axis).extent for loop in loops))
+    if not loops:
         return
     columns = [plan.names[f"{root.nest.stage}.{loop}"] for loop in loops]
     for _ in range(ROUNDS):
         found = plan.geometry.measure(rows)
-        few = threads_of(root, found) < target.warp
+        few = threads_of(root, found) < wanted
         if not few.any():
             return
         counts = [found.counts[root.nest.stage][loop.axis] for loop in loops]
