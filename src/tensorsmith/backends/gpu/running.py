@@ -27,7 +27,7 @@ class DeviceNetwork:
     def __init__(self, network: Network, driver: Driver, like: DeviceNetwork | None = None) -> None:
         """`like` has the same kernels, loaded already."""
         self.network, self.driver = network, driver
-        self.launches = like.launches if like else [Launches.from_bytes(k.code.data) for k in network.kernels]
+        self.launches: list[Launches] = like.launches if like else [Launches.from_bytes(k.code.data) for k in network.kernels]
         self.modules: list[Module] = like.modules if like else [driver.load(one) for one in self.launches]
         self.constants = [driver.allocate(round_up(a.nbytes)) for a in network.constants]
         for memory, array in zip(self.constants, network.constants):
