@@ -84,6 +84,12 @@ class Loops:
         """What the steps of loops are, where they are not just run one after the other."""
         return dict(self.bound)
 
+    @functools.cached_property
+    def before_threads(self) -> int:
+        """How many outer loops stand in front of those of threads."""
+        of_threads = [n for n, loop in enumerate(self.outer) if self.bindings.get(loop) in (VTHREAD, THREAD)]
+        return of_threads[0] if of_threads else len(self.outer)
+
     @property
     def is_cooperative(self) -> bool:
         """Whether the threads of a block share its loops."""

@@ -22,6 +22,7 @@ class Machine:
     declarations: tuple[str, ...]
     private_space: int  # the address space of a thread's own memory
     divide: tuple[str, str]  # quotient and remainder of numbers that are not negative
+    used_once: bool = False  # LLVM's objects for it keep what they know of a module, and end the process at the next
 
 
 NVPTX = Machine(
@@ -95,6 +96,7 @@ SPIRV = Machine(
     ),
     private_space=0,
     divide=("sdiv", "srem"),
+    used_once=True,
 )
 
 MACHINES = {m.name: m for m in (NVPTX, AMDGCN, SPIRV)}
