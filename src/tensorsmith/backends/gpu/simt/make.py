@@ -280,9 +280,10 @@ class _Maker:
         name = f"{block.stage.name}.partial"
         self.private.setdefault(name, Array(name, block.stage.dtype, self.threads, ir.SHARED))
         found = self._waited(parts.compute, [block], stores=False)
+        if self.since.clashes(_Since(stored=frozenset({name}))):  # of the last round, which some threads may not have left
+            found.append(Barrier())
         found += self._blocks().combine(block, parts, name, lanes, lane)
-        stored = frozenset({block.stage.name}) if self.program.buffers[block.stage.name].kind == "shared" else frozenset()
-        self.since = _Since(stored=stored)
+        self.since = _Since(frozenset({name}), frozenset({name, block.stage.name}))
         return found
 
     def _waited(self, body: list[Statement], found: Sequence[Block], stores: bool = True) -> list[Statement]:
