@@ -87,7 +87,7 @@ class _Writer:
 
     def __init__(self, kernel: Kernel, machine: Machine, helpers: dict[str, str], declarations: set[str]) -> None:
         self.kernel, self.machine = kernel, machine
-        parameters = ", ".join(f"ptr addrspace(1) noalias %{identifier(a.name)}" for a in kernel.arguments)
+        parameters = ", ".join(f"{machine.pointer} %{identifier(a.name)}" for a in kernel.arguments)
         attributes = machine.attributes.format(threads=kernel.block)
         self.f = Function(f"define {machine.kernel} void @{entry(kernel.name)}({parameters}) {attributes}".rstrip())
         self.arithmetic = Arithmetic(self.f, helpers, declarations)
