@@ -46,7 +46,7 @@ test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's pack
 	command -v qemu-aarch64-static aarch64-linux-gnu-gcc >/dev/null || apt-get install -y -q $(ARM_PACKAGES)
 	$(BIN)/python -m pytest tests/arm -m "arm or not arm" -n 2 --dist worksteal
 
-test-gpu: $(VENV)/.dev      ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
+test-gpu: $(VENV)/.bench    ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
 	command -v oclgrind >/dev/null || apt-get install -y -q oclgrind ocl-icd-libopencl1
 	$(BIN)/python -m pytest tests/backends/gpu -m "gpu or not gpu" -n 2 --dist worksteal
 

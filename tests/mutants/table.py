@@ -27,6 +27,8 @@ RECORDS = "tests/records/test_store.py::"
 NAMES = "tests/records/test_names.py::"
 POSITIONS = "tests/lang/test_reductions.py::"
 INDICES = "tests/lang/test_index_check.py::"
+KERNELS = "tests/backends/gpu/test_kernels.py::"
+GPU_RULES = "tests/backends/gpu/test_rules.py::"
 
 _LANGUAGE = (
     Mutant(
@@ -292,6 +294,39 @@ _CODE = (
         "return bool(one and other) and one[0] <= other[-1] and other[0] <= one[-1]",
         "return bool(one and other) and one[0] < other[-1] and other[0] < one[-1]",
         ("tests/program/test_memory.py::test_what_lives_together_lies_apart",),
+    ),
+)
+
+_GPU = (
+    Mutant(
+        "threads-never-wait-for-each-other",
+        "return bool(next_.stored & (self.read | self.stored) or next_.read & self.stored)",
+        "return False",
+        (KERNELS + "test_kernels_are_right",),
+    ),
+    Mutant(
+        "a-block-fetches-for-one-thread",
+        "length = length + start.terms[name] * (shared[name] - 1)",
+        "length = length + 0",
+        (KERNELS + "test_kernels_are_right",),
+    ),
+    Mutant(
+        "the-odd-thread-out-of-a-reduction",
+        "half = -(-left // 2)",
+        "half = max(1, left // 2)",
+        (KERNELS + "test_threads_that_are_no_power_of_two",),
+    ),
+    Mutant(
+        "blocks-of-less-than-a-warp",
+        "few = threads_of(root, found) < wanted",
+        "few = threads_of(root, found) < 0",
+        (GPU_RULES + "test_every_row_is_within_the_limits",),
+    ),
+    Mutant(
+        "points-past-the-end-are-stored",
+        "partial = self._most(binding.local) >= int(binding.length)",
+        "partial = self._most(binding.local) > int(binding.length)",
+        (KERNELS + "test_one_point_too_many",),
     ),
 )
 
@@ -691,6 +726,7 @@ MUTANTS = (
     *_SPACE,
     *_PROGRAM,
     *_CODE,
+    *_GPU,
     *_RUNTIME,
     *_LEARNING,
     *_SEARCH,

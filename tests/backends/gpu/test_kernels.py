@@ -17,7 +17,8 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
-from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 SMALL = OPENCL.with_facts(warp=4, threads=16)  # so that interpreting takes little
 
@@ -44,6 +45,27 @@ def drawn(name: str, seed: int) -> tuple[Workload, Candidate, dict[str, np.ndarr
 def test_kernels_are_right(name: str) -> None:
     workload, candidate, inputs, want = drawn(name, 2)
     assert problems(workload, want, results(kernels(lower(candidate)), workload, inputs)) == []
+
+
+def test_threads_that_are_no_power_of_two() -> None:
+    """Seven threads reduce a row together."""
+    x, k = ts.placeholder((3, 17), name="X"), ts.reduce_axis(17, name="k")
+    workload = ts.workload([x, ts.compute((3,), lambda i: ts.sum(x[i, k], axis=k), name="S")])
+    inputs = random_inputs(workload, 0)
+    nest = Nest("S", "i.0@block | k.0 k.1@thread")
+    candidate = Candidate(Sketch(workload, (nest,)).check(), {"S.k.1": 7, "S.unroll": 1})
+    made = kernels(lower(candidate))
+    assert made[0].block == 7
+    assert problems(workload, evaluate(workload, inputs, precise=True), results(made, workload, inputs)) == []
+
+
+def test_one_point_too_many() -> None:
+    """Four threads for three points: nothing is stored for the fourth."""
+    x = ts.placeholder((3,), name="X")
+    workload = ts.workload([x, ts.compute((3,), lambda i: x[i] + 1.0, name="Y")])
+    inputs = random_inputs(workload, 0)
+    candidate = Candidate(Sketch(workload, (Nest("Y", "i.0@block i.1@thread |"),)).check(), {"Y.i.1": 2})
+    assert problems(workload, evaluate(workload, inputs, precise=True), results(kernels(lower(candidate)), workload, inputs)) == []
 
 
 @pytest.mark.parametrize("name", ["softmax-small", "matmul-i32-small"])
