@@ -324,8 +324,8 @@ _GPU = (
     ),
     Mutant(
         "points-past-the-end-are-stored",
-        "partial = self._most(binding.local) >= int(binding.length)",
-        "partial = self._most(binding.local) > int(binding.length)",
+        "self.linear(binding.local), number(int(binding.length))",
+        "self.linear(binding.local), number(int(binding.length) + 1)",
         (KERNELS + "test_one_point_too_many",),
     ),
 )
