@@ -51,7 +51,6 @@ class Driver(Protocol):
     def mark(self) -> Mark:
         """A point in time on the device, behind everything started before it."""
 
-
     def calls(self, network: Any) -> PlainCall | None:
         """What makes calls with arrays that are in the device's memory already; None: there are no such."""
 
