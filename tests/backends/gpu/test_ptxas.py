@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -88,7 +89,10 @@ def test_what_is_compiled_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ptxas, "knows", lambda architecture: architecture == "sm_80")
 
     def said(registers: int, spilled: int) -> float:
-        monkeypatch.setattr(ptxas, "compiled", lambda text, architecture: {"C": Compiled(registers, 8192, 0, spilled)})
+        def compiled_so(text: str, architecture: str) -> dict[str, Compiled]:
+            return dict.fromkeys(re.findall(r"\.entry (\w+)", text), Compiled(registers, 8192, 0, spilled))
+
+        monkeypatch.setattr(ptxas, "compiled", compiled_so)
         return compiled.estimated_candidate(made, t)
 
     assert said(255, 0) > said(120, 0) and said(255, 400) > 1.2 * said(255, 0)
