@@ -7,6 +7,7 @@ import pytest
 from tests.backends.gpu.drawn import KINDS, OPENCL, WORKLOADS, candidates, problems
 from tests.backends.gpu.faults import faults
 
+import tensorsmith as ts
 from tensorsmith.backends.gpu.simt.interpret import Wrong, run
 from tensorsmith.backends.gpu.simt.ir import Kernel
 from tensorsmith.backends.gpu.simt.make import kernels
@@ -48,8 +49,6 @@ def test_kernels_are_right(name: str) -> None:
 @pytest.mark.parametrize("name", ["softmax-small", "matmul-i32-small"])
 def test_the_loop_program_says_the_same(name: str) -> None:
     """The other interpreter runs the loops of threads one after the other, each fetching all it needs by itself."""
-    import tensorsmith as ts
-
     if name == "matmul-i32-small":
         a, b, k = ts.placeholder((5, 6), name="A"), ts.placeholder((6, 7), name="B"), ts.reduce_axis(6, name="k")
         workload = ts.workload([a, b, ts.compute((5, 7), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])

@@ -51,6 +51,9 @@ class Driver(Protocol):
     def mark(self) -> Mark:
         """A point in time on the device, behind everything started before it."""
 
+    def is_aligned(self, at: At) -> bool:
+        """Whether kernels may be given the place: several elements are loaded at once where that is what they were promised."""
+
     def calls(self, network: Any) -> PlainCall | None:
         """What makes calls with arrays that are in the device's memory already; None: there are no such."""
 

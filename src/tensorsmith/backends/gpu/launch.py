@@ -63,3 +63,4 @@ class Launches:
 
 
 ALIGNMENT = 256  # bytes: what every driver's own memory has at least
+ARGUMENT_ALIGNMENT = 16  # bytes: what PTX expects of every pointer that it is given

@@ -89,6 +89,9 @@ class OpenCL:
     def calls(self, network: Any) -> None:
         return None
 
+    def is_aligned(self, at: At) -> bool:
+        return True  # the language's loads of vectors want no more than elements do
+
     def tried(self, what: str, do: Callable[[], T]) -> T:
         """What `do` gives; a driver's error in one line."""
         try:

@@ -27,7 +27,7 @@ class DeviceNetwork:
     def __init__(self, network: Network, driver: Driver, like: DeviceNetwork | None = None) -> None:
         """`like` has the same kernels, loaded already."""
         self.network, self.driver = network, driver
-        self.launches = like.launches if like else [Launches.from_bytes(k.code.data) for k in network.kernels]
+        self.launches: list[Launches] = like.launches if like else [Launches.from_bytes(k.code.data) for k in network.kernels]
         self.modules: list[Module] = like.modules if like else [driver.load(one) for one in self.launches]
         self.constants = [driver.allocate(round_up(a.nbytes)) for a in network.constants]
         for memory, array in zip(self.constants, network.constants):
@@ -69,6 +69,7 @@ class Frame:
         self.scratch_bytes = max((one.scratch_offsets()[-1] for one in of.launches), default=0)
         self.scratch = driver.allocate(self.scratch_bytes)
         self.other_constants: dict[int, Any] = {}
+        self.aside: dict[tuple[int, int], Any] = {}  # by step and argument
 
     def at(self, place: Place) -> At:
         if place.kind == ARENA:
@@ -97,9 +98,30 @@ class Frame:
             self.of.driver.copy(places[1], places[0], step.copied_bytes)
             return
         launches, module = self.of.launches[step.kernel], self.of.modules[step.kernel]
+        back = self._set_aside(number, places)
         buffers = [*places, *((self.scratch, offset) for offset in launches.scratch_offsets()[:-1])]
         for n, one in enumerate(launches.launches):
             module.start(n, [buffers[a] for a in one.arguments])
+        for to, source, size in back:
+            self.of.driver.copy(to, source, size)
+
+    def _set_aside(self, number: int, places: list[At]) -> list[tuple[At, At, int]]:
+        """Puts arguments that begin where no kernel takes them (pieces of larger values) elsewhere; what is to be copied back."""
+        driver, step = self.of.driver, self.of.network.steps[number]
+        assert step.kernel is not None
+        kernel, back = self.of.network.kernels[step.kernel], []
+        for n, at in enumerate(places):
+            if driver.is_aligned(at):
+                continue
+            size = kernel.argument_bytes[n]
+            if (number, n) not in self.aside:
+                self.aside[number, n] = driver.allocate(round_up(size))
+            places[n] = self.aside[number, n], 0
+            if n < kernel.reads:
+                driver.copy(places[n], at, size)
+            else:
+                back.append((at, places[n], size))
+        return back
 
     def poison(self) -> None:
         driver = self.of.driver

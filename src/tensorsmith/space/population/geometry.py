@@ -18,7 +18,7 @@ from tensorsmith.lang.expr import Axis
 from tensorsmith.lang.workload import Stage
 from tensorsmith.space.holes.kind import Array, Matrix
 from tensorsmith.space.sketch.copies import followed
-from tensorsmith.space.sketch.loops import THREAD, VTHREAD, AttachPoint, NestLoop
+from tensorsmith.space.sketch.loops import AttachPoint, NestLoop
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.regions import needed
 from tensorsmith.space.sketch.rewrite import apply_rewrites
@@ -179,10 +179,10 @@ class Geometry:
         """How far the axes of a nest run inside its first `depths` outer loops, for all threads of a block together: as if the
         loops of threads, around it or its own, were not fixed."""
         nest = self.sketch.nest(stage)
-        result = self.inside(stage, np.minimum(depths, _before_threads(nest)), matrix, found)
+        result = self.inside(stage, np.minimum(depths, nest.loops.before_threads), matrix, found)
         if nest.at is not None:
             own = self.inside(stage, depths, matrix, found)
-            loops = np.minimum(np.full(len(matrix), nest.at.depth), _before_threads(self.sketch.nest(nest.at.stage)))
+            loops = np.full(len(matrix), min(nest.at.depth, self.sketch.nest(nest.at.stage).loops.before_threads))
             around = needed(self.workload, self.stages[stage], nest.at.stage, _Arrays(self, loops, matrix, found, False))
             fixed = {loop.axis for loop in nest.outer[: int(depths.max(initial=0))]}
             result = {axis: around[axis] if axis in around and axis not in fixed else own[axis] for axis in own}
@@ -224,12 +224,6 @@ class Geometry:
                     here = slice(None) if column is None else matrix[:, column] == place.option
                     limit[here] = np.minimum(limit[here], place.at.depth)
         return limit
-
-
-def _before_threads(nest: Nest) -> int:
-    """The outer loops in front of those of threads."""
-    shared = [n for n, loop in enumerate(nest.outer) if nest.loops.bindings.get(loop) in (VTHREAD, THREAD)]
-    return shared[0] if shared else len(nest.outer)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ AttachPoint.read("D:3")               inside the first three outer loops of D
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -84,6 +84,12 @@ class Loops:
         """What the steps of loops are, where they are not just run one after the other."""
         return dict(self.bound)
 
+    @functools.cached_property
+    def before_threads(self) -> int:
+        """How many outer loops stand in front of those of threads."""
+        of_threads = [n for n, loop in enumerate(self.outer) if self.bindings.get(loop) in (VTHREAD, THREAD)]
+        return of_threads[0] if of_threads else len(self.outer)
+
     @property
     def is_cooperative(self) -> bool:
         """Whether the threads of a block share its loops."""
@@ -92,11 +98,8 @@ class Loops:
     def __str__(self) -> str:
         if self.text is not None:
             return self.text
-        return f"{self._written(self.outer)} | {self._written(self.tile)}".strip()
-
-    def _written(self, loops: tuple[NestLoop, ...]) -> str:
-        marks = {loop: f"@{word}" for loop, word in self.bound} | dict.fromkeys(self.unrolled, "!")
-        return " ".join(f"{loop}{marks.get(loop, '')}" for loop in loops)
+        outer, tile = (written(loops, self.unrolled, self.bindings) for loops in (self.outer, self.tile))
+        return f"{outer} | {tile}".strip()
 
     @staticmethod
     @functools.lru_cache(maxsize=1 << 14)
@@ -113,9 +116,12 @@ class Loops:
         return Loops(outer, tile, laid_out, frozenset((NestLoop.read(loop), mark) for loop, _, mark in marked), text)
 
 
-def written(loops: Iterable[NestLoop]) -> str:
-    """`i.0 j.0`"""
-    return " ".join(map(str, loops))
+def written(
+    loops: Iterable[NestLoop], unrolled: frozenset[NestLoop] = frozenset(), bindings: Mapping[NestLoop, str] | None = None
+) -> str:
+    """`i.0@block j.0!`"""
+    marks = {loop: f"@{word}" for loop, word in (bindings or {}).items()} | dict.fromkeys(unrolled, "!")
+    return " ".join(f"{loop}{marks.get(loop, '')}" for loop in loops)
 
 
 def _read_loops(text: str) -> list[NestLoop]:

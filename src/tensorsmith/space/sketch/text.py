@@ -110,7 +110,8 @@ class _Text:
     def _lengths(self, stage: Stage) -> dict[str, Length]:
         whole: dict[str, Length] = {a.name: a.extent for a in stage.all_axes}
         point = self.sketch.nest(stage.name).at
-        return whole | (needed(self.workload, stage, point.stage, _Texts(self, point)) if point else {})
+        of_block = self.sketch.nest(stage.name).loops.is_cooperative
+        return whole | (needed(self.workload, stage, point.stage, _Texts(self, point, of_block)) if point else {})
 
     def inside(self, point: AttachPoint) -> dict[str, Length]:
         """How many values the axes of the stage take inside an attach point in its own loops."""
@@ -122,6 +123,17 @@ class _Text:
                 lengths[axis] = _product([f"{nest.stage}.{NestLoop(axis, p)}" for p in range(fixed[-1] + 1, parts)])
         return lengths
 
+    def inside_block(self, point: AttachPoint) -> dict[str, Length]:
+        """The same for all threads of a block together, as if the loops of threads were not fixed."""
+        nest = self.sketch.nest(point.stage)
+        if nest.at is None:
+            return self.inside(AttachPoint(point.stage, min(point.depth, nest.loops.before_threads)))
+        owner = self.sketch.nest(nest.at.stage)
+        outside = AttachPoint(owner.stage, min(nest.at.depth, owner.loops.before_threads))
+        around = needed(self.workload, self.workload.stage(point.stage), owner.stage, _Texts(self, outside, False))
+        fixed = {loop.axis for loop in nest.outer[: point.depth]}
+        return {axis: around.get(axis, own) if axis not in fixed else own for axis, own in self.inside(point).items()}
+
 
 @dataclass(frozen=True)
 class _Texts:
@@ -129,12 +141,13 @@ class _Texts:
 
     text: _Text
     point: AttachPoint
+    of_block: bool
 
     def whole(self, stage: Stage, axis: Axis) -> Length:
         return axis.extent
 
     def inside(self, stage: Stage, whole_tiles: bool) -> Mapping[str, Length]:
-        return self.text.inside(self.point)
+        return self.text.inside_block(self.point) if self.of_block else self.text.inside(self.point)
 
     def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, Length]) -> Length:
         """`i + k` over 4 and 3 values takes 6."""

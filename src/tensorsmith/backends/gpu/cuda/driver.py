@@ -16,7 +16,7 @@ import numpy as np
 from tensorsmith.backends.gpu.cuda import facts
 from tensorsmith.backends.gpu.cuda.api import Api, opened
 from tensorsmith.backends.gpu.cuda.errors import NOT_READY, SUCCESS, CudaError
-from tensorsmith.backends.gpu.launch import Launch, Launches
+from tensorsmith.backends.gpu.launch import ARGUMENT_ALIGNMENT, Launch, Launches
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.errors import UserError
 
@@ -131,6 +131,9 @@ class Cuda:
 
     def mark(self) -> CudaMark:
         return CudaMark(self)
+
+    def is_aligned(self, at: At) -> bool:
+        return _address(at) % ARGUMENT_ALIGNMENT == 0
 
     def calls(self, network: Any) -> Any:
         from tensorsmith.backends.gpu.cuda.calls import DeviceCall  # which is made of networks, which are made of drivers

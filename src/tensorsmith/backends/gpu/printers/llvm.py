@@ -57,7 +57,7 @@ def ir(kernels: Sequence[Kernel], machine: Machine) -> str:
 
 def assembly(kernels: Sequence[Kernel], machine: Machine, cpu: str = "") -> str:
     """What LLVM makes of it, as text: PTX for an architecture such as "sm_80"."""
-    built = _target_machine(machine, cpu or machine.cpu)
+    built = (_new_machine if machine.used_once else _kept_machine)(machine, cpu or machine.cpu)
     try:
         module = llvm.parse_assembly(ir(kernels, machine), llvm.create_context())
         module.triple, module.data_layout = machine.triple, str(built.target_data)
@@ -71,8 +71,7 @@ def assembly(kernels: Sequence[Kernel], machine: Machine, cpu: str = "") -> str:
     return str(built.emit_assembly(module))
 
 
-@functools.cache
-def _target_machine(machine: Machine, cpu: str) -> Any:
+def _new_machine(machine: Machine, cpu: str) -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     known = dict(machine.features)
@@ -80,12 +79,15 @@ def _target_machine(machine: Machine, cpu: str) -> Any:
     return llvm.Target.from_triple(machine.triple).create_target_machine(cpu=cpu, features=features, opt=3)
 
 
+_kept_machine = functools.cache(_new_machine)
+
+
 class _Writer:
     """Writes one kernel."""
 
     def __init__(self, kernel: Kernel, machine: Machine, helpers: dict[str, str], declarations: set[str]) -> None:
         self.kernel, self.machine = kernel, machine
-        parameters = ", ".join(f"ptr addrspace(1) noalias %{identifier(a.name)}" for a in kernel.arguments)
+        parameters = ", ".join(f"{machine.pointer} %{identifier(a.name)}" for a in kernel.arguments)
         attributes = machine.attributes.format(threads=kernel.block)
         self.f = Function(f"define {machine.kernel} void @{entry(kernel.name)}({parameters}) {attributes}".rstrip())
         self.arithmetic = Arithmetic(self.f, helpers, declarations)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensorsmith.backends.gpu.launch import ARGUMENT_ALIGNMENT
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -22,10 +24,13 @@ class Machine:
     declarations: tuple[str, ...]
     private_space: int  # the address space of a thread's own memory
     divide: tuple[str, str]  # quotient and remainder of numbers that are not negative
+    pointer: str = "ptr addrspace(1) noalias"  # a parameter
+    used_once: bool = False  # LLVM's objects for it keep what they know of a module, and end the process at the next
 
 
 NVPTX = Machine(
     name="ptx",
+    pointer=f"ptr addrspace(1) noalias align {ARGUMENT_ALIGNMENT}",
     triple="nvptx64-nvidia-cuda",
     cpu="sm_80",
     features=(
@@ -95,6 +100,7 @@ SPIRV = Machine(
     ),
     private_space=0,
     divide=("sdiv", "srem"),
+    used_once=True,
 )
 
 MACHINES = {m.name: m for m in (NVPTX, AMDGCN, SPIRV)}

@@ -131,7 +131,10 @@ class Blocks:
         return body
 
     def combine(self, block: Block, parts: Parts, partial: str, lanes: int, lane: Expr) -> list[Statement]:
-        """What the threads of a group have, reduced to one: in halves, each behind a barrier; its first thread stores it."""
+        """What the threads of a group have, reduced to one: in halves, each behind a barrier; its first thread stores it.
+
+        That thread has the result without a barrier; only another point of the tile has to wait for it.
+        """
         op, kind = _COMBINE[block.stage.reduction or ""], block.stage.dtype
         mine = Load(partial, (ir.THREAD,), kind)
         body: list[Statement] = [Store(partial, ir.THREAD, Load(parts.array, (parts.element,), kind)), Barrier()]
@@ -140,10 +143,13 @@ class Blocks:
             half = -(-left // 2)
             other = Load(partial, (Binary("add", ir.THREAD, number(half)),), kind)
             joined = Store(partial, ir.THREAD, Binary(op, mine, other))
-            body += [If(Binary("lt", lane, number(left - half)), (joined,)), Barrier()]
+            body.append(If(Binary("lt", lane, number(left - half)), (joined,)))
+            body += [Barrier()] if half > 1 else []
             left = half
         stored = self._guarded(block, Store(block.stage.name, self.values.stored(block), mine))
         body.append(If(Binary("eq", lane, number(0)), tuple(stored)))
+        if any(int(v.count) > 1 for v in block.tile):
+            body.append(Barrier())
         return self._tile(block, body)
 
     # -- tiles ---------------------------------------------------------------------------------------------------------

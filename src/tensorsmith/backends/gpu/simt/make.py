@@ -148,7 +148,8 @@ class _Maker:
     def _dealt_to_all(self, total: int) -> list[Statement]:
         """The loops that threads of all blocks share, and what is inside of them."""
         name = f"{self.stage.name}.point"
-        node, inner = self.root, ()
+        node = self.root
+        inner: tuple[Node, ...] = ()
         for _ in self.grid_loops:
             assert isinstance(node, Loop)
             inner, node = node.body, node.body[-1]
@@ -272,18 +273,17 @@ class _Maker:
 
     def _together(self, block: Block) -> list[Statement]:
         """A reduction that threads share: each reduces a part, and then they reduce what they have, two by two."""
-        if block.stage.name == self.stage.name:
-            fused = [v for v in block.reduce if v.bound == THREAD]
-            parts, lanes, lane = self._blocks().block_parts(block, None), math.prod(int(v.count) for v in fused), ir.THREAD
-            lane = ir.THREAD if lanes == self.threads else Binary("mod", ir.THREAD, number(lanes))
-        else:
-            parts, lanes, lane = self._blocks().block_parts(block, self.deal), self.threads, ir.THREAD
+        own = block.stage.name == self.stage.name  # then its loops are numbers of threads already
+        parts = self._blocks().block_parts(block, None if own else self.deal)
+        lanes = math.prod(int(v.count) for v in block.reduce if v.bound == THREAD) if own else self.threads
+        lane: Expr = ir.THREAD if lanes == self.threads else Binary("mod", ir.THREAD, number(lanes))
         name = f"{block.stage.name}.partial"
         self.private.setdefault(name, Array(name, block.stage.dtype, self.threads, ir.SHARED))
         found = self._waited(parts.compute, [block], stores=False)
+        if self.since.clashes(_Since(stored=frozenset({name}))):  # of the last round, which some threads may not have left
+            found.append(Barrier())
         found += self._blocks().combine(block, parts, name, lanes, lane)
-        stored = frozenset({block.stage.name}) if self.program.buffers[block.stage.name].kind == "shared" else frozenset()
-        self.since = _Since(stored=stored)
+        self.since = _Since(frozenset({name}), frozenset({name, block.stage.name}))
         return found
 
     def _waited(self, body: list[Statement], found: Sequence[Block], stores: bool = True) -> list[Statement]:

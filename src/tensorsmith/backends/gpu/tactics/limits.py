@@ -1,6 +1,6 @@
 """Blocks that a GPU takes: the limits of Ansor's verifier, and some of ours, satisfied by every row.
 
-threads of a block     at most the target's; at least a warp, unless there is next to nothing to compute
+threads of a block     at most the target's; at least a warp, if there is so much to compute
 virtual threads        at most a quarter of a warp
 shared memory          at most the target's for a block
 results of a thread    at most half of its registers: the other half is for operands and addresses
@@ -9,6 +9,7 @@ code                   a bounded number of statements laid out
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +38,20 @@ LIMITS = Limits()
 
 
 def shrink(plan: Plan, rows: Matrix, target: GpuTarget, limits: Limits = LIMITS) -> None:
-    """Makes rows fit, halving what is largest until they do; then gives blocks enough threads."""
+    """Makes rows fit, halving what is largest until they do; gives blocks enough threads, and makes them fit with those."""
     _vectors(plan, rows)
     _threads_of_all(plan, rows, target)
     kernels = roots(plan)
+    if kernels:
+        _fit(plan, kernels, rows, target, limits)
+        for root in kernels:
+            _fill(plan, root, rows, target)
+        _fit(plan, kernels, rows, target, limits)
+
+
+def _fit(plan: Plan, kernels: list[Root], rows: Matrix, target: GpuTarget, limits: Limits) -> None:
     todo = np.arange(len(rows))
-    for _ in range(limits.rounds if kernels else 0):
+    for _ in range(limits.rounds):
         part = rows[todo]
         found = plan.geometry.measure(part)
         changed = np.zeros(len(part), bool)
@@ -52,8 +61,6 @@ def shrink(plan: Plan, rows: Matrix, target: GpuTarget, limits: Limits = LIMITS)
             break
         rows[todo] = part
         todo = todo[changed]
-    for root in kernels:
-        _fill(plan, root, rows, target)
 
 
 def _vectors(plan: Plan, rows: Matrix) -> None:
@@ -89,7 +96,9 @@ def _halved(plan: Plan, root: Root, part: Matrix, found: Measured, target: GpuTa
     large = (shared_bytes(plan, root, found) > target.shared_bytes) & ~done & ~changed
     halved = halve_largest(part, _sized(rows_of), large)
     changed |= halved
-    changed |= halve_largest(part, _sized([*own, *virtual, *threads]), large & ~halved)
+    fewer = halve_largest(part, _sized([*own, *virtual]), large & ~changed)
+    changed |= fewer
+    changed |= halve_largest(part, _sized(threads), large & ~changed & (threads_of(root, found) > target.warp))
     for nest in root.private:
         steps = copies(plan, nest, part, found)
         long = (results * steps > limits.statements) & ~done & ~changed
@@ -113,13 +122,13 @@ def _fill(plan: Plan, root: Root, rows: Matrix, target: GpuTarget) -> None:
     """Gives blocks of less than a warp more threads: from the other blocks along an axis, else from what a thread has of it."""
     loops = root.loops(THREAD)
     stage = plan.geometry.stages[root.nest.stage]
-    points = float(np.prod([float(a.extent) for a in stage.all_axes]))
-    if not loops or points <= 2 * target.warp:
+    wanted = min(target.warp, math.prod(stage.axis(loop.axis).extent for loop in loops))
+    if not loops:
         return
     columns = [plan.names[f"{root.nest.stage}.{loop}"] for loop in loops]
     for _ in range(ROUNDS):
         found = plan.geometry.measure(rows)
-        few = threads_of(root, found) < target.warp
+        few = threads_of(root, found) < wanted
         if not few.any():
             return
         counts = [found.counts[root.nest.stage][loop.axis] for loop in loops]
