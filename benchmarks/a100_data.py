@@ -86,9 +86,10 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
     rounds = -(-k // deep)
     mine_i, mine_j = v_i * i3 * i4, v_j * j3 * j4
     results = mine_i * mine_j
-    registers = results * size // 4 + mine_i + mine_j + OTHER_REGISTERS
-    fits = registers <= target.registers_per_thread
     laid_out, steps = _laid_out(c["unroll_max"], v_i * v_j, (j4, i4, k2, j3, i3, k1))
+    vector_a = np.where(laid_out[2] | (results * k2 <= target.registers_per_thread), np.gcd(k2, WIDEST // size), 1)
+    registers = (results + mine_i * vector_a + mine_j) * size // 4 + OTHER_REGISTERS
+    fits = registers <= target.registers_per_thread
     whole = fits | (laid_out[3] & laid_out[4])  # the tile is written out: operands are loaded once for all results
     over = registers - target.registers_per_thread
     spilled = np.where(fits, 0.0, np.where(whole, np.minimum(1.0, over / results), 1.0))
@@ -98,7 +99,6 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
     there = lanes_of(threads, target.warp)
     row, column = lane // t_j[:, None], lane % t_j[:, None]
     widest = WIDEST // size
-    vector_a = np.where(laid_out[2] | (results * k2 <= target.registers_per_thread), np.gcd(k2, widest), 1)
     vector_b = np.gcd(np.where(whole, j3 * j4, j4), widest)
     loads_a = k * np.where(whole, mine_i, mine_i * j3) / vector_a
     loads_b = k * np.where(whole, mine_j, mine_j * i3) / vector_b

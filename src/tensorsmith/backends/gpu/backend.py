@@ -22,6 +22,7 @@ BACKEND = Backend(
     schema=SCHEMA,
     extract_rows=later("tensorsmith.backends.gpu.features.extract", "extract_rows"),
     estimated_seconds=later("tensorsmith.backends.gpu.prior", "estimated_seconds"),
+    estimate=later("tensorsmith.backends.gpu.features.compiled", "estimated_candidate"),
     explain=later("tensorsmith.backends.gpu.explain", "explain"),
     expected_roof=lambda target: (target.flops, target.bytes_per_second),
 )

@@ -41,6 +41,7 @@ def pattern(
     shape: Sequence[Any],
     size: int,
     runs: Mapping[str, Array],
+    steps: Mapping[str, Array],
     counts: Mapping[str, Array],
     lanes: Lanes,
     count: int,
@@ -49,8 +50,8 @@ def pattern(
 ) -> Access:
     """The access at a position of each dimension of an array, of elements of `size` bytes.
 
-    `runs` are the loops that a thread has laid out: so many neighbours along one of them can be taken at once. `counts` are all
-    loops of the block.
+    `runs` are the spatial loops that a thread has laid out, `steps` those of a reduction as far as they are: so many neighbours
+    along one of them can be taken at once. `counts` are all loops of the block.
     """
     terms: dict[str, Array] = {}
     stride: Any = np.ones(count, np.int64)
@@ -62,7 +63,8 @@ def pattern(
         offset = offset + (0 if form is None else np.asarray(form.offset, np.int64) * stride)
         stride = stride * np.asarray(extent, np.int64)
     terms = {name: np.broadcast_to(value, count) for name, value in terms.items()}
-    return Access(terms, size, _width(terms, offset, runs, counts, widest // size, irregular), lanes, target, irregular, count)
+    width, further = (_width(terms, offset, x, counts, widest // size, irregular) for x in (runs, {**runs, **steps}))
+    return Access(terms, size, further, np.where(further > width, further, 1), lanes, target, irregular, count)
 
 
 def _width(
@@ -88,11 +90,13 @@ def _width(
 
 @dataclass(frozen=True)
 class Access:
-    """`terms`: how many elements further each step of a loop goes. `width`: elements that one instruction takes."""
+    """`terms`: how many elements further each step of a loop goes. `width`: elements that one instruction takes; `ahead`: steps of
+    a reduction that it loads for."""
 
     terms: Mapping[str, Array]
     bytes: int
     width: Array
+    ahead: Array
     lanes: Lanes
     target: GpuTarget
     irregular: bool  # it depends on data: nothing is known of where lanes go

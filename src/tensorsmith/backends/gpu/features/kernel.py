@@ -250,7 +250,7 @@ class Told:
             often = np.ones(self.count)
             for v in (*at.played, *block.tile):
                 often = often * np.where(access.moves(v.name), self.full(v.count), 1)
-            operands = operands + often * access.bytes / 4
+            operands = operands + often * access.ahead * access.bytes / 4
             moving = np.zeros(self.count, bool)
             for v in reversed(serial):
                 moving = moving | access.moves(v.name)
@@ -289,9 +289,9 @@ class Told:
     ) -> Access:
         dims = buffer.packed.shape if buffer.packed else buffer.shape
         size = dtype(buffer.dtype).bytes
-        runs = {v.name: self.full(v.count) for v in block.tile} | dict(in_a_row)
+        runs = {v.name: self.full(v.count) for v in block.tile}
         counts = {v.name: self.full(v.count) for v in (*block.tile, *block.reduce)}
-        return pattern(forms, dims, size, runs, counts, at.lanes, self.count, self.target, WIDEST)
+        return pattern(forms, dims, size, runs, in_a_row, counts, at.lanes, self.count, self.target, WIDEST)
 
 
 def _own_loops(root: Node) -> list[LoopVar]:
