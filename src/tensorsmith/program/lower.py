@@ -161,6 +161,8 @@ class _Lowering:
                 buffers[s.name] = ProgramBuffer(s.name, s.dtype, s.shape, kind, tuple(Linear() for _ in s.axes))
             else:
                 shape = tuple(bound.region[a.name][1] for a in s.axes)
+                if "pad" in bound.nest.also:
+                    shape = (*shape[:-1], shape[-1] + self.decisions[f"{s.name}.pad"])
                 origin = tuple(bound.region[a.name][0] for a in s.axes)
                 kind = "shared" if bound.nest.loops.is_cooperative else "local"
                 buffers[s.name] = ProgramBuffer(s.name, s.dtype, shape, kind, origin)

@@ -21,4 +21,13 @@ ANSOR: tuple[Rule, ...] = (
     OneThreadEach(),
 )
 
-DEFAULT: tuple[Rule, ...] = ANSOR
+#: ours
+DEFAULT: tuple[Rule, ...] = (
+    SpecialPlace(),
+    ConstantTensorOnGpu(),
+    InlineAlways(),
+    CrossThreadReduction(),
+    CacheInRegisters(),
+    GpuTiling(padded=True),
+    OneThreadEach(),
+)

@@ -49,12 +49,13 @@ def product(stage: Stage, reader: Stage) -> Nest:
     return Nest(stage.name, names(outer, "|", levels(reduce, 2), levels(own, 1)), at=f"{reader.name}:{inner_depth(reader)}")
 
 
-def fetched(copy: Stage, reader: Stage) -> Nest:
+def fetched(copy: Stage, reader: Stage, padded: bool) -> Nest:
     """The tile of an operand, fetched at each step of the outermost reduction loops; several neighbours at once."""
     last = [a for a in copy.axes if tiled(a)][-1:]
     lanes = levels(last, 1)
     loops = names(bound(levels(copy.axes, 0), "thread"), "|", lanes)
-    return Nest(copy.name, loops, vector=lanes or None, at=f"{reader.name}:{len(reader.reduce_axes)}")
+    point = f"{reader.name}:{len(reader.reduce_axes)}"
+    return Nest(copy.name, loops, vector=lanes or None, at=point, also=("pad",) if padded and len(copy.axes) > 1 else ())
 
 
 def row(stage: Stage, depth: int) -> Nest:

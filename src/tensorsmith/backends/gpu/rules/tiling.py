@@ -34,9 +34,12 @@ class CacheInRegisters:
 
 
 class GpuTiling:
-    """Fusion at the third level of tiles: one sketch."""
+    """Fusion at the third level of tiles: one sketch. Ours may have gaps between the rows of what is fetched."""
 
     name = "gpu_tiling"
+
+    def __init__(self, padded: bool = False) -> None:
+        self.padded = padded
 
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         stage = state.stage(index)
@@ -51,7 +54,7 @@ class GpuTiling:
         for tensor in nests.fetchable(state.now, stage):
             fetch = Fetch(stage.name, tensor)
             new = new.rewritten(fetch)
-            new = new.with_nest(nests.fetched(new.now.stage(fetch.copy), stage))
+            new = new.with_nest(nests.fetched(new.now.stage(fetch.copy), stage, self.padded))
         return [(new, [s.name for s in new.now.stages].index(_first(new, stage.name)) - 1)]
 
 

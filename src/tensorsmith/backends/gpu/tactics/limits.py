@@ -93,7 +93,7 @@ def _halved(plan: Plan, root: Root, part: Matrix, found: Measured, target: GpuTa
     halved = halve_largest(part, _sized(own), many)
     changed |= halved | halve_largest(part, _sized(virtual), many & ~halved)
     rows_of = [f for nest in root.private for f in _steps(plan, nest, found)]
-    large = (shared_bytes(plan, root, found) > target.shared_bytes) & ~done & ~changed
+    large = (shared_bytes(plan, root, part, found) > target.shared_bytes) & ~done & ~changed
     halved = halve_largest(part, _sized(rows_of), large)
     changed |= halved
     fewer = halve_largest(part, _sized([*own, *virtual]), large & ~changed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.space.holes.kind import Array
+from tensorsmith.space.holes.kind import Array, Matrix
 from tensorsmith.space.population.geometry import Measured
 from tensorsmith.space.population.halving import Factor
 from tensorsmith.space.population.population import Plan
@@ -56,12 +56,16 @@ def virtual_threads(root: Root, found: Measured) -> Array:
     return _product([found.loop(root.nest.stage, loop) for loop in root.loops(VTHREAD)], found.rows)
 
 
-def shared_bytes(plan: Plan, root: Root, found: Measured) -> Array:
+def shared_bytes(plan: Plan, root: Root, rows: Matrix, found: Measured) -> Array:
     """Of a block: tiles of operands, rows, and what threads reduce together."""
     total = np.zeros(found.rows)
     for nest in root.shared:
         stage = plan.geometry.stages[nest.stage]
-        total += np.ceil(found.region_bytes(stage) / 16) * 16
+        size = found.region_bytes(stage)
+        if "pad" in nest.also:
+            last = found.lengths[nest.stage][stage.axes[-1].name]
+            size = size // last * (last + rows[:, plan.names[f"{nest.stage}.pad"]])
+        total += np.ceil(size / 16) * 16
     for nest in (root.nest, *root.shared):
         if any(loop in nest.tile for loop, mark in nest.loops.bound if mark == THREAD):
             total += np.ceil(threads_of(root, found) * dtype(plan.geometry.stages[nest.stage].dtype).bytes / 16) * 16
