@@ -8,6 +8,7 @@ from tests.backends.gpu.drawn import KINDS, OPENCL, WORKLOADS, candidates, probl
 from tests.backends.gpu.faults import faults
 
 import tensorsmith as ts
+from tensorsmith.backends import space_of
 from tensorsmith.backends.gpu.simt.interpret import Wrong, run
 from tensorsmith.backends.gpu.simt.ir import Kernel
 from tensorsmith.backends.gpu.simt.make import kernels
@@ -17,6 +18,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
+from tensorsmith.space.population.sampling import sample_plan
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
@@ -56,6 +58,23 @@ def test_threads_that_are_no_power_of_two() -> None:
     candidate = Candidate(Sketch(workload, (nest,)).check(), {"S.k.1": 7, "S.unroll": 1})
     made = kernels(lower(candidate))
     assert made[0].block == 7
+    assert problems(workload, evaluate(workload, inputs, precise=True), results(made, workload, inputs)) == []
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_gaps_and_split_reductions(number: int) -> None:
+    """What only our rules have: gaps between rows, and partial results of two blocks."""
+    a, b, k = ts.placeholder((6, 300), name="A"), ts.placeholder((300, 5), name="B"), ts.reduce_axis(300, name="k")
+    workload = ts.workload([a, b, ts.compute((6, 5), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
+    inputs = random_inputs(workload, 0)
+    plans = [p for p in space_of(workload, SMALL).plans if "C.cache.A.pad" in p.names or "C.rf.cache.A.pad" in p.names]
+    plan = plans[number]
+    rows = sample_plan(plan, 1, np.random.default_rng(number))
+    for name, column in plan.names.items():
+        if name.endswith(".pad"):
+            rows[:, column] = 3
+    made = kernels(lower(plan.candidate(rows[0])))
+    assert len(made) == 1 + number
     assert problems(workload, evaluate(workload, inputs, precise=True), results(made, workload, inputs)) == []
 
 

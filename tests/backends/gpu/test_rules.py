@@ -100,6 +100,14 @@ def test_every_row_is_within_the_limits(name: str, device: str, rules: str) -> N
                         assert kernel.block >= target.warp or points <= 2 * target.warp  # Ansor's limit
 
 
+def test_a_long_reduction_with_few_results_is_split_over_blocks() -> None:
+    plain, split = sketches(matmul(64, 64, 4096), "default", A100)[-2:]
+    assert not plain.choices and [c.hole for c in split.choices] == ["C.factor"]
+    found = split.resolve({"C.factor": 2})
+    assert "k_f.0@block" in str(found.nest("C.rf").loops) and found.rewritten.stage("C.rf").axis("k_f").extent == 8
+    assert len(sketches(matmul(2048, 2048, 512), "default", A100)) == 1  # enough blocks without
+
+
 def test_records_keep_what_a_candidate_is() -> None:
     """Through JSON, and in the names of another workload that is the same."""
     workload = WORKLOADS["ConvLayer-small"]

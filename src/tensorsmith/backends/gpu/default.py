@@ -16,5 +16,7 @@ def default_candidate(workload: Workload, target: GpuTarget) -> Candidate:
     from tensorsmith.space.population.population import Plan
     from tensorsmith.space.population.seeds import seed_rows
 
-    plan = Plan(derive(workload, target, DEFAULT)[0], GpuTactics(target))
+    sketches = derive(workload, target, DEFAULT)
+    plain = [s for s in sketches if not s.choices]  # nothing split: that pays on some shapes only
+    plan = Plan((plain or sketches)[0], GpuTactics(target))
     return plan.candidate(seed_rows(plan)[0])

@@ -2,11 +2,12 @@
 
 tiling       blocks, virtual threads and threads; operands in shared memory, results in registers
 reduction    reductions that the threads of a block share            simple    inlining, constants, a thread for each result
-nests        the nests that they give
+split        long reductions over blocks                             nests     the nests that they give
 """
 
 from tensorsmith.backends.gpu.rules.reduction import CrossThreadReduction
 from tensorsmith.backends.gpu.rules.simple import ConstantTensorOnGpu, InlineAlways, OneThreadEach, SpecialPlace
+from tensorsmith.backends.gpu.rules.split import SplitReduction
 from tensorsmith.backends.gpu.rules.tiling import CacheInRegisters, GpuTiling
 from tensorsmith.space.rules.base import Rule
 
@@ -27,6 +28,7 @@ DEFAULT: tuple[Rule, ...] = (
     ConstantTensorOnGpu(),
     InlineAlways(),
     CrossThreadReduction(),
+    SplitReduction(),
     CacheInRegisters(),
     GpuTiling(padded=True),
     OneThreadEach(),
