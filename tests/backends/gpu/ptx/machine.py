@@ -167,6 +167,12 @@ class _Group:
             self.put(o[0], operations.shifted(i, self.value(o[1], i.type), self.value(o[2], "u32")), mask)
         elif name in ("fma", "mad"):
             self._fused(i, mask)
+        elif name == "bfe":
+            value, start, length = self.value(o[1], i.type), self.value(o[2], "u32"), self.value(o[3], "u32")
+            self.put(o[0], operations.field(value, start, length), mask)
+        elif name == "bfi":
+            a, b = self.value(o[1], i.type), self.value(o[2], i.type)
+            self.put(o[0], operations.inserted(a, b, self.value(o[3], "u32"), self.value(o[4], "u32")), mask)
         elif name in _NOTHING:
             pass
         elif name in _ONE:

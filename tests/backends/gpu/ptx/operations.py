@@ -134,6 +134,29 @@ def converted(i: Instruction, a: Array) -> Array:
     return np.clip(np.nan_to_num(value), 0, 1).astype(to) if "sat" in i.words else value
 
 
+def field(a: Array, start: Array, length: Array) -> Array:
+    """`bfe`: so many bits from a place on, with their sign if the type has one."""
+    bits = a.dtype.itemsize * 8
+    found = []
+    for x, at, n in zip(a, start, length):
+        at, n = int(at) & 255, min(int(n) & 255, bits)
+        value = ((int(x) % (1 << bits)) >> at) & ((1 << n) - 1)
+        top = min(at + n, bits) - 1 - at
+        if a.dtype.kind == "i" and n and top >= 0 and value >> top & 1:
+            value -= 1 << (top + 1)
+        found.append(value % (1 << bits))
+    return np.array(found, np.uint64).astype(a.dtype)
+
+
+def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
+    """`bfi`: the lowest bits of `a` in place of some of `b`."""
+    mask = np.array(
+        [(((1 << min(int(n) & 255, 64)) - 1) << (int(at) & 255)) % (1 << 64) for at, n in zip(start, length)], np.uint64
+    )
+    wide = np.array([(int(x) << (int(at) & 255)) % (1 << 64) for x, at in zip(a, start)], np.uint64)
+    return ((b.astype(np.uint64) & ~mask) | (wide & mask)).astype(b.dtype)
+
+
 def matrix_product(a: list[Array], b: list[Array], c: list[Array]) -> list[Array]:
     """`mma.m16n8k16` with f16 factors and f32 sums, of whole warps: registers `[warps, 32]` of the fragments that PTX defines."""
     warps = a[0].shape[0]
