@@ -13,7 +13,6 @@ import a100
 import a100_data
 from tensorsmith.backends.gpu.prior import estimate_seconds
 from tensorsmith.backends.gpu.rates import DEFAULT
-from tensorsmith.learn.models.trees import TreeSettings
 
 SAMPLE = Path(__file__).parent / "data" / "a100-matmul-sample.csv.gz"
 
@@ -47,12 +46,14 @@ def test_no_rate_decides_it_alone(searches: list[a100_data.Search]) -> None:
             assert np.mean(scores) > 0.92 and min(scores) > 0.78, (rate.name, factor, scores)
 
 
-def test_trees_on_a_search_that_they_have_not_seen(searches: list[a100_data.Search]) -> None:
-    """Better than the prior alone in choosing among all, on the average; and better than drawing."""
-    found = a100.trees([s for s in searches if s.dtype == "f32"], TreeSettings(trees=60, leaves=16, rate=0.1))
-    assert len(found) == 10
+def test_trees_on_a_shape_that_they_have_not_seen(searches: list[a100_data.Search]) -> None:
+    """Over whole searches (every twelfth program of each), where most programs are good: better than the prior alone on the
+    average, and better than drawing."""
+    whole = [s.where(s.columns["order"] % 12 == 0) for s in searches]
+    found = a100.trees(whole)
+    assert len(found) == 20
     trees, prior = np.mean(of(found, "f32", "spearman")), np.mean(of(found, "f32", "prior"))
-    assert trees > prior + 0.02 and np.mean(of(found, "f32", "top10")) > np.mean(of(found, "f32", "random10")) + 0.02
+    assert trees > prior + 0.01 and np.mean(of(found, "f32", "top10")) > np.mean(of(found, "f32", "random10"))
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def sketch(m: int, n: int, k: int) -> Sketch:
             Nest("A.pack", "i.0@thread k.0@thread | k.1", vector="k.1", at="C.cache:1"),
             Nest("B.pack", "k.0@thread j.0@thread | j.1", vector="j.1", at="C.cache:1"),
             Nest("C.cache", "k.0 k.1 i.0 j.0 | k.2 i.1 j.1", at="C:6"),
-            Nest("C", "i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread | i.3 j.3"),
+            Nest("C", "i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread | i.3 j.3", vector="j.3"),
         ),
         (CacheWrite("C"), CacheRead("C.cache", "A"), CacheRead("C.cache", "B")),
     )

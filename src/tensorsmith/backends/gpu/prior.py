@@ -104,6 +104,18 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
     return Estimate(bounds, waits, whole, resident, seconds)
 
 
+def shares(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -> dict[str, Array]:
+    """What each cause alone would take of the estimated time of a wave, 1 at most, of shape (candidates, kernels)."""
+    found = estimate(matrix, target, rates)
+    waves = np.ceil(np.maximum(1.0, matrix.raw("blocks_in_turn")) / found.resident - 1e-3)
+    wave = np.maximum(1.0, found.seconds * target.clock / np.maximum(1.0, waves))
+    resident = np.minimum(found.resident, matrix.raw("blocks_in_turn"))
+    parts = {name: cycles * resident / wave for name, cycles in found.bounds.items()}
+    parts |= {name: cycles / wave for name, cycles in found.waits.items()}
+    parts |= {name: seconds / found.seconds for name, seconds in found.whole.items() if name != "multiprocessors"}
+    return {name: np.minimum(1.0, part) for name, part in parts.items()}
+
+
 def _either(a: Array, b: Array, sharpness: float) -> Array:
     """The greater of two, or somewhat more where they are about equal: neither hides the other wholly."""
     high = np.maximum(a, b)

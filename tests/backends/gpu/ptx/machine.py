@@ -85,8 +85,10 @@ class _Group:
         self.shared_watched = Watched(len(self.shared) // self.unit, "shared")
         self.epoch = np.zeros(len(blocks), np.int64)
         self.registers: dict[str, Array] = {}
-        self.local: dict[str, Array] = {}
+        self.literals: dict[tuple[str, str], Array] = {}
         self.pc = np.zeros(count, np.int64)
+        self.together: int | None = 0  # where all lanes are, if they are at one place
+        self.warps = len(np.unique(self.warp))
         self.waiting = np.zeros(count, bool)
         self.pending: list[list[tuple[Array, Array, Array, int]]] = [[]]  # groups of copies under way
         self.end = len(kernel.code)
@@ -94,29 +96,54 @@ class _Group:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self, steps: int | None) -> None:
-        done = 0
+        """All lanes at the same place, which is usual, run without looking for those that are furthest behind."""
+        done, everyone = 0, np.ones(self.count, bool)
         while True:
-            ready = (self.pc < self.end) & ~self.waiting
-            if not ready.any():
-                if not self.waiting.any():
-                    return
-                self._release()
-                continue
-            at = int(self.pc[ready].min())
-            mask = ready & (self.pc == at)
+            if self.together is None:
+                ready = (self.pc < self.end) & ~self.waiting
+                if not ready.any():
+                    if not self.waiting.any():
+                        return
+                    self._release()
+                    continue
+                at = int(self.pc[ready].min())
+                mask = ready & (self.pc == at)
+                if mask.all():
+                    self.together = at
+                    continue
+                self.pc[mask] += 1
+            elif self.together >= self.end:
+                return
+            else:
+                at, mask = self.together, everyone
+                self.together += 1
             instruction = self.kernel.code[at]
-            self.pc[mask] += 1
             if instruction.predicate is not None:
                 mask = mask & (self.registers[instruction.predicate] ^ instruction.negated)
             done += 1
             if steps is not None and done > steps:
                 raise PtxError(f"{self.kernel.name} has not ended after {steps} steps")
-            if mask.any():
+            if mask is everyone or mask.any():
                 try:
                     with np.errstate(all="ignore"):
                         self._execute(instruction, mask)
                 except (KeyError, ValueError, IndexError) as problem:
                     raise PtxError(f"not known here: {instruction.text} ({type(problem).__name__}: {problem})") from problem
+
+    def _go(self, mask: Array, to: int) -> None:
+        """Some lanes go on elsewhere."""
+        if self.together is not None:
+            if mask.all():
+                self.together = to
+                return
+            self._apart()
+        self.pc[mask] = to
+
+    def _apart(self) -> None:
+        """From now on each lane is where it is."""
+        if self.together is not None:
+            self.pc[:] = self.together
+            self.together = None
 
     def _release(self) -> None:
         """All that can wait for something do: everyone of a block has to be at the same barrier."""
@@ -130,14 +157,15 @@ class _Group:
     def _execute(self, i: Instruction, mask: Array) -> None:
         name, o = i.words[0], i.operands
         kind = f"{name}.{i.words[1]}" if name in ("ld", "st") else name
-        self.counts[kind] += len(np.unique(self.warp[mask]))
+        self.counts[kind] += self.warps if mask.all() else int(np.count_nonzero(np.bincount(self.warp[mask])))
         if name in ("bra", "ret", "exit", "trap"):
             if name == "trap":
                 raise PtxError(f"trap in {self.kernel.name}")
-            self.pc[mask] = self.kernel.labels[o[0]] if name == "bra" else self.end
+            self._go(mask, self.kernel.labels[o[0]] if name == "bra" else self.end)
         elif name in ("bar", "barrier"):
             if "warp" in i.words:
                 raise PtxError(f"not known here: {i.text}")
+            self._apart()
             self.waiting[mask] = True
         elif name in ("ld", "st"):
             self._memory(i, mask)
@@ -167,6 +195,12 @@ class _Group:
             self.put(o[0], operations.shifted(i, self.value(o[1], i.type), self.value(o[2], "u32")), mask)
         elif name in ("fma", "mad"):
             self._fused(i, mask)
+        elif name == "bfe":
+            value, start, length = self.value(o[1], i.type), self.value(o[2], "u32"), self.value(o[3], "u32")
+            self.put(o[0], operations.field(value, start, length), mask)
+        elif name == "bfi":
+            a, b = self.value(o[1], i.type), self.value(o[2], i.type)
+            self.put(o[0], operations.inserted(a, b, self.value(o[3], "u32"), self.value(o[4], "u32")), mask)
         elif name in _NOTHING:
             pass
         elif name in _ONE:
@@ -187,13 +221,16 @@ class _Group:
             found = np.full(self.count, self.symbols[operand], np.uint64)
         elif operand == "WARP_SZ":
             found = np.full(self.count, WARP, np.uint32)
+        elif (operand, kind) in self.literals:
+            return self.literals[operand, kind]
         elif re.fullmatch(r"0[fF][0-9a-fA-F]{8}", operand):
             found = np.full(self.count, int(operand[2:], 16), np.uint32)
         elif re.fullmatch(r"0[dD][0-9a-fA-F]{16}", operand):
             found = np.full(self.count, int(operand[2:], 16), np.uint64)
         elif re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", operand):
             bits = 8 * np.dtype(to).itemsize
-            return np.full(self.count, int(operand.rstrip("U"), 0) % (1 << bits), _UNSIGNED[bits // 8]).view(to)
+            number = np.full(self.count, int(operand.rstrip("U"), 0) % (1 << bits), _UNSIGNED[bits // 8]).view(to)
+            return self.literals.setdefault((operand, kind), number)
         else:
             raise PtxError(f"{operand} is read before it is written, or is not known here")
         if found.dtype == np.bool_ or to is np.bool_:

@@ -81,9 +81,11 @@ def two(i: Instruction, a: Array, b: Array) -> Array:
     if name == "div" and floats:
         return (a.astype(np.float64) / b).astype(a.dtype)
     if name in ("div", "rem"):  # towards zero, as in C
-        wide, by = a.astype(object), np.where(b == 0, 1, b).astype(object)
-        quotient = np.array([abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in zip(wide, by)], object)
-        return (quotient if name == "div" else wide - quotient * by).astype(a.dtype)
+        by = np.where(b == 0, np.ones_like(b), b)
+        if a.dtype.kind == "u":
+            return a // by if name == "div" else a % by
+        quotient = (np.abs(a.astype(np.int64)) // np.abs(by.astype(np.int64))) * np.sign(a) * np.sign(by)
+        return (quotient if name == "div" else a - quotient * by).astype(a.dtype)
     if name == "copysign":
         return np.copysign(b, a)
     raise PtxError(f"not known here: {i.text}")
@@ -104,8 +106,10 @@ def _product(i: Instruction, a: Array, b: Array) -> Array:
         wide = WIDER[i.type]
         return a.astype(wide) * b.astype(wide)
     if "hi" in i.words:
-        bits = a.dtype.itemsize * 8
-        return np.array([(int(x) * int(y)) >> bits for x, y in zip(a, b)], object).astype(a.dtype)
+        if a.dtype.itemsize == 8:
+            return np.array([(int(x) * int(y)) >> 64 for x, y in zip(a, b)], object).astype(a.dtype)
+        wide = np.int64 if a.dtype.kind == "i" else np.uint64
+        return (a.astype(wide) * b.astype(wide) >> wide(a.dtype.itemsize * 8)).astype(a.dtype)
     return a * b
 
 
@@ -132,6 +136,24 @@ def converted(i: Instruction, a: Array) -> Array:
         a = rounding(a)
     value = a.astype(to)
     return np.clip(np.nan_to_num(value), 0, 1).astype(to) if "sat" in i.words else value
+
+
+def field(a: Array, start: Array, length: Array) -> Array:
+    """`bfe` of 32 bits: so many of them from a place on, with their sign if the type has one."""
+    at, n = np.minimum(start & 255, 32).astype(np.uint64), np.minimum(length & 255, 32).astype(np.uint64)
+    value = (a.view(np.uint32).astype(np.uint64) >> at) & ((np.uint64(1) << n) - np.uint64(1))
+    if a.dtype.kind != "i":
+        return value.astype(a.dtype)
+    top = np.maximum(np.minimum(at + n, np.uint64(32)).astype(np.int64) - 1 - at.astype(np.int64), 0)
+    negative = (value >> top.astype(np.uint64) & np.uint64(1)).astype(bool) & (n > 0)
+    return np.where(negative, value.astype(np.int64) - (np.int64(2) << top), value.astype(np.int64)).astype(np.int32)
+
+
+def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
+    """`bfi` of 32 bits: the lowest of `a` in place of some of `b`."""
+    at, n = np.minimum(start & 255, 32).astype(np.uint64), np.minimum(length & 255, 32).astype(np.uint64)
+    mask = ((np.uint64(1) << n) - np.uint64(1)) << at
+    return ((b.astype(np.uint64) & ~mask) | (a.astype(np.uint64) << at & mask)).astype(b.dtype)
 
 
 def matrix_product(a: list[Array], b: list[Array], c: list[Array]) -> list[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ class Instruction:
     operands: tuple[str, ...]
     text: str
 
-    @property
+    @functools.cached_property
     def type(self) -> str:
         """The last type that its operation names."""
         return next((w for w in reversed(self.words) if re.fullmatch(r"[usbf]\d+(x2)?|pred", w)), "")

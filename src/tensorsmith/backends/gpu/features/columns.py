@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.gpu.features.schema import SCHEMA, TOLD
+from tensorsmith.backends.gpu.features.schema import SCHEMA, TOLD, share_name
+from tensorsmith.backends.gpu.prior import shares
 from tensorsmith.backends.gpu.target import GpuTarget
+from tensorsmith.learn.features.rows import FeatureMatrix
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -70,5 +72,8 @@ def columns(told: Mapping[str, Any], count: int, target: GpuTarget) -> Array:
     }
     found = np.empty((len(SCHEMA), count), np.float32)
     for row, feature in zip(found, SCHEMA.features):
-        row[:] = np.log2(t[feature.name] + 1.0) if feature.scaled else t[feature.name]
+        if feature.name in t:
+            row[:] = np.log2(t[feature.name] + 1.0) if feature.scaled else t[feature.name]
+    for cause, share in shares(FeatureMatrix(found.T[:, None], ("any",), SCHEMA), target).items():
+        found[SCHEMA.index[share_name(cause)]] = share[:, 0]
     return found.T

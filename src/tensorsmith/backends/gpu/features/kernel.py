@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
+from tensorsmith.backends.gpu.simt.blocks import WIDTHS
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks, own_block
@@ -246,7 +247,7 @@ class Told:
             if buffer.kind == "local":
                 continue
             forms = read_at(load, block, buffer)
-            access = self._access(buffer, forms, block, in_a_row, at)
+            access = self._access(buffer, forms, block, in_a_row if buffer.kind == "shared" else None, at)
             often = np.ones(self.count)
             for v in (*at.played, *block.tile):
                 often = often * np.where(access.moves(v.name), self.full(v.count), 1)
@@ -271,7 +272,7 @@ class Told:
         buffer = self.program.buffers[block.stage.name]
         if buffer.kind == "local":
             return
-        access = self._access(buffer, list(stored_at(block, buffer)), block, {}, at)
+        access = self._access(buffer, list(stored_at(block, buffer)), block, None, at)
         executed = at.warps * at.around * self.product(list(at.played)) * points / access.width
         kind = "shared" if buffer.kind == "shared" else "global"
         self.add(f"{kind}_stores", executed)
@@ -285,13 +286,17 @@ class Told:
         self.add("global_load_sectors", again * access.sectors())
 
     def _access(
-        self, buffer: ProgramBuffer, forms: list[Linear | None], block: Block, in_a_row: Mapping[str, Array], at: _Where
+        self, buffer: ProgramBuffer, forms: list[Linear | None], block: Block, in_a_row: Mapping[str, Array] | None, at: _Where
     ) -> Access:
+        """`in_a_row` is None where only the loop in lanes moves several elements at once; else the compiler finds neighbours among
+        all that is laid out."""
         dims = buffer.packed.shape if buffer.packed else buffer.shape
         size = dtype(buffer.dtype).bytes
-        runs = {v.name: self.full(v.count) for v in block.tile}
         counts = {v.name: self.full(v.count) for v in (*block.tile, *block.reduce)}
-        return pattern(forms, dims, size, runs, in_a_row, counts, at.lanes, self.count, self.target, WIDEST)
+        runs = {v.name: counts[v.name] for v in block.tile}
+        if in_a_row is None:
+            runs = {name: np.where(np.isin(n, WIDTHS), n, 1) for name, n in runs.items() if name == block.vector}
+        return pattern(forms, dims, size, runs, in_a_row or {}, counts, at.lanes, self.count, self.target, WIDEST)
 
 
 def _own_loops(root: Node) -> list[LoopVar]:

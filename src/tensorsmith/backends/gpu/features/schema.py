@@ -10,7 +10,8 @@ them. *Wavefront*: what shared memory gives in a cycle, one word of each bank. *
 memory or its caches. *Laid out*: all steps of a loop are written one after another, so that it costs no instructions of its own.
 
 What a program asks for is described (groups `launch`, `work`, `accesses`) by whoever knows the program; the rest (`machine`,
-`memory`, `target`) follows from that and the target's facts (`columns.py`).
+`memory`, `target`) follows from that and the target's facts (`columns.py`), the group `estimate` from the prior's rates too:
+whoever changes those (`rates.py`) raises the version.
 """
 
 from __future__ import annotations
@@ -87,5 +88,35 @@ _DERIVED = (
     ("target_balance", "operations/byte", "Multiply-adds for each byte of device memory, at the target's rates.", "target"),
 )  # fmt: skip
 
+#: what the prior makes of it: which of its parts a kernel's estimated time comes from
+SHARES = {
+    "arithmetic": "the lanes that multiply and add",
+    "issue": "starting instructions",
+    "loads and stores": "the unit of loads and stores, with shared memory",
+    "fetching": "waiting for operand tiles",
+    "barriers": "waiting for other threads",
+    "sums": "waiting for the sum so far",
+    "loops": "tests, jumps and first loads of loops that are not laid out",
+    "spills": "waiting for results that are in memory",
+    "start and end": "beginning and ending a block",
+    "second cache": "bytes through the second cache",
+    "memory": "bytes of device memory",
+}
+
+
+def share_name(cause: str) -> str:
+    return "share_" + cause.replace(" and ", "_").replace(" ", "_")
+
+
+_SHARES = tuple(
+    (
+        share_name(cause),
+        "ratio",
+        f"Of the estimated time of a wave (`prior.py`): what {text} would take alone, 1 at most.",
+        "estimate",
+    )
+    for cause, text in SHARES.items()
+)
+
 TOLD = tuple(name for name, _, _, _ in _TOLD)
-SCHEMA = Schema("gpu", _VERSION, tuple(Feature(*f) for f in (*_TOLD, *_DERIVED)))
+SCHEMA = Schema("gpu", _VERSION, tuple(Feature(*f) for f in (*_TOLD, *_DERIVED, *_SHARES)))

@@ -7,6 +7,7 @@ Arithmetic, and the polynomials for functions, are those of the code for CPUs, o
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import llvmlite.binding as llvm
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
+from tensorsmith.backends.gpu.launch import ARGUMENT_ALIGNMENT
 from tensorsmith.backends.gpu.printers.c import entry
 from tensorsmith.backends.gpu.printers.expressions import identifier
 from tensorsmith.backends.gpu.printers.machines import Machine
@@ -36,6 +38,7 @@ from tensorsmith.backends.gpu.simt.ir import (
     walk,
 )  # fmt: skip
 from tensorsmith.errors import InternalError
+from tensorsmith.lang.affine import Affine, affine
 from tensorsmith.lang.dtypes import dtype, is_float
 from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var
 
@@ -96,7 +99,8 @@ class _Writer:
         shared = [a for a in kernel.arrays if a.scope == SHARED]
         self.shared = [f"{self.pointers[a.name]} = internal addrspace(3) global {_memory(a)} undef, align 16" for a in shared]
         self.numbers = Numbers(self.f, kernel.counts, machine.divide, self.value)
-        self.loaded: list[dict[tuple[str, str], Value]] = [{}]  # what is known of memory, by array and index
+        self.loaded: list[dict[tuple[str, str], Value]] = [{}]  # what is known of memory, by array and place
+        self.forms: dict[Expr, Affine | None] = {}  # of indices
 
     def _pointer(self, a: Array) -> str:
         if a.scope == SHARED:
@@ -138,7 +142,8 @@ class _Writer:
                 array = self.arrays[s.array]
                 if array.dtype == "bool":
                     value = self.arithmetic.cast("u8", value)
-                self.f.line(f"store {value}, {self._place(array, s.index)}")
+                place, aligned = self._aligned_place(array, s.index)
+                self.f.line(f"store {value}, {place}, align {aligned}")
                 self._forget({s.array})
 
     def _for(self, s: For) -> None:
@@ -198,26 +203,58 @@ class _Writer:
 
     def _place(self, array: Array, index: Expr) -> str:
         """`ptr addrspace(3) %x`: where an element is."""
-        number = self.numbers.count(index)
+        return self._aligned_place(array, index)[0]
+
+    def _aligned_place(self, array: Array, index: Expr) -> tuple[str, int]:
+        """The same, and bytes at whose multiple it is. Neighbours are at constant distances from one pointer, so that LLVM sees
+        them as such and loads several at once."""
+        base, distance, multiple = self._split(index)
+        number = self.numbers.count(base)
         space = _SPACES.get(array.scope, self.machine.private_space)
-        pointer = f"ptr addrspace({space})" if space else "ptr"
-        at = number if isinstance(number, int) else number.text
-        found = self.numbers.once(
-            ("place", array.name, str(at)),
-            f"getelementptr inbounds {storage_type(array.dtype)}, {pointer} {self.pointers[array.name]}, i32 {at}",
-            "ptr",
-        )
-        return f"{pointer} {found.text}"
+        pointer, kind = f"ptr addrspace({space})" if space else "ptr", storage_type(array.dtype)
+        if isinstance(number, int):
+            number, distance = 0, distance + number
+        at = self.pointers[array.name]
+        for step in (number, distance):
+            if isinstance(step, Value) or step:
+                text = str(step) if isinstance(step, int) else step.text
+                at = self.numbers.once(
+                    ("place", kind, at, text), f"getelementptr inbounds {kind}, {pointer} {at}, i32 {text}", "ptr"
+                ).text
+        size = dtype(array.dtype).bytes
+        return f"{pointer} {at}", math.gcd(ARGUMENT_ALIGNMENT, size * math.gcd(multiple, distance))
+
+    def _split(self, index: Expr) -> tuple[Expr, int, int]:
+        """An index as what is left of it when loops that are laid out are where they are, a constant behind that, and a number that
+        what is left is a multiple of."""
+        if index not in self.forms:
+            form = affine(index) if self.numbers.counts(index) else None
+            upwards = form is not None and form.offset >= 0 and all(c >= 0 for c in form.terms.values())
+            self.forms[index] = form if upwards else None  # else what is left might lie outside of the array
+        form = self.forms[index]
+        if form is None:
+            return index, 0, 1
+        left: Expr | None = None
+        distance, multiple = int(form.offset), 0
+        for name, coefficient in sorted(form.terms.items()):
+            value = self.numbers.variables[name]
+            if isinstance(value, int):
+                distance += coefficient * value
+                continue
+            multiple = math.gcd(multiple, coefficient)
+            term: Expr = Var(name) if coefficient == 1 else Binary("mul", Var(name), Const(coefficient, "i64"))
+            left = term if left is None else Binary("add", left, term)
+        return Const(0, "i64") if left is None else left, distance, multiple
 
     def _load(self, e: Load) -> Value:
         array = self.arrays[e.tensor]
-        number = self.numbers.count(e.indices[0])
-        key = (e.tensor, str(number if isinstance(number, int) else number.text))
+        place, aligned = self._aligned_place(array, e.indices[0])
+        key = (e.tensor, place)
         for known in self.loaded:
             if key in known:
                 return known[key]
         kind = "u8" if array.dtype == "bool" else array.dtype
-        value = self.f.op(f"load {storage_type(array.dtype)}, {self._place(array, e.indices[0])}", kind)
+        value = self.f.op(f"load {storage_type(array.dtype)}, {place}, align {aligned}", kind)
         value = self.arithmetic.cast("bool", value) if array.dtype == "bool" else value
         self.loaded[-1][key] = value
         return value
