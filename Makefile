@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MINUTES ?= 5
 ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
-.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-fleet mutants bench soak docs tutorial dist lint clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-fleet mutants bench soak docs tutorial dist lint test-gpu clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -52,6 +52,10 @@ test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's pack
 
 test-fleet: $(VENV)/.fleet  ## measuring on the nodes of a Ray cluster of this machine, with faults
 	$(BIN)/python -m pytest -m fleet -n 0
+
+test-gpu: $(VENV)/.bench    ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
+	command -v oclgrind >/dev/null || apt-get install -y -q oclgrind ocl-icd-libopencl1
+	$(BIN)/python -m pytest tests/backends/gpu -m "gpu or not gpu" -n 2 --dist worksteal
 
 mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have to notice each
 	$(BIN)/python -m tests.mutants

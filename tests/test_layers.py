@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.targets.target import Target
 
 ROOT = Path(__file__).parent.parent / "src" / "tensorsmith"
@@ -171,11 +172,13 @@ def test_no_imports_in_a_circle() -> None:
 def facts_of_one_kind() -> set[str]:
     """The names of what only one kind of target has: its class's own, less those that every target has."""
     every = {*dir(Target), *Target.__annotations__}
-    return {name for name in (*dir(CpuTarget), *CpuTarget.__dataclass_fields__) if not name.startswith("_")} - every
+    own = {name for kind in (CpuTarget, GpuTarget) for name in (*dir(kind), *kind.__dataclass_fields__)}
+    return {name for name in own if not name.startswith("_")} - every
 
 
 #: words that others use for other things are facts only where they are asked of a target
 ONLY_OF_TARGETS = {"has", "features", "cpu", "chains", "triple", "in_order"}
+ONLY_OF_TARGETS |= {"device", "dialect", "warp", "registers", "shared_bytes", "threads", "clock", "flops", "bytes_per_second"}
 
 
 def read(path: Path) -> set[str]:

@@ -115,12 +115,13 @@ class Wanted:
     name: str | None = None
     options: Options | None = None
     carried: Found | None = None
+    schedule: str = "record"  # where what was found came from
 
 
 def build_all(wanted: Sequence[Wanted], target: Target) -> list[Kernel]:
     """The kernels that `build_best` gives, in order. While one is compiled, the next is generated, where there are two CPUs."""
     if len(wanted) < 2 or thread_count() < 2:
-        return [build_best(w.workload, w.found, target, w.name, w.options, w.carried) for w in wanted]
+        return [build_best(w.workload, w.found, target, w.name, w.options, w.carried, w.schedule) for w in wanted]
     with ThreadPoolExecutor(1, "tensorsmith-compile") as compiler:
         begun: list[Future[Kernel] | None] = []
         try:
@@ -137,7 +138,7 @@ def _first(wanted: Wanted, target: Target) -> Callable[[], Kernel] | None:
     try:
         if wanted.found:
             candidate, formulation = wanted.found[0]
-            return begin_kernel(candidate, target, wanted.name, "record", formulation)
+            return begin_kernel(candidate, target, wanted.name, wanted.schedule, formulation)
         if wanted.carried is not None:
             return begin_kernel(wanted.carried[0], target, wanted.name, "carried", wanted.carried[1])
         formulation = likely(wanted.workload, wanted.options)
@@ -153,7 +154,8 @@ def _finished(future: Future[Kernel] | None, wanted: Wanted, target: Target) -> 
             return future.result()
         except Exception:  # as above
             pass
-    return build_best(wanted.workload, wanted.found, target, wanted.name, wanted.options, wanted.carried)
+    w = wanted
+    return build_best(w.workload, w.found, target, w.name, w.options, w.carried, w.schedule)
 
 
 def build_best(
@@ -163,12 +165,13 @@ def build_best(
     name: str | None = None,
     options: Options | None = None,
     carried: Found | None = None,
+    schedule: str = "record",
 ) -> Kernel:
-    """The first that was `found` and can be built, else what was `carried` over from another size, else the default schedule of one
-    of the `options`, else the plain one."""
+    """The first that was `found` (`schedule` says how) and can be built, else what was `carried` over from another size,
+    else the default schedule of one of the `options`, else the plain one."""
     for n, (candidate, formulation) in enumerate(found, 1):
         try:
-            return build_kernel(candidate, target, name, "record", formulation)
+            return build_kernel(candidate, target, name, schedule, formulation)
         except Exception as problem:  # whatever it is, it must not end the whole
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)

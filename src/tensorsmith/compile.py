@@ -204,6 +204,15 @@ def compile_workload(
     return _alone(workload, found, target, None, options)
 
 
+def compile_estimated(computation: Workload | Model, best: Mapping[Workload, Found], target: Target) -> Executable:
+    """A workload or network whose tasks have each what an estimated search chose, else the default schedule."""
+    if isinstance(computation, Model):
+        chosen = {t.workload: [best[t.workload]] if t.workload in best else [] for t in computation.partition.tasks}
+        return _network(computation, chosen, target, None, schedule="estimated")
+    found = [best[computation]] if computation in best else []
+    return executable(kernel_alone(computation, build_best(computation, found, target, schedule="estimated")))
+
+
 def compile_model(
     model: Model,
     records: Records | None,
@@ -223,11 +232,14 @@ def _network(
     name: str | None,
     constants: Constants | None = None,
     carried: Mapping[Workload, Found] | None = None,
+    schedule: str = "record",
 ) -> Executable:
     partition, other = model.partition, carried or {}
     known = sum(bool(best[t.workload]) for t in partition.tasks)
     log.info("compiling %s for %s: %d of %d tasks have a record", model.name, target.key, known, len(partition.tasks))
-    wanted = [Wanted(t.workload, best[t.workload], t.name, t.formulations, other.get(t.workload)) for t in partition.tasks]
+    wanted = [
+        Wanted(t.workload, best[t.workload], t.name, t.formulations, other.get(t.workload), schedule) for t in partition.tasks
+    ]
     kernels = build_all(wanted, target)
     return model.presented(executable(assemble(partition, kernels, target, name, constants)))
 

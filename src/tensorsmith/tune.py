@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from tensorsmith.compile import as_workload, builder, compile_model, compile_workload, database_path, usual_cache
+from tensorsmith.compile import (
+    as_workload,
+    builder,
+    compile_estimated,
+    compile_model,
+    compile_workload,
+    database_path,
+    usual_cache,
+)
 from tensorsmith.errors import OutOfMemory, Parameter, UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
@@ -41,7 +49,7 @@ if TYPE_CHECKING:  # the search is loaded by those who search, not by every work
     from typing_extensions import Unpack
 
     from tensorsmith.learn.models.registry import GivenModel
-    from tensorsmith.tuning.options import GivenRules, GivenRunner, RunOptions
+    from tensorsmith.tuning.options import GivenRules, GivenRunner, Plugins, RunOptions
 
 __all__ = ["NetworkProgress", "Progress", "tune"]
 
@@ -147,8 +155,8 @@ def tune(
     The `target` is this machine, unless told otherwise. Programs are measured here, so it has to be one that this machine can run;
     or where the `runner` says: "ssh board" or another command that starts Python on a machine of that kind, a list of commands,
     "ray" or "ray://host:10001" for the nodes of a Ray cluster, or a runner of your own (`tensorsmith.measure.runner`); see
-    docs/fleet.md. Without a target it is then that of the machines there. The same `seed` and the same times give the same
-    candidates.
+    docs/fleet.md. Without a target it is then that of the machines there. A GPU that is not here is the exception: its programs are
+    judged by estimated times, nothing is measured and nothing is stored. The same `seed` and the same times give the same candidates.
 
         kernel = ts.tune([A, B, C], trials=64, database="tune.db").bind(B=b)
         exe = ts.tune(ts.load("model.onnx"), seconds=600, database="tune.db")
@@ -160,6 +168,7 @@ def tune(
         raise UserError(Parameter("seed"), f" is {seed!r}; give a whole number, 0 or more")
     if on_progress is not None and not callable(on_progress):
         raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
+    from tensorsmith.tuning.estimated import is_estimated
     from tensorsmith.tuning.options import HowMeasured, Plugins, RunOptions, where
 
     place, target = where(runner, target)
@@ -171,6 +180,8 @@ def tune(
         models = [m.with_formulations(formulations) for m in models]
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
+        if place.here and is_estimated(target):
+            return _estimated(computation, models, budget, target, plugins, seed, make_reporter(on_progress))
         _check_memory(task.workload for task in _tunable(models))
         measured = HowMeasured(target, cache or usual_cache(models, target), place)
         options = RunOptions(budget, measured, plugins, seed, verbose, sizes=isinstance(computation, OpenModel))
@@ -186,10 +197,42 @@ def tune(
     if objective is not None or schedule is not None:
         raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
     workload = as_workload(computation)  # type: ignore[arg-type]
-    _check_memory([workload])
     budget = Budget.of(effort, trials, seconds, patience)
+    if place.here and is_estimated(target):
+        return _estimated(workload, allowed(workload, formulations), budget, target, plugins, seed, make_reporter(on_progress))
+    _check_memory([workload])
     options = RunOptions(budget, HowMeasured(target, cache or "warm", place), plugins, seed, verbose)
     return _tune_workload(workload, allowed(workload, formulations), options, database, make_reporter(on_progress))
+
+
+def _estimated(
+    computation: Any,
+    options: Sequence[Model] | Options,
+    budget: Budget,
+    target: Target,
+    plugins: Plugins,
+    seed: int,
+    reporter: Reporter,
+) -> Any:
+    """What a search by estimates gives, of a machine that is not here; `options` are the models, or the formulations of a
+    workload."""
+    from tensorsmith.tuning.estimated import EstimatedRun
+    from tensorsmith.tuning.options import HowMeasured, RunOptions
+
+    models = [m for m in options if isinstance(m, Model)]
+    if isinstance(computation, OpenModel):
+        raise UserError(f"{target.name} is not here, and open sizes are tuned by measuring; tune model.at(...) of one size")
+    if models:
+        tasks = _tunable(models)
+    else:
+        tasks = [TunedTask(", ".join(computation.outputs), computation, (1,), options)]  # type: ignore[arg-type]
+    run = EstimatedRun(tasks, RunOptions(budget, HowMeasured(target), plugins, seed), Clock(budget.seconds), reporter)
+    try:
+        run.go()
+    finally:
+        reporter.close()
+    made = [compile_estimated(one, run.best, target) for one in models or [computation]]
+    return made if models and not isinstance(computation, Model) else made[0]
 
 
 def _check_memory(workloads: Iterable[Workload]) -> None:

@@ -33,6 +33,8 @@ BYTES = "tests/property/test_bytes.py::"
 INSTRUCTIONS = "tests/backends/cpu/test_instructions.py::"
 INTEGERS = "tests/graph/test_integer.py::"
 INDICES = "tests/lang/test_index_check.py::"
+KERNELS = "tests/backends/gpu/test_kernels.py::"
+GPU_RULES = "tests/backends/gpu/test_rules.py::"
 
 _LANGUAGE = (
     Mutant(
@@ -298,6 +300,39 @@ _CODE = (
         "return bool(one and other) and one[0] <= other[-1] and other[0] <= one[-1]",
         "return bool(one and other) and one[0] < other[-1] and other[0] < one[-1]",
         ("tests/program/test_memory.py::test_what_lives_together_lies_apart",),
+    ),
+)
+
+_GPU = (
+    Mutant(
+        "threads-never-wait-for-each-other",
+        "return bool(next_.stored & (self.read | self.stored) or next_.read & self.stored)",
+        "return False",
+        (KERNELS + "test_kernels_are_right",),
+    ),
+    Mutant(
+        "a-block-fetches-for-one-thread",
+        "length = length + start.terms[name] * (shared[name] - 1)",
+        "length = length + 0",
+        (KERNELS + "test_kernels_are_right",),
+    ),
+    Mutant(
+        "the-odd-thread-out-of-a-reduction",
+        "half = -(-left // 2)",
+        "half = max(1, left // 2)",
+        (KERNELS + "test_threads_that_are_no_power_of_two",),
+    ),
+    Mutant(
+        "blocks-of-less-than-a-warp",
+        "few = threads_of(root, found) < wanted",
+        "few = threads_of(root, found) < 0",
+        (GPU_RULES + "test_every_row_is_within_the_limits",),
+    ),
+    Mutant(
+        "points-past-the-end-are-stored",
+        "self.linear(binding.local), number(int(binding.length))",
+        "self.linear(binding.local), number(int(binding.length) + 1)",
+        (KERNELS + "test_one_point_too_many",),
     ),
 )
 
@@ -833,6 +868,7 @@ MUTANTS = (
     *_SPACE,
     *_PROGRAM,
     *_CODE,
+    *_GPU,
     *_RUNTIME,
     *_LEARNING,
     *_SEARCH,

@@ -60,6 +60,8 @@ class Backend(Generic[T]):
     estimated_seconds: Callable[[FeatureRows, T], Array]  # that each candidate takes, before anything is measured
     explain: Callable[[Candidate, T], str]  # the same in words
     expected_roof: Callable[[T], tuple[float, float]]  # operations and bytes per second at most, by the target's facts
+    #: seconds that one candidate is estimated to take, by its generated code; of kinds that are tuned without the machine, too
+    estimate: Callable[[Candidate, T], float] | None = None
     begin: Callable[[Program, T], Callable[[], KernelCode]] | None = None  # `generate` in halves; another thread may run the second
     module: str = ""  # whose import makes it known to the processes that measure; "": it is the package's own
 
@@ -81,7 +83,7 @@ def later(module: str, function: str) -> Callable[..., Any]:
 
 
 #: modules whose `BACKEND` is the record of a kind, imported when it is first asked for
-_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.backend"}
+_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.backend", "gpu": "tensorsmith.backends.gpu.backend"}
 _known: dict[str, Backend[Any]] = {}
 
 

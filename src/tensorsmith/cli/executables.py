@@ -22,6 +22,7 @@ from tensorsmith.runtime.variants.executable import OpenExecutable
 _KINDS = {
     "record": "with a record",
     "carried": "with a record of another size",
+    "estimated": "chosen by estimated times",
     "default": "with the default schedule",
     "plain": "with plain loops",
 }

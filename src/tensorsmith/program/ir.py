@@ -16,6 +16,10 @@ Axes. In a block, the value of the stage's axis `a` is `axes[a].origin + axes[a]
 where the needed region starts (0 at the root), `local` counts inside it. A point is computed only where
 `local < length` and `origin + local < extent` for every axis: a tile need not divide its region, nor a region fit the tensor.
 
+Bound loops. On a GPU the steps of some loops are not run one after the other: they are blocks, the threads of a block, threads that
+one thread plays in turn, or the threads of all blocks. A nest whose loops the threads of a block share is *cooperative*: attached
+inside their loops, it is computed once for all of them, and its buffer is "shared" and holds what any of them needs.
+
 Extents, counts and coefficients are integers, or arrays with one entry per candidate.
 """
 
@@ -54,6 +58,7 @@ class LoopVar:
     count: Num
     stride: Num
     reduce: bool
+    bound: str = ""  # what its steps are on a GPU: "block", "vthread", "thread", "grid"; nothing: run one after the other
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,9 @@ class ProgramBuffer:
     name: str
     dtype: str
     shape: tuple[Num, ...]
-    kind: str  # "input", "constant", "output", "scratch" (one for all), "local" (one per thread, made at its attach point)
+    kind: (
+        str  # "input", "constant", "output", "scratch" (one for all), "local" (one per thread, made at its attach point), "shared"
+    )
     origin: tuple[Linear, ...]
     packed: PackedRead | None = None
 

@@ -22,7 +22,7 @@ from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, Pack
 from tensorsmith.program.linear import Linear, Num, ceil_div, maximum, minimum
 from tensorsmith.program.positions import over_loops
 from tensorsmith.space.sketch.copies import around, running
-from tensorsmith.space.sketch.loops import AttachPoint, NestLoop
+from tensorsmith.space.sketch.loops import THREAD, VTHREAD, AttachPoint, NestLoop
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.regions import Known, needed
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
@@ -57,7 +57,8 @@ class _Lowering:
         self.workload: Workload = sketch.rewritten
         self.decisions = decisions
         self.bound: dict[str, _Bound] = {}
-        self.seen: dict[AttachPoint, Known[tuple[Linear, Num]]] = {}  # by bound inference
+        #: by bound inference, at each attach point, for one thread and for all of a block
+        self.seen: dict[tuple[AttachPoint, bool], Known[tuple[Linear, Num]]] = {}
 
     def program(self) -> Program:
         for stage in reversed(self.workload.stages):  # consumers first: they tell what producers must give
@@ -90,8 +91,10 @@ class _Lowering:
                 counts = split(length, sizes)
             stride: Num = 1
             for p in reversed(range(parts)):
-                var = LoopVar(f"{stage.name}.{axis.name}.{p}", stage.name, axis.name, counts[p], stride, axis.name in reduce_names)
-                variables[NestLoop(axis.name, p)] = var
+                loop, name = NestLoop(axis.name, p), f"{stage.name}.{axis.name}.{p}"
+                bound = nest.loops.bindings.get(loop, "")
+                var = LoopVar(name, stage.name, axis.name, counts[p], stride, axis.name in reduce_names, bound)
+                variables[loop] = var
                 local = local + Linear({var.name: stride})
                 stride = stride * counts[p]
             axes[axis.name] = AxisBinding(origin, local, length, axis.extent)
@@ -133,10 +136,20 @@ class _Lowering:
         """The region of a stage that its readers need inside an attach point."""
         if not self.workload.consumers[stage.name]:
             raise Refusal("no reader", f"{stage.name} is attached but nothing reads it")
-        return needed(self.workload, stage, point.stage, _Regions(self, point), self.seen.setdefault(point, {}))
+        of_block = self.sketch.nest(stage.name).loops.is_cooperative
+        return needed(
+            self.workload, stage, point.stage, _Regions(self, point, of_block), self.seen.setdefault((point, of_block), {})
+        )
 
     def ranges(self) -> dict[str, Num]:
         return {v.name: v.count for b in self.bound.values() for v in b.vars.values()}
+
+    def over_threads(self, start: Linear, length: Num) -> tuple[Linear, Num]:
+        """A region of one thread as that of all threads of its block."""
+        shared = {v.name: v.count for b in self.bound.values() for v in b.vars.values() if v.bound in (VTHREAD, THREAD)}
+        for name in start.terms.keys() & shared.keys():
+            length = length + start.terms[name] * (shared[name] - 1)
+        return Linear({n: c for n, c in start.terms.items() if n not in shared}, start.offset), length
 
     # -- storage ---------------------------------------------------------------------------------------------------
 
@@ -153,8 +166,11 @@ class _Lowering:
                 buffers[s.name] = ProgramBuffer(s.name, s.dtype, s.shape, kind, tuple(Linear() for _ in s.axes))
             else:
                 shape = tuple(bound.region[a.name][1] for a in s.axes)
+                if "pad" in bound.nest.also:
+                    shape = (*shape[:-1], shape[-1] + self.decisions[f"{s.name}.pad"])
                 origin = tuple(bound.region[a.name][0] for a in s.axes)
-                buffers[s.name] = ProgramBuffer(s.name, s.dtype, shape, "local", origin)
+                kind = "shared" if bound.nest.loops.is_cooperative else "local"
+                buffers[s.name] = ProgramBuffer(s.name, s.dtype, shape, kind, origin)
             if bound.nest.follows is not None:
                 buffers[s.name] = replace(buffers[s.name], packed=self._copy_layout(bound))
         return buffers
@@ -211,7 +227,7 @@ class _Lowering:
             inner = self._build(nest, depth + 1)
             # what is attached inside all outer loops belongs to the block: it is computed per register tile
             before = self._attached(nest, depth + 1) if depth + 1 < len(nest.outer) else ()
-            parallel = nest.at is None and _is_parallel(self.decisions[f"{nest.stage}.parallel"], depth)
+            parallel = nest.at is None and not nest.loops.bound and _is_parallel(self.decisions[f"{nest.stage}.parallel"], depth)
             unrolled = nest.outer[depth] in nest.unrolled
             return Loop(var, parallel, unrolled, bound.axes[var.axis], (*before, inner))
         tile = [bound.vars[n] for n in nest.tile]
@@ -238,6 +254,7 @@ class _Regions:
 
     lowering: _Lowering
     point: AttachPoint
+    of_block: bool  # for all threads of a block
 
     def whole(self, stage: Stage, axis: Axis) -> tuple[Linear, Num]:
         return Linear(), axis.extent
@@ -259,7 +276,7 @@ class _Regions:
                     var = bound.vars[loop]
                     start = start + Linear({var.name: var.stride})
                     length = minimum(length, var.stride)
-            region[axis.name] = (start, length)
+            region[axis.name] = self.lowering.over_threads(start, length) if self.of_block else (start, length)
         return region
 
     def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, tuple[Linear, Num]]) -> tuple[Linear, Num]:

@@ -21,7 +21,7 @@ def show(program: Program) -> str:
 def _node(node: Node, indent: int) -> list[str]:
     pad = "  " * indent
     if isinstance(node, Loop):
-        kind = "parallel" if node.parallel else "unroll" if node.unrolled else "for"
+        kind = node.var.bound or ("parallel" if node.parallel else "unroll" if node.unrolled else "for")
         lines = [f"{pad}{kind} {_loop(node.var)}:"]
         for inner in node.body:
             lines.extend(_node(inner, indent + 1))
@@ -53,7 +53,7 @@ def _reduction(block: Block, var: LoopVar) -> str:
     """What is done to a reduction loop of a tile."""
     if var.name in (block.vector, block.group):
         return "vector" if var.name == block.vector else "group"
-    return "unroll" if var.name in block.laid_out else "reduce"
+    return "unroll" if var.name in block.laid_out else var.bound or "reduce"
 
 
 def _loop(var: LoopVar) -> str:

@@ -51,7 +51,7 @@ class _Names:
         if kind == "rfactor":
             axis, *numbers = rest
             return [kind, self.tensors[stage], self.axes[stage][axis], *numbers]
-        if kind == "cache_read":
+        if kind in ("cache_read", "fetch"):
             (tensor,) = rest
             return [kind, self.tensors[stage], self.tensors[tensor]]
         if rest:

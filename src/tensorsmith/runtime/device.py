@@ -64,7 +64,7 @@ class Device:
 
 
 #: modules whose `DEVICE` runs a kind, imported when it is first asked for
-_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.device"}
+_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.device", "gpu": "tensorsmith.backends.gpu.device"}
 _known: dict[str, Device] = {}
 
 

@@ -1,6 +1,7 @@
 """What we generate for: the few facts that every kind of machine has, and the kinds there are.
 
     Target.native()            this machine
+    Target.native("opencl")    the OpenCL device that is here
     Target.named("znver3")     one of `targets()`
 
 What only one kind has (vector registers, cache sizes) is in that kind's own class, in its folder under `backends/`, and is read
@@ -15,7 +16,7 @@ import difflib
 import functools
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -90,13 +91,18 @@ class Target(ABC):
         """The machine of this kind that is here. Raises `UserError` if there is none."""
 
     @classmethod
+    def found_by(cls) -> Mapping[str, Callable[[], Target]]:
+        """Where machines of this kind are found in several ways: each by the name that `native` takes, as in `native("opencl")`."""
+        return {}
+
+    @classmethod
     def catalogue(cls) -> Mapping[str, Target]:
         """Machines of this kind that are known by name."""
         return {}
 
     @staticmethod
     def native(kind: str = "cpu") -> Target:
-        """The machine that this process runs on, or its device of another kind; detected once."""
+        """The machine that this process runs on, or its device of another kind or found in another way; detected once."""
         return _native(kind)
 
     @staticmethod
@@ -144,10 +150,11 @@ class Target(ABC):
 
 
 #: of facts, by how their annotations are written
-_TYPES: dict[Any, type] = {"str": str, "int": int, "bool": bool, str: str, int: int, bool: bool}
+_TYPES: dict[Any, type | tuple[type, ...]] = {"str": str, "int": int, "bool": bool, "float": (float, int)}
+_TYPES |= {str: str, int: int, bool: bool, float: (float, int)}
 
 #: modules whose `TARGET` is the class of a kind, imported when the kind is first asked for
-_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.target"}
+_BUILT_IN = {"cpu": "tensorsmith.backends.cpu.target", "gpu": "tensorsmith.backends.gpu.target"}
 _known: dict[str, type[Target]] = {}
 
 
@@ -172,7 +179,8 @@ def kind_of(kind: str) -> type[Target]:
 
 @functools.cache
 def _native(kind: str) -> Target:
-    return kind_of(kind).detect()
+    ways = {} if kind in kinds() else {name: find for known in kinds() for name, find in kind_of(known).found_by().items()}
+    return ways[kind]() if kind in ways else kind_of(kind).detect()
 
 
 def targets() -> dict[str, Target]:

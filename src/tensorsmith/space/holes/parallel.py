@@ -40,7 +40,7 @@ class Parallel(NumberKind):
     in_loops = True
 
     def holes(self, nest: Nest, stage: Stage) -> Sequence[Hole]:
-        return [Hole(f"{nest.stage}.parallel", self.name, nest.stage)] if nest.at is None else []
+        return [Hole(f"{nest.stage}.parallel", self.name, nest.stage)] if nest.at is None and not nest.loops.bound else []
 
     def column(self, plan: Plan, hole: Hole) -> Column:
         return Column(hole.name, self.name, hole.stage, 0, max(len(o.outer) for o in plan.geometry.orders[hole.stage]))

@@ -162,7 +162,8 @@ class Geometry:
 
     def needed(self, stage: Stage, owner: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
         """How much of a stage its readers need inside the first `depths` outer loops of a nest."""
-        return needed(self.workload, stage, owner, _Arrays(self, depths, matrix, found))
+        of_block = self.sketch.nest(stage.name).loops.is_cooperative
+        return needed(self.workload, stage, owner, _Arrays(self, depths, matrix, found, of_block))
 
     def inside(self, stage: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
         """How far the axes of a nest run inside its first `depths` outer loops."""
@@ -172,6 +173,19 @@ class Geometry:
         for axis, tails in self._tails(stage, found).items():
             fixed = self.fixed[stage][axis][order, depths]  # how many parts of the axis are around
             result[axis] = tails[fixed, lines]
+        return result
+
+    def inside_block(self, stage: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
+        """How far the axes of a nest run inside its first `depths` outer loops, for all threads of a block together: as if the
+        loops of threads, around it or its own, were not fixed."""
+        nest = self.sketch.nest(stage)
+        result = self.inside(stage, np.minimum(depths, nest.loops.before_threads), matrix, found)
+        if nest.at is not None:
+            own = self.inside(stage, depths, matrix, found)
+            loops = np.full(len(matrix), min(nest.at.depth, self.sketch.nest(nest.at.stage).loops.before_threads))
+            around = needed(self.workload, self.stages[stage], nest.at.stage, _Arrays(self, loops, matrix, found, False))
+            fixed = {loop.axis for loop in nest.outer[: int(depths.max(initial=0))]}
+            result = {axis: around[axis] if axis in around and axis not in fixed else own[axis] for axis in own}
         return result
 
     def _tails(self, stage: str, found: Measured) -> dict[str, Array]:
@@ -220,11 +234,14 @@ class _Arrays:
     depths: Array
     matrix: Matrix
     found: Measured
+    of_block: bool  # for all threads of a block
 
     def whole(self, stage: Stage, axis: Axis) -> Array:
         return self.geometry.extent(stage.name, axis.name, self.matrix)
 
     def inside(self, stage: Stage, whole_tiles: bool) -> Mapping[str, Array]:
+        if self.of_block:
+            return self.geometry.inside_block(stage.name, self.depths, self.matrix, self.found)
         return self.geometry.inside(stage.name, self.depths, self.matrix, self.found)
 
     def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, Array]) -> Array:

@@ -1,13 +1,14 @@
 """The loops of a nest, and where a nest is attached: read from their notation once, written only for people and records.
 
 Loops.read("i.0 j.0! | k.0 j.1")      outer i.0 and j.0, the latter laid out step by step; register tile k.0 j.1
+Loops.read("i.0@block i.1@thread |")  the steps of i.0 are blocks of a GPU, those of i.1 the threads of a block
 AttachPoint.read("D:3")               inside the first three outer loops of D
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,6 +52,11 @@ class AttachPoint(NamedTuple):
         return AttachPoint(stage, int(depth))
 
 
+#: what the steps of a loop may be: blocks of threads; threads that one thread plays in turn; threads of a block; threads of all
+#: blocks
+BLOCK, VTHREAD, THREAD, GRID = BINDINGS = ("block", "vthread", "thread", "grid")
+
+
 @dataclass(frozen=True)
 class Loops:
     """The loops of a nest in order: outer ones, then those of the register tile."""
@@ -58,6 +64,7 @@ class Loops:
     outer: tuple[NestLoop, ...]
     tile: tuple[NestLoop, ...] = ()
     unrolled: frozenset[NestLoop] = frozenset()  # laid out step by step, whatever is inside
+    bound: frozenset[tuple[NestLoop, str]] = frozenset()  # loops whose steps are one of `BINDINGS`
     text: str | None = field(default=None, compare=False, repr=False)  # as it was written: records are found by it
 
     @functools.cached_property
@@ -72,10 +79,27 @@ class Loops:
             found[loop.axis] = found.get(loop.axis, 0) + 1
         return found
 
+    @functools.cached_property
+    def bindings(self) -> dict[NestLoop, str]:
+        """What the steps of loops are, where they are not just run one after the other."""
+        return dict(self.bound)
+
+    @functools.cached_property
+    def before_threads(self) -> int:
+        """How many outer loops stand in front of those of threads."""
+        of_threads = [n for n, loop in enumerate(self.outer) if self.bindings.get(loop) in (VTHREAD, THREAD)]
+        return of_threads[0] if of_threads else len(self.outer)
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether the threads of a block share its loops."""
+        return THREAD in self.bindings.values()
+
     def __str__(self) -> str:
         if self.text is not None:
             return self.text
-        return f"{written(self.outer, self.unrolled)} | {written(self.tile, self.unrolled)}".strip()
+        outer, tile = (written(loops, self.unrolled, self.bindings) for loops in (self.outer, self.tile))
+        return f"{outer} | {tile}".strip()
 
     @staticmethod
     @functools.lru_cache(maxsize=1 << 14)
@@ -85,16 +109,23 @@ class Loops:
             raise UserError(f"{text!r} has more than one bar")
         outer, tile = (tuple(_read_loops(g)) for g in (*groups, "")[:2])
         laid_out = frozenset(NestLoop.read(word[:-1]) for word in text.split() if word.endswith("!"))
-        return Loops(outer, tile, laid_out, text)
+        marked = [word.partition("@") for word in text.split() if "@" in word]
+        for loop, _, mark in marked:
+            if mark not in BINDINGS:
+                raise UserError(f"the loop {loop} is bound to {mark!r}; known are {', '.join(BINDINGS)}")
+        return Loops(outer, tile, laid_out, frozenset((NestLoop.read(loop), mark) for loop, _, mark in marked), text)
 
 
-def written(loops: Iterable[NestLoop], unrolled: frozenset[NestLoop] = frozenset()) -> str:
-    """`i.0 j.0!`"""
-    return " ".join(f"{loop}!" if loop in unrolled else str(loop) for loop in loops)
+def written(
+    loops: Iterable[NestLoop], unrolled: frozenset[NestLoop] = frozenset(), bindings: Mapping[NestLoop, str] | None = None
+) -> str:
+    """`i.0@block j.0!`"""
+    marks = {loop: f"@{word}" for loop, word in (bindings or {}).items()} | dict.fromkeys(unrolled, "!")
+    return " ".join(f"{loop}{marks.get(loop, '')}" for loop in loops)
 
 
 def _read_loops(text: str) -> list[NestLoop]:
-    return [NestLoop.read(word.removesuffix("!")) for word in text.split()]
+    return [NestLoop.read(word.removesuffix("!").partition("@")[0]) for word in text.split()]
 
 
 def _is_number(text: str) -> bool:

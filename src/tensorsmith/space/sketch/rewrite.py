@@ -8,6 +8,7 @@ Each is pure: `apply` takes a workload and gives one that computes the same outp
                                                                       C[i] = sum(C.rf[i, k_f], over k_f<n)
     Alias("R")                R[i] = C[i // 4, i % 4], C otherwise unread  ->  C is the output: the same bytes under another shape
     CacheRead("C", "B")       C[i, j] = sum(A[i, k] * B[k, j])    ->  B.pack[k, j] = B[k, j]; C[i, j] = sum(A[i, k] * B.pack[k, j])
+    Fetch("C", "A")           C[i] = sum(A[i + k])                ->  C.A[d0] = A[d0]; C[i] = sum(C.A[i + k])
 
 The JSON form of a rewrite is the list of its name and its fields, `["rfactor", "C", "k", 4, true]`.
 """
@@ -23,7 +24,7 @@ from typing import Any, ClassVar
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import evaluate
 from tensorsmith.lang.dtypes import is_float
-from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, substitute, transform
+from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, operands_first, substitute, transform
 from tensorsmith.lang.inline import inline
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.analysis import is_reshape
@@ -154,6 +155,32 @@ class CacheRead(Rewrite):
 
 
 @dataclass(frozen=True)
+class Fetch(Rewrite):
+    """A stage reads a tensor through a copy of the same shape, of which only what is needed at a time is made."""
+
+    name = "fetch"
+    tensor: str
+
+    @property
+    def copy(self) -> str:
+        """The stage that copies."""
+        return f"{self.stage}.{self.tensor}"
+
+    def apply(self, workload: Workload) -> Workload:
+        stage, source = workload.stage(self.stage), workload.buffers[self.tensor]
+        if self.tensor not in {x.tensor for x in stage.reads}:
+            raise Refusal("cannot fetch", f"{self.stage} does not read {self.tensor}")
+        axes = tuple(Axis(f"d{n}", extent) for n, extent in enumerate(source.shape))
+        copy = Stage(self.copy, axes, Load(self.tensor, tuple(Var(a.name) for a in axes), source.dtype))
+        new: dict[Expr, Expr] = {}
+        for e in operands_first(stage.body):
+            operands = tuple(new[x] for x in e.operands)
+            fetched = isinstance(e, Load) and e.tensor == self.tensor
+            new[e] = Load(copy.name, operands, e.dtype) if fetched else e.with_operands(operands) if operands else e
+        return _replaced(workload, self.stage, [copy, replace(stage, body=new[stage.body])])
+
+
+@dataclass(frozen=True)
 class Alias(Rewrite):
     """An output that is only a reshape of a stage is dropped: that stage is written to the output's memory at once.
 
@@ -173,7 +200,7 @@ class Alias(Rewrite):
         return Workload(workload.inputs, tuple(s for s in workload.stages if s.name != name), outputs)
 
 
-_KINDS: dict[str, type[Rewrite]] = {r.name: r for r in (Inline, CacheWrite, Rfactor, CacheRead, Alias)}
+_KINDS: dict[str, type[Rewrite]] = {r.name: r for r in (Inline, CacheWrite, Rfactor, CacheRead, Fetch, Alias)}
 
 
 def rewrite_from_json(data: Sequence[Any]) -> Rewrite:

@@ -66,7 +66,8 @@ class _Text:
         attached = [line for n in self.sketch.attached(nest.stage, depth) for line in self.nest(n, 0, indent)] if depth else []
         if depth < len(nest.outer):
             loop = nest.outer[depth]
-            kind = "unroll" if loop in nest.unrolled else "parallel?" if self._may_be_parallel(nest, depth) else "for"
+            mark = nest.loops.bindings.get(loop)
+            kind = mark or ("unroll" if loop in nest.unrolled else "parallel?" if self._may_be_parallel(nest, depth) else "for")
             return [*attached, f"{pad}{kind} {self._loop(nest, loop)}:", *self.nest(nest, depth + 1, indent + 1)]
         if not depth:  # no outer loops: what belongs to the tile is attached at depth 0
             attached = [line for n in self.sketch.attached(nest.stage, 0) for line in self.nest(n, 0, indent)]
@@ -81,7 +82,7 @@ class _Text:
         first = [loop for loop in nest.tile if loop.axis in reduced]
         parts = []
         for loop in [*first, *(loop for loop in nest.tile if loop not in first)]:
-            plain = "reduce" if loop in first and loop not in nest.unrolled else "unroll"
+            plain = nest.loops.bindings.get(loop, "reduce" if loop in first and loop not in nest.unrolled else "unroll")
             plain = "group" if loop == nest.group else plain
             parts.append(f"{'vector' if loop == nest.vector else plain} {self._loop(nest, loop)}")
         if first:
@@ -91,7 +92,8 @@ class _Text:
     def _may_be_parallel(self, nest: Nest, depth: int) -> bool:
         reduced = {a.name for a in self.workload.stage(nest.stage).reduce_axes}
         inside = any(self.sketch.attached(nest.stage, d) for d in range(1, depth + 1))
-        return nest.at is None and not inside and not any(loop.axis in reduced for loop in nest.outer[: depth + 1])
+        reducing = any(loop.axis in reduced for loop in nest.outer[: depth + 1])
+        return nest.at is None and not nest.loops.bound and not inside and not reducing
 
     def _loop(self, nest: Nest, loop: NestLoop) -> str:
         if loop.part:
@@ -109,7 +111,8 @@ class _Text:
     def _lengths(self, stage: Stage) -> dict[str, Length]:
         whole: dict[str, Length] = {a.name: a.extent for a in stage.all_axes}
         point = self.sketch.nest(stage.name).at
-        return whole | (needed(self.workload, stage, point.stage, _Texts(self, point)) if point else {})
+        of_block = self.sketch.nest(stage.name).loops.is_cooperative
+        return whole | (needed(self.workload, stage, point.stage, _Texts(self, point, of_block)) if point else {})
 
     def inside(self, point: AttachPoint) -> dict[str, Length]:
         """How many values the axes of the stage take inside an attach point in its own loops."""
@@ -121,6 +124,17 @@ class _Text:
                 lengths[axis] = _product([f"{nest.stage}.{NestLoop(axis, p)}" for p in range(fixed[-1] + 1, parts)])
         return lengths
 
+    def inside_block(self, point: AttachPoint) -> dict[str, Length]:
+        """The same for all threads of a block together, as if the loops of threads were not fixed."""
+        nest = self.sketch.nest(point.stage)
+        if nest.at is None:
+            return self.inside(AttachPoint(point.stage, min(point.depth, nest.loops.before_threads)))
+        owner = self.sketch.nest(nest.at.stage)
+        outside = AttachPoint(owner.stage, min(nest.at.depth, owner.loops.before_threads))
+        around = needed(self.workload, self.workload.stage(point.stage), owner.stage, _Texts(self, outside, False))
+        fixed = {loop.axis for loop in nest.outer[: point.depth]}
+        return {axis: around.get(axis, own) if axis not in fixed else own for axis, own in self.inside(point).items()}
+
 
 @dataclass(frozen=True)
 class _Texts:
@@ -128,12 +142,13 @@ class _Texts:
 
     text: _Text
     point: AttachPoint
+    of_block: bool
 
     def whole(self, stage: Stage, axis: Axis) -> Length:
         return axis.extent
 
     def inside(self, stage: Stage, whole_tiles: bool) -> Mapping[str, Length]:
-        return self.text.inside(self.point)
+        return self.text.inside_block(self.point) if self.of_block else self.text.inside(self.point)
 
     def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, Length]) -> Length:
         """`i + k` over 4 and 3 values takes 6."""

@@ -1,0 +1,315 @@
+"""What one kernel of a loop program does, in numbers: the part of the features that is told (`schema.py`, `TOLD`).
+
+A kernel is a nest at the root. Every count may be a number or an array with an entry per candidate, so one walk over the tree
+serves a whole population. What is counted is what one thread executes; a warp's instruction counts once, whatever its lanes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorsmith.backends.cpu.features.operations import KINDS, operations
+from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
+from tensorsmith.backends.gpu.simt.blocks import WIDTHS
+from tensorsmith.backends.gpu.target import GpuTarget
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks, own_block
+from tensorsmith.program.linear import Linear
+from tensorsmith.program.positions import read_at, stored_at
+from tensorsmith.program.unrolling import steps_in_a_row
+from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+PLAIN_THREADS = 64  # of a block, in nests that say nothing of threads
+OTHER_REGISTERS = 24  # of a thread: addresses, counters, what is under way
+_CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Where the walk is: how often each thread comes here, and by which virtual threads it is `played` then. `lanes` is how threads
+    are told apart there, `warps` how many warps take part, `inner` the loop around that runs fastest."""
+
+    around: Array
+    lanes: Lanes
+    warps: Array
+    played: tuple[LoopVar, ...] = ()
+    cooperative: bool = False
+    inner: str = ""
+
+
+@dataclass
+class Told:
+    """The counts of one kernel; those that add up begin at 0."""
+
+    program: Program
+    root: Node
+    count: int  # of candidates
+    target: GpuTarget
+    sums: dict[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stage = own_block(self.root).stage
+        self.own = _own_loops(self.root)
+        self.copies: dict[str, Array] = {}  # by stage: virtual threads that have values of their own
+        for name in ("rounds", "new_share", "operands"):
+            self.sums[name] = np.zeros(self.count)
+
+    # -- numbers -------------------------------------------------------------------------------------------------------
+
+    def full(self, value: Any) -> Array:
+        return np.broadcast_to(np.asarray(value, np.float64), self.count)
+
+    def add(self, name: str, value: Any) -> None:
+        self.sums[name] = self.sums.get(name, 0.0) + self.full(value)
+
+    def at_least(self, name: str, value: Any) -> None:
+        self.sums[name] = np.maximum(self.sums.get(name, 0.0), self.full(value))
+
+    def product(self, loops: list[LoopVar]) -> Array:
+        total = np.ones(self.count)
+        for v in loops:
+            total = total * self.full(v.count)
+        return total
+
+    # -- the whole -----------------------------------------------------------------------------------------------------
+
+    def told(self) -> Mapping[str, Array]:
+        grid_loops = self._grid_loops()
+        threads_of = [v for v in self.own if v.bound == THREAD]
+        threads = np.maximum(1, self.product(threads_of))
+        grid = self.product([v for v in self.own if v.bound == BLOCK])
+        if grid_loops:
+            threads = self.full(self.program.decisions.get(f"{self.stage.name}.threads", PLAIN_THREADS))
+            grid = np.ceil(self.product(grid_loops) / threads)
+            threads_of = grid_loops
+        self.threads, self.dealt_out = threads, {v.name for v in grid_loops}
+        warps = np.ceil(threads / self.target.warp)
+        lanes = digits([(v.name, v.count) for v in threads_of], threads, self.count, self.target.warp)
+        one = np.ones(self.count)
+        self._visit(self.root, _Where(one, lanes, warps))
+        sums = self.sums
+        sums |= {"blocks": grid, "threads": threads}
+        sums["virtual_threads"] = self.product([v for v in self.own if v.bound == VTHREAD])
+        sums["shared_bytes"] = self._shared_bytes() + sums.pop("partial_bytes", 0.0)
+        results = self._results()
+        registers = results + sums.pop("operands") + OTHER_REGISTERS
+        over = registers - self.target.registers_per_thread
+        sums |= {"results": results, "registers": registers}
+        sums["spilled_share"] = np.clip(over / np.maximum(1, results), 0, 1)
+        sums["reduce_steps"] = sums.pop("steps", np.zeros(self.count)) / np.maximum(1, results)
+        sums["rounds"] = np.maximum(1, sums["rounds"])
+        sums["memory_bytes"] = self.full(sum(_bytes(self.program.buffers[name]) for name in self._global()))
+        return sums
+
+    def _grid_loops(self) -> list[LoopVar]:
+        """The leading loops that threads of all blocks share: those that say so, or all that can be where nothing is said."""
+        plain = not any(v.bound for v in self.own)
+        found, node = [], self.root
+        while isinstance(node, Loop) and not node.var.reduce and (plain or node.var.bound == GRID):
+            found.append(node.var)
+            if len(node.body) > 1:
+                break
+            node = node.body[0]
+        return found
+
+    def _inside(self) -> list[Block]:
+        return list(blocks(self.root))
+
+    def _global(self) -> set[str]:
+        """Tensors in device memory that are read or written."""
+        names = {x.tensor for b in self._inside() for x in b.stage.reads} | {self.stage.name}
+        return {n for n in names if self.program.buffers[n].kind not in ("local", "shared")}
+
+    def _shared_bytes(self) -> Array:
+        total = np.zeros(self.count)
+        for b in self._inside():
+            buffer = self.program.buffers[b.stage.name]
+            if buffer.kind == "shared":
+                total = total + np.ceil(self.full(_bytes(buffer)) / 16) * 16
+        return total
+
+    def _results(self) -> Array:
+        """Registers of values that a thread keeps: arrays of its own, or the tile of a reduction."""
+        total = np.zeros(self.count)
+        for b in self._inside():
+            buffer = self.program.buffers[b.stage.name]
+            if buffer.kind == "local":
+                total = total + self.full(_bytes(buffer)) / 4 * self.copies.get(b.stage.name, 1)
+            elif b.stage.reduction:
+                total = total + self.product(list(b.tile)) * dtype(b.stage.dtype).bytes / 4
+        return np.maximum(total, 1)
+
+    # -- the walk ------------------------------------------------------------------------------------------------------
+
+    def _visit(self, node: Node, at: _Where) -> None:
+        if isinstance(node, Block):
+            for attached in node.before:
+                self._enter(attached, at)
+            self._block(node, at)
+            return
+        v, steps = node.var, self.full(node.var.count)
+        around, played, inner = at.around, at.played, at.inner
+        if v.bound == VTHREAD:
+            played = (*played, v)
+        elif v.bound == "" and v.name not in self.dealt_out:
+            around, inner = around * steps, v.name
+            private = self.program.buffers[own_block(node).stage.name].kind == "local"
+            if not (node.unrolled or (private and not v.reduce)):
+                self.add("loop_rounds", around * at.warps * (steps > 1))
+        below = _Where(around, at.lanes, at.warps, played, at.cooperative, inner)
+        for child in node.body:
+            if own_block(child).stage is own_block(node).stage:
+                self._visit(child, below)
+            else:
+                self._enter(child, below)
+
+    def _enter(self, node: Node, at: _Where) -> None:
+        """A nest that is attached here: computed by each thread for itself, or by all of a block together."""
+        loops, inside = [], node
+        while isinstance(inside, Loop) and inside.var.bound == THREAD:
+            loops.append(inside.var)
+            inside = inside.body[-1]
+        if not loops:
+            self.copies[own_block(node).stage.name] = self.product(list(at.played))
+            self._visit(node, at)
+            return
+        steps = self.product(loops)
+        lanes = digits([(v.name, v.count) for v in loops], np.minimum(steps, self.threads), self.count, self.target.warp)
+        turns = np.ceil(steps / self.threads)
+        warps = np.ceil(steps / self.target.warp) / turns
+        self.at_least("rounds", at.around)
+        self.add("barriers", 2 * at.around / max(1, self._fetches()))
+        self.add("loop_rounds", at.around * (turns > 1) * turns * warps)
+        self._visit(inside, _Where(at.around * turns, lanes, warps, (), True, at.inner))
+
+    def _fetches(self) -> int:
+        """Nests that the threads of a block compute together: those at one place share their barriers."""
+        return sum(self.program.buffers[b.stage.name].kind == "shared" for b in self._inside())
+
+    def _block(self, block: Block, at: _Where) -> None:
+        warps, stage = at.warps, block.stage
+        points = self.product(list(block.tile))
+        serial = [v for v in block.reduce if v.bound != THREAD]
+        shared = [v for v in block.reduce if v.bound == THREAD]
+        if shared and stage is not self.stage:  # dealt out to all threads
+            parts = np.ceil(self.product(shared) / self.threads)
+        else:
+            parts = np.ones(self.count)
+        steps = self.product(serial) * parts
+        executed = at.around * self.product(list(at.played)) * points * steps
+        counts = operations(stage)
+        fused = counts["float_mad"] + counts["int_mad"]
+        self.add("multiply_adds", warps * executed * fused)
+        others = sum(counts[f"{t}_{k}"] for t in ("float", "int") for k in _CHEAP) + counts["bool_op"] + counts["select_op"]
+        self.add("other_operations", warps * executed * others)
+        functions = sum(counts[f"{t}_{k}"] for t in ("float", "int") for k in ("divmod", "mathfunc"))
+        self.add("functions", warps * executed * functions)
+        rows = steps_in_a_row([v.count for v in serial], block.unroll)
+        rounds, in_a_row = np.ones(self.count), {}
+        for v, row in zip(serial, rows):
+            whole = v.name in block.laid_out
+            in_a_row[v.name] = self.full(v.count if whole else row)
+            rounds = rounds * np.ceil(self.full(v.count) / np.maximum(1, in_a_row[v.name]))
+        if serial:
+            self.add("loop_rounds", warps * at.around * rounds * parts * (rounds * parts > 1))
+        if stage.reduction:
+            self.add("steps", executed)
+        if shared:
+            lanes = self.product(shared) if stage is self.stage else self.threads
+            self._combined(block, at, points, lanes)
+        self._loads(block, at, serial, in_a_row, at.around * rounds * parts, parts)
+        self._store(block, at, points)
+
+    def _combined(self, block: Block, at: _Where, points: Array, lanes: Array) -> None:
+        """Partial results of threads become one, in halves, each behind a barrier."""
+        halvings = np.ceil(np.log2(np.maximum(1, lanes)))
+        often = at.around * points * at.warps
+        self.add("barriers", at.around * points * (halvings + 1))
+        self.add("shared_loads", often * 2 * halvings)
+        self.add("shared_stores", often * (halvings + 1))
+        self.add("shared_wavefronts", often * (3 * halvings + 1))
+        self.add("partial_bytes", self.threads * dtype(block.stage.dtype).bytes)
+
+    # -- accesses ------------------------------------------------------------------------------------------------------
+
+    def _loads(
+        self, block: Block, at: _Where, serial: list[LoopVar], in_a_row: Mapping[str, Array], rounds: Array, parts: Array
+    ) -> None:
+        operands = np.zeros(self.count)
+        for load in dict.fromkeys(block.stage.reads):
+            buffer = self.program.buffers[load.tensor]
+            if buffer.kind == "local":
+                continue
+            forms = read_at(load, block, buffer)
+            access = self._access(buffer, forms, block, in_a_row if buffer.kind == "shared" else None, at)
+            often = np.ones(self.count)
+            for v in (*at.played, *block.tile):
+                often = often * np.where(access.moves(v.name), self.full(v.count), 1)
+            operands = operands + often * access.ahead * access.bytes / 4
+            moving = np.zeros(self.count, bool)
+            for v in reversed(serial):
+                moving = moving | access.moves(v.name)
+                often = often * np.where(moving, self.full(v.count), 1)
+            executed = at.warps * at.around * often * parts / access.width
+            kind = "shared" if buffer.kind == "shared" else "global"
+            self.add(f"{kind}_loads", executed)
+            if kind == "shared":
+                self.add("shared_wavefronts", executed * access.wavefronts())
+            else:
+                self.add("global_load_sectors", executed * access.sectors())
+                self.add("global_load_bytes", executed * access.width * access.bytes * np.minimum(self.target.warp, self.threads))
+                self.at_least("rounds", 0 if at.cooperative else np.minimum(rounds, executed / at.warps))
+                self.at_least("new_share", access.new_share(at.inner if at.cooperative or not serial else serial[-1].name))
+        self.at_least("operands", operands)
+
+    def _store(self, block: Block, at: _Where, points: Array) -> None:
+        buffer = self.program.buffers[block.stage.name]
+        if buffer.kind == "local":
+            return
+        access = self._access(buffer, list(stored_at(block, buffer)), block, None, at)
+        executed = at.warps * at.around * self.product(list(at.played)) * points / access.width
+        kind = "shared" if buffer.kind == "shared" else "global"
+        self.add(f"{kind}_stores", executed)
+        if kind == "shared":
+            self.add("shared_wavefronts", executed * access.wavefronts())
+            return
+        self.add("global_store_sectors", executed * access.sectors())
+        passes = self.product([v for v in block.outer_reduce if v.bound == ""])
+        again = executed * (passes > 1)  # what earlier passes have stored is read back
+        self.add("global_loads", again)
+        self.add("global_load_sectors", again * access.sectors())
+
+    def _access(
+        self, buffer: ProgramBuffer, forms: list[Linear | None], block: Block, in_a_row: Mapping[str, Array] | None, at: _Where
+    ) -> Access:
+        """`in_a_row` is None where only the loop in lanes moves several elements at once; else the compiler finds neighbours among
+        all that is laid out."""
+        dims = buffer.packed.shape if buffer.packed else buffer.shape
+        size = dtype(buffer.dtype).bytes
+        counts = {v.name: self.full(v.count) for v in (*block.tile, *block.reduce)}
+        runs = {v.name: counts[v.name] for v in block.tile}
+        if in_a_row is None:
+            runs = {name: np.where(np.isin(n, WIDTHS), n, 1) for name, n in runs.items() if name == block.vector}
+        return pattern(forms, dims, size, runs, in_a_row or {}, counts, at.lanes, self.count, self.target, WIDEST)
+
+
+def _own_loops(root: Node) -> list[LoopVar]:
+    """The root nest's own loops, outermost first."""
+    found, node = [], root
+    while isinstance(node, Loop):
+        found.append(node.var)
+        node = node.body[-1]
+    return [*found, *node.tile, *node.reduce]
+
+
+def _bytes(buffer: ProgramBuffer) -> Any:
+    total: Any = dtype(buffer.dtype).bytes
+    for n in buffer.packed.shape if buffer.packed else buffer.shape:
+        total = total * np.asarray(n, np.float64)
+    return total

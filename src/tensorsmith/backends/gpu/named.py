@@ -1,0 +1,105 @@
+"""GPUs by name: facts from their makers' documents, for generating code and estimating times where there is none.
+
+`shared_bytes` is what a block may have without asking the driver for more: 48 KB on every NVIDIA GPU (CUDA C++ Programming Guide,
+"Compute Capabilities", table of technical specifications per compute capability; so too are all limits of threads, blocks and
+registers below, and the 1 KB of each block that the system keeps from compute capability 8.0 on). Registers are given to warps in
+units of 256, four schedulers start an instruction a cycle each, and memory is fetched in sectors of 32 bytes on all of them (the
+same guide and the tuning guide of each architecture). The rate at which programs get data from the second cache is published by
+no maker of these: it is our estimate, three times that of device memory where no comment says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensorsmith.backends.gpu.target import GpuTarget
+
+#: limits by compute capability: threads, blocks and shared bytes of a multiprocessor, and what the system keeps of each block's
+_CAPABILITY = {
+    "sm_70": (2048, 32, 96 << 10, 0),
+    "sm_75": (1024, 16, 64 << 10, 0),
+    "sm_80": (2048, 32, 164 << 10, 1024),
+    "sm_86": (1536, 16, 100 << 10, 1024),
+    "sm_87": (1536, 16, 164 << 10, 1024),
+    "sm_89": (1536, 24, 100 << 10, 1024),
+    "sm_90": (2048, 32, 228 << 10, 1024),
+    "sm_120": (1536, 24, 100 << 10, 1024),
+}
+
+
+def nvidia(device: str, architecture: str, **facts: Any) -> GpuTarget:
+    """A GPU of one of the compute capabilities above."""
+    threads, blocks, shared, reserved = _CAPABILITY[architecture]
+    limits: dict[str, Any] = {
+        "shared_bytes": 48 << 10,
+        "shared_bytes_per_multiprocessor": shared,
+        "shared_bytes_reserved": reserved,
+        "threads_per_multiprocessor": threads,
+        "blocks_per_multiprocessor": blocks,
+    }
+    if "bytes_per_second" in facts:
+        limits["l2_bytes_per_second"] = 3 * facts["bytes_per_second"]
+    return GpuTarget(device, "cuda", architecture, **{**limits, **facts})
+
+
+NAMED: Mapping[str, GpuTarget] = {
+    # NVIDIA, "Tesla V100 GPU Architecture" (WP-08608): 80 SMs, 6 MB, 1530 MHz (SXM2), 15.7 TFLOP/s, 900 GB/s.
+    "v100": nvidia("v100", "sm_70", multiprocessors=80, l2_bytes=6 << 20, clock=1.53e9, flops=15.7e12, bytes_per_second=900e9),
+    # NVIDIA, "Turing GPU Architecture" (WP-09183) and the data sheet of T4: 40 SMs, 4 MB, 1590 MHz, 8.1 TFLOP/s, 320 GB/s.
+    "t4": nvidia("t4", "sm_75", multiprocessors=40, l2_bytes=4 << 20, clock=1.59e9, flops=8.1e12, bytes_per_second=320e9),
+    # NVIDIA, "A100 Tensor Core GPU Architecture": 108 SMs, 40 MB, 1410 MHz, 19.5 TFLOP/s, 1555 GB/s (40 GB). Its second cache can
+    # give 5120 bytes a cycle, which is 7.2 TB/s; half of that is taken, because it is in two halves and data cross over.
+    "a100": nvidia(
+        "a100", "sm_80", multiprocessors=108, l2_bytes=40 << 20, clock=1.41e9, flops=19.5e12,
+        bytes_per_second=1555e9, l2_bytes_per_second=3.6e12,
+    ),
+    # NVIDIA, "Ampere GA102 GPU Architecture": 82 SMs, 6 MB, 1695 MHz, 35.6 TFLOP/s, 936 GB/s.
+    "rtx3090": nvidia(
+        "rtx3090", "sm_86", multiprocessors=82, l2_bytes=6 << 20, clock=1.695e9, flops=35.6e12, bytes_per_second=936e9
+    ),
+    # NVIDIA, "Jetson AGX Orin Series Technical Brief": 2048 cores in 16 SMs, 4 MB, 1.3 GHz, 5.3 TFLOP/s, 204.8 GB/s.
+    "jetson-orin": nvidia(
+        "jetson-orin", "sm_87", multiprocessors=16, l2_bytes=4 << 20, clock=1.3e9, flops=5.3e12, bytes_per_second=204.8e9
+    ),
+    # NVIDIA, data sheet of L4 and "Ada GPU Architecture": 58 SMs (7424 cores), 48 MB, 2040 MHz, 30.3 TFLOP/s, 300 GB/s.
+    "l4": nvidia("l4", "sm_89", multiprocessors=58, l2_bytes=48 << 20, clock=2.04e9, flops=30.3e12, bytes_per_second=300e9),
+    # NVIDIA, "Ada GPU Architecture": 128 SMs, 72 MB, 2520 MHz, 82.6 TFLOP/s, 1008 GB/s.
+    "rtx4090": nvidia(
+        "rtx4090", "sm_89", multiprocessors=128, l2_bytes=72 << 20, clock=2.52e9, flops=82.6e12, bytes_per_second=1008e9
+    ),
+    # NVIDIA, "H100 Tensor Core GPU Architecture": 132 SMs (SXM5), 50 MB, 66.9 TFLOP/s at 1980 MHz, 3352 GB/s.
+    "h100": nvidia("h100", "sm_90", multiprocessors=132, l2_bytes=50 << 20, clock=1.98e9, flops=66.9e12, bytes_per_second=3352e9),
+    # NVIDIA, "RTX Blackwell GPU Architecture": 170 SMs, 96 MB, 2407 MHz, 104.8 TFLOP/s, 1792 GB/s.
+    "rtx5090": nvidia(
+        "rtx5090", "sm_120", multiprocessors=170, l2_bytes=96 << 20, clock=2.407e9, flops=104.8e12, bytes_per_second=1792e9
+    ),
+    # AMD, "CDNA 3 Instruction Set Architecture" (512 registers of a thread, given by eights; eight waves of 64 threads on each of
+    # four units; 64 KB of LDS) and data sheet of MI300X: 304 compute units, 2100 MHz, 163.4 TFLOP/s, 5.3 TB/s. The last cache of
+    # 256 MB gives 17.2 TB/s ("CDNA 3" white paper).
+    "mi300x": GpuTarget(
+        "mi300x", "amd", "gfx942", warp=64, multiprocessors=304, registers=131072, registers_per_thread=512, register_unit=512,
+        shared_bytes=64 << 10, shared_bytes_per_multiprocessor=64 << 10, threads_per_multiprocessor=2048,
+        blocks_per_multiprocessor=16, sector_bytes=64, l2_bytes=256 << 20, clock=2.1e9, flops=163.4e12, bytes_per_second=5.3e12,
+        l2_bytes_per_second=17.2e12,
+    ),
+    # AMD, "CDNA 2 Instruction Set Architecture" and data sheet of MI250X, one of its two dies: 110 compute units, 8 MB, 1700 MHz,
+    # 23.95 TFLOP/s, 1.6 TB/s; 128 bytes a cycle from each of 32 slices of the second cache.
+    "mi250x": GpuTarget(
+        "mi250x", "amd", "gfx90a", warp=64, multiprocessors=110, registers=131072, registers_per_thread=512, register_unit=512,
+        shared_bytes=64 << 10, shared_bytes_per_multiprocessor=64 << 10, threads_per_multiprocessor=2048,
+        blocks_per_multiprocessor=16, sector_bytes=64, l2_bytes=8 << 20, clock=1.7e9, flops=23.95e12, bytes_per_second=1.6e12,
+        l2_bytes_per_second=6.9e12,
+    ),
+    # AMD, "RDNA 3 Instruction Set Architecture" (256 registers of a thread, given by 24s of 1536; sixteen waves of 32 threads on
+    # each of two units) and data sheet of RX 7900 XTX: 96 compute units, 6 MB, 2500 MHz, 61.4 TFLOP/s, 960 GB/s.
+    "rx7900xtx": GpuTarget(
+        "rx7900xtx", "amd", "gfx1100", warp=32, multiprocessors=96, registers=98304, registers_per_thread=256, register_unit=768,
+        shared_bytes=64 << 10, shared_bytes_per_multiprocessor=64 << 10, threads_per_multiprocessor=1024,
+        blocks_per_multiprocessor=16, schedulers=2, sector_bytes=64, l2_bytes=6 << 20, clock=2.5e9, flops=61.4e12,
+        bytes_per_second=960e9, l2_bytes_per_second=2.88e12,
+    ),
+    # No one device: what every OpenCL device of the full profile has (OpenCL Specification, "Querying Devices": 32 KB of local
+    # memory) and 256 work-items in a group, which every GPU of today takes. Rates of a small GPU, for comparing programs.
+    "opencl": GpuTarget("opencl", "opencl", multiprocessors=8, threads=256, threads_per_multiprocessor=1024, l2_bytes=1 << 20),
+}  # fmt: skip

@@ -1,0 +1,124 @@
+"""Kernels in C: OpenCL C, CUDA C and their like, by the table of `dialects`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorsmith.backends.gpu.printers.dialects import Dialect
+from tensorsmith.backends.gpu.printers.expressions import HELPERS, Expressions, identifier
+from tensorsmith.backends.gpu.simt.ir import (
+    BLOCK,
+    PRIVATE,
+    SHARED,
+    THREAD,
+    Array,
+    Barrier,
+    For,
+    If,
+    Kernel,
+    Let,
+    Move,
+    Statement,
+    Store,
+)  # fmt: skip
+from tensorsmith.lang.expr import Const, Expr, Var, shared
+
+
+def source(kernels: Sequence[Kernel], dialect: Dialect) -> str:
+    """The text of kernels, with what they need in front of them."""
+    helpers: set[tuple[str, str]] = set()
+    texts = [_Kernel(k, dialect, helpers).text() for k in kernels]
+    used = {a.dtype for k in kernels for a in k.arrays}
+    head = [line for kind, line in dialect.extensions.items() if kind in used]
+    mark = "" if dialect.name == "opencl" else "__device__ "
+    for helper, kind in sorted(helpers):
+        suffix = dialect.suffix if kind == "f32" else ""
+        text = HELPERS[helper].format(t=dialect.types[kind], k=kind, f=suffix)
+        head.append(f"static {mark}inline {text}")
+    return dialect.head + "\n".join([*head, "", *texts]) + "\n"
+
+
+def entry(name: str) -> str:
+    """What a kernel is called in a text."""
+    return f"ts_{identifier(name)}"
+
+
+class _Kernel:
+    def __init__(self, kernel: Kernel, dialect: Dialect, helpers: set[tuple[str, str]]) -> None:
+        self.kernel, self.dialect = kernel, dialect
+        self.arrays = {a.name: a for a in kernel.arrays}
+        self.expressions = Expressions(dialect, self.arrays, kernel.counts)
+        self.expressions.helpers = helpers
+        self.names = 0
+
+    def text(self) -> str:
+        d = self.dialect
+        parameters = ", ".join(self._fill(d.parameter, a) for a in self.kernel.arguments)
+        lines = [d.kernel.format(name=entry(self.kernel.name), threads=self.kernel.block, parameters=parameters), "{"]
+        if d.pointer:
+            lines += [f"  {self._fill(d.pointer, a)}" for a in self.kernel.arguments]
+        for a in self.kernel.arrays:
+            if a.scope == SHARED:
+                lines.append("  " + d.shared.format(type=d.types[a.dtype], name=identifier(a.name), elements=max(1, a.elements)))
+            elif a.scope == PRIVATE:
+                lines.append(f"  {self.expressions.type(a.dtype)} {identifier(a.name)}[{max(1, a.elements)}];")
+        lines += [f"  const int {identifier(BLOCK.name)} = {d.block};", f"  const int {identifier(THREAD.name)} = {d.thread};"]
+        return "\n".join([*lines, *self._body(self.kernel.body, 1), "}"])
+
+    def _fill(self, template: str, a: Array) -> str:
+        const = "" if a.written else "const "
+        return template.format(const=const, type=self.dialect.types[a.dtype], name=identifier(a.name))
+
+    def _body(self, body: Sequence[Statement], indent: int) -> list[str]:
+        pad, lines = "  " * indent, []
+        for s in body:
+            if isinstance(s, Let):
+                lines.append(f"{pad}const int {identifier(s.name)} = {self.expressions.index(s.value)};")
+            elif isinstance(s, For):
+                lines += self._for(s, indent)
+            elif isinstance(s, If):
+                lines += [f"{pad}if ({self.expressions.value(s.condition)}) {{", *self._body(s.body, indent + 1), f"{pad}}}"]
+            elif isinstance(s, Barrier):
+                lines.append(f"{pad}{self.dialect.barrier}")
+            elif isinstance(s, Move):
+                lines.append(pad + self._move(s))
+            else:
+                lines += [pad + line for line in self._store(s)]
+        return lines
+
+    def _for(self, s: For, indent: int) -> list[str]:
+        pad, name = "  " * indent, identifier(s.name)
+        lines = [f"{pad}#pragma unroll {min(s.in_a_row, s.count) if s.in_a_row > 1 else 1}"]
+        head = f"{pad}for (int {name} = 0; {name} < {s.count}; ++{name}) {{"
+        return [*lines, head, *self._body(s.body, indent + 1), f"{pad}}}"]
+
+    def _move(self, s: Move) -> str:
+        to, source = self.arrays[s.array], self.arrays[s.source]
+        return self.dialect.move.format(
+            to=identifier(to.name),
+            from_=identifier(source.name),
+            index=self.expressions.index(s.index),
+            start=self.expressions.index(s.start),
+            width=s.width,
+            type=self.dialect.types[to.dtype],
+        )
+
+    def _store(self, s: Store) -> list[str]:
+        """A statement; values that it uses more than once are computed first, each once."""
+        expressions = self.expressions
+        again = [e for e in shared(s.value) if not _is_cheap(e) and not expressions.counts(e)]
+        lines = []
+        for e in again:
+            text = expressions.value(e)
+            self.names += 1
+            expressions.named[e] = f"t{self.names}"
+            kind = "int" if e.dtype == "bool" else expressions.type(e.dtype)
+            lines.append(f"const {kind} t{self.names} = {text};")
+        lines.append(expressions.store(self.arrays[s.array], expressions.index(s.index), expressions.value(s.value)))
+        for e in again:
+            del expressions.named[e]
+        return ["{ " + " ".join(lines) + " }"] if again else lines
+
+
+def _is_cheap(e: Expr) -> bool:
+    return isinstance(e, (Const, Var))

@@ -1,0 +1,95 @@
+"""Dialects of C for GPUs: a table, no branches. What is the same in all of them is in `c.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one family of compilers wants its C. `{...}` are filled in by the printer."""
+
+    name: str
+    head: str  # in front of everything
+    kernel: str  # {name}, {threads}, {parameters}
+    parameter: str  # {const}, {type}, {name}
+    pointer: str  # a line in the kernel that makes {name} of its parameter; "": the parameter is it
+    shared: str  # {type}, {name}, {elements}
+    barrier: str
+    block: str
+    thread: str
+    move: str  # {to}, {from_}, {index}, {start}, {width}, {type}, {space}
+    types: Mapping[str, str]  # of element types, as they lie in memory
+    long: str  # a whole number of 64 bits
+    unsigned: Mapping[str, str]  # of the same bits, for sums that wrap around
+    load_half: str  # {pointer}, {index}
+    store_half: str  # {pointer}, {index}, {value}
+    bitcasts: Mapping[tuple[str, str], str]  # by the types from and to: a function
+    suffix: str  # of the functions of <math.h> in f32
+    extensions: Mapping[str, str] = field(default_factory=dict)  # lines in front, by a type that is used
+
+
+_OPENCL_TYPES = {
+    "f16": "ushort", "f32": "float", "f64": "double", "i8": "char", "u8": "uchar", "i32": "int", "i64": "long", "bool": "uchar",
+}  # fmt: skip
+
+_CUDA_TYPES = {
+    "f16": "__half", "f32": "float", "f64": "double", "i8": "signed char", "u8": "unsigned char", "i32": "int", "i64": "long long",
+    "bool": "unsigned char",
+}  # fmt: skip
+
+#: pieces of one buffer may begin anywhere, and buffers that begin in others only where devices allow it: so a parameter is a buffer
+#: and a number of bytes
+OPENCL = Dialect(
+    name="opencl",
+    head="",
+    kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid {name}({parameters})",
+    parameter="__global {const}char* restrict {name}_buffer, const ulong {name}_offset",
+    pointer="__global {const}{type}* restrict {name} = (__global {const}{type}*)({name}_buffer + {name}_offset);",
+    shared="__local {type} {name}[{elements}] __attribute__((aligned(16)));",
+    barrier="barrier(CLK_LOCAL_MEM_FENCE);",
+    block="(int)get_group_id(0)",
+    thread="(int)get_local_id(0)",
+    move="vstore{width}(vload{width}(0, {from_} + {start}), 0, {to} + {index});",
+    types=_OPENCL_TYPES,
+    long="long",
+    unsigned={"i32": "uint", "i64": "ulong"},
+    load_half="vload_half({index}, ({space} const half*){pointer})",
+    store_half="vstore_half({value}, {index}, ({space} half*){pointer});",
+    bitcasts={("f32", "i32"): "as_int", ("i32", "f32"): "as_float", ("f64", "i64"): "as_long", ("i64", "f64"): "as_double"},
+    suffix="",
+    extensions={"f64": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"},
+)
+
+CUDA = Dialect(
+    name="cuda",
+    head="#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n#endif\n",
+    kernel='extern "C" __global__ void __launch_bounds__({threads}) {name}({parameters})',
+    parameter="{const}{type}* __restrict__ {name}",
+    pointer="",
+    shared="__shared__ __align__(16) {type} {name}[{elements}];",
+    barrier="__syncthreads();",
+    block="(int)blockIdx.x",
+    thread="(int)threadIdx.x",
+    move="*({type}{width}*)({to} + {index}) = *(const {type}{width}*)({from_} + {start});",
+    types=_CUDA_TYPES,
+    long="long long",
+    unsigned={"i32": "unsigned", "i64": "unsigned long long"},
+    load_half="__half2float({pointer}[{index}])",
+    store_half="{pointer}[{index}] = __float2half({value});",
+    bitcasts={
+        ("f32", "i32"): "__float_as_int",
+        ("i32", "f32"): "__int_as_float",
+        ("f64", "i64"): "__double_as_longlong",
+        ("i64", "f64"): "__longlong_as_double",
+    },
+    suffix="f",
+    extensions={"f16": "#include <cuda_fp16.h>"},
+)
+
+HIP = Dialect(
+    **{**CUDA.__dict__, "name": "hip", "head": "#include <hip/hip_runtime.h>\n", "extensions": {"f16": "#include <hip/hip_fp16.h>"}}
+)
+
+DIALECTS = {d.name: d for d in (OPENCL, CUDA, HIP)}

@@ -1,0 +1,35 @@
+"""The rules for GPUs: Ansor's in its order, and ours.
+
+tiling       blocks, virtual threads and threads; operands in shared memory, results in registers
+reduction    reductions that the threads of a block share            simple    inlining, constants, a thread for each result
+split        long reductions over blocks                             nests     the nests that they give
+"""
+
+from tensorsmith.backends.gpu.rules.reduction import CrossThreadReduction
+from tensorsmith.backends.gpu.rules.simple import ConstantTensorOnGpu, InlineAlways, OneThreadEach, SpecialPlace
+from tensorsmith.backends.gpu.rules.split import SplitReduction
+from tensorsmith.backends.gpu.rules.tiling import CacheInRegisters, GpuTiling
+from tensorsmith.space.rules.base import Rule
+
+#: Ansor's rules for GPUs, in its order; fetching of operands belongs to the tiling here, because inputs are no stages
+ANSOR: tuple[Rule, ...] = (
+    SpecialPlace(),
+    ConstantTensorOnGpu(),
+    InlineAlways(),
+    CrossThreadReduction(),
+    CacheInRegisters(),
+    GpuTiling(),
+    OneThreadEach(),
+)
+
+#: ours
+DEFAULT: tuple[Rule, ...] = (
+    SpecialPlace(),
+    ConstantTensorOnGpu(),
+    InlineAlways(),
+    SplitReduction(),
+    CrossThreadReduction(),
+    CacheInRegisters(),
+    GpuTiling(padded=True),
+    OneThreadEach(),
+)

@@ -1,0 +1,64 @@
+"""Tiling for GPUs (Ansor's): a stage with reuse is computed in the registers of threads, its operands' tiles in shared memory.
+
+    C[i, j] = sum(A[i, k] * B[k, j]); D[i, j] = relu(C[i, j])
+        ->    D: blocks, virtual threads, threads; inside of them C: k.0, where the tiles of A and B are fetched, k.1, ...
+
+A stage that no elementwise reader follows is computed into a cache first, which is then copied: the copy is its reader.
+"""
+
+from __future__ import annotations
+
+from tensorsmith.backends.gpu.rules import nests
+from tensorsmith.space.analysis import needs_tiling, reduces_constant
+from tensorsmith.space.rules.base import Derived, State, Verdict
+from tensorsmith.space.rules.fusion import fusible_reader
+from tensorsmith.space.sketch.rewrite import CacheWrite, Fetch
+from tensorsmith.targets.target import Target
+
+
+class CacheInRegisters:
+    """Applies to a stage with reuse that no elementwise reader follows."""
+
+    name = "gpu_cache_write"
+
+    def condition(self, state: State, index: int, target: Target) -> Verdict:
+        stage = state.stage(index)
+        if not needs_tiling(stage) or reduces_constant(state.now, stage) or fusible_reader(state, stage.name):
+            return Verdict.SKIP
+        return Verdict.SKIP if state.has_cache_write(stage.name) or state.nest(stage.name) else Verdict.APPLY_AND_SKIP_REST
+
+    def apply(self, state: State, index: int, target: Target) -> Derived:
+        name = state.stage(index).name
+        new = state.rewritten(CacheWrite(name))
+        return [(new.with_nest(nests.plain(new.now.stage(name))), index)]
+
+
+class GpuTiling:
+    """Fusion at the third level of tiles: one sketch. Ours may have gaps between the rows of what is fetched."""
+
+    name = "gpu_tiling"
+
+    def __init__(self, padded: bool = False) -> None:
+        self.padded = padded
+
+    def condition(self, state: State, index: int, target: Target) -> Verdict:
+        stage = state.stage(index)
+        if not needs_tiling(stage) or reduces_constant(state.now, stage) or not fusible_reader(state, stage.name):
+            return Verdict.SKIP
+        return Verdict.APPLY_AND_SKIP_REST
+
+    def apply(self, state: State, index: int, target: Target) -> Derived:
+        stage = state.stage(index)
+        reader = state.now.stage(str(fusible_reader(state, stage.name)))
+        new = state.with_nest(nests.tiled_nest(reader)).with_nest(nests.product(stage, reader))
+        for tensor in nests.fetchable(state.now, stage):
+            fetch = Fetch(stage.name, tensor)
+            new = new.rewritten(fetch)
+            new = new.with_nest(nests.fetched(new.now.stage(fetch.copy), stage, self.padded))
+        return [(new, [s.name for s in new.now.stages].index(_first(new, stage.name)) - 1)]
+
+
+def _first(state: State, name: str) -> str:
+    """The first of a stage and the copies that were made for it, which stand in front of it."""
+    copies = {r.copy for r in state.rewrites if isinstance(r, Fetch) and r.stage == name}
+    return next(s.name for s in state.now.stages if s.name == name or s.name in copies)

@@ -1,0 +1,39 @@
+"""Kernels as readable text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorsmith.backends.gpu.simt.ir import PRIVATE, Array, Barrier, For, If, Kernel, Let, Move, Statement
+from tensorsmith.lang.text import show as show_expr
+
+
+def show(kernel: Kernel) -> str:
+    """One line for each array and statement."""
+    lines = [f"kernel {kernel.name}: {kernel.grid} blocks of {kernel.block} threads"]
+    lines += [f"  {_array(a)}" for a in kernel.arrays]
+    return "\n".join(lines + _body(kernel.body, 1))
+
+
+def _array(a: Array) -> str:
+    words = "registers" if a.scope == PRIVATE else a.scope
+    return f"{words} {a.name}: {a.dtype}[{a.elements}]"
+
+
+def _body(body: Sequence[Statement], indent: int) -> list[str]:
+    pad, lines = "  " * indent, []
+    for s in body:
+        if isinstance(s, For):
+            row = f" by {s.in_a_row}" if s.in_a_row > 1 else ""
+            lines += [f"{pad}for {s.name} < {s.count}{row}:", *_body(s.body, indent + 1)]
+        elif isinstance(s, If):
+            lines += [f"{pad}if {show_expr(s.condition)}:", *_body(s.body, indent + 1)]
+        elif isinstance(s, Let):
+            lines.append(f"{pad}{s.name} = {show_expr(s.value)}")
+        elif isinstance(s, Barrier):
+            lines.append(f"{pad}barrier")
+        elif isinstance(s, Move):
+            lines.append(f"{pad}{s.array}[{show_expr(s.index)}] = {s.source}[{show_expr(s.start)}], {s.width} elements")
+        else:
+            lines.append(f"{pad}{s.array}[{show_expr(s.index)}] = {show_expr(s.value)}")
+    return lines

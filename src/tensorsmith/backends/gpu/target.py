@@ -1,0 +1,106 @@
+"""GPUs: the facts about one that the space, the printers and the features use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tensorsmith.targets.target import Target
+
+DIALECTS = ("opencl", "cuda", "amd")
+
+
+@dataclass(frozen=True)
+class GpuTarget(Target):
+    """A GPU. Sizes are in bytes, rates in a second. A fact that is added takes its default in all that was stored before.
+
+    A multiprocessor is what runs whole blocks of threads: NVIDIA's SM, AMD's compute unit, OpenCL's compute unit.
+    """
+
+    kind: ClassVar[str] = "gpu"
+
+    device: str  # what people call it, "a100"
+    dialect: str = "opencl"  # how code for it is written and loaded, one of `DIALECTS`
+    architecture: str = ""  # LLVM's name of it, "sm_80", "gfx942"; "": its driver compiles
+    warp: int = 32  # threads that run in step
+    multiprocessors: int = 1
+    registers: int = 65536  # of 32 bits, of a multiprocessor
+    registers_per_thread: int = 255  # that one thread may have
+    register_unit: int = 256  # registers are given to a warp in multiples of this many
+    shared_bytes: int = 32 << 10  # that one block may have
+    shared_bytes_per_multiprocessor: int = 64 << 10
+    shared_bytes_reserved: int = 0  # of each block, by the driver; counts against the multiprocessor's, not against the block's
+    shared_banks: int = 32  # of four bytes each: what shared memory gives in a cycle
+    threads: int = 1024  # that one block may have
+    threads_per_multiprocessor: int = 2048
+    blocks_per_multiprocessor: int = 16
+    schedulers: int = 4  # instructions of different warps that a multiprocessor starts in a cycle
+    sector_bytes: int = 32  # the least that is fetched from device memory
+    l2_bytes: int = 4 << 20  # of the cache that all multiprocessors share
+    clock: float = 1e9  # cycles, under load
+    flops: float = 1e12  # in f32, a multiply-add being two
+    bytes_per_second: float = 1e11  # of device memory
+    l2_bytes_per_second: float = 3e11  # of the shared cache
+
+    @property
+    def name(self) -> str:
+        return self.device
+
+    @property
+    def cores(self) -> int:
+        return self.multiprocessors
+
+    @property
+    def key(self) -> str:
+        return (
+            f"gpu/{self.dialect}/{self.architecture or self.device}/w{self.warp}/m{self.multiprocessors}/s{self.shared_bytes >> 10}"
+        )
+
+    def lanes(self, element_bytes: int = 4) -> int:
+        """The threads of a warp, whatever they work on."""
+        return self.warp
+
+    @property
+    def shared_cache_bytes(self) -> int:
+        return self.l2_bytes
+
+    @property
+    def core_cache_bytes(self) -> int:
+        return self.shared_bytes_per_multiprocessor
+
+    @property
+    def fmas_per_cycle(self) -> float:
+        """Multiply-adds of single threads in f32 that one multiprocessor does in a cycle."""
+        return self.flops / (2 * self.clock * self.multiprocessors)
+
+    def describe(self) -> dict[str, str]:
+        multi = f"{self.registers_per_thread} of {self.registers} registers, {self.shared_bytes >> 10} KB of shared memory"
+        return {
+            "gpu": f"{self.device} ({self.architecture or self.dialect})",
+            "multiprocessors": f"{self.multiprocessors} at {self.clock / 1e9:.2f} GHz, warps of {self.warp} threads",
+            "a thread and its block": f"{multi}, {self.threads} threads",
+            "caches": f"L2 {self.l2_bytes / (1 << 20):g} MB",
+            "rates": f"{self.flops / 1e12:.1f} TFLOP/s in f32, {self.bytes_per_second / 1e9:.0f} GB/s",
+        }
+
+    @classmethod
+    def detect(cls) -> GpuTarget:
+        from tensorsmith.backends.gpu.detect import detect  # which loads drivers; who only reads facts need not
+
+        return detect()
+
+    @classmethod
+    def found_by(cls) -> Mapping[str, Callable[[], GpuTarget]]:
+        from tensorsmith.backends.gpu.detect import FOUND_BY
+
+        return FOUND_BY
+
+    @classmethod
+    def catalogue(cls) -> Mapping[str, GpuTarget]:
+        from tensorsmith.backends.gpu.named import NAMED  # data made of this class
+
+        return NAMED
+
+
+TARGET = GpuTarget

@@ -1,0 +1,102 @@
+"""The two printers: what C says is what LLVM says, and compilers take both."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from tests.backends.gpu.drawn import KINDS, WORKLOADS, candidates, problems
+from tests.backends.gpu.ptx.machine import run
+from tests.backends.gpu.ptx.memory import Memory
+from tests.backends.gpu.ptx.parse import parse
+
+from tensorsmith.backends.gpu.launch import Launches
+from tensorsmith.backends.gpu.named import NAMED
+from tensorsmith.backends.gpu.printers.c import source
+from tensorsmith.backends.gpu.printers.dialects import DIALECTS
+from tensorsmith.backends.gpu.printers.llvm import assembly
+from tensorsmith.backends.gpu.printers.machines import MACHINES
+from tensorsmith.backends.gpu.simt.make import kernels
+from tensorsmith.build import build_kernel
+from tensorsmith.lang.compare import random_inputs
+from tensorsmith.lang.evaluate import evaluate
+from tensorsmith.program.lower import lower
+from tensorsmith.runtime.arguments import DTYPES
+
+A100 = NAMED["a100"]
+TINY = A100.with_facts(warp=4, threads=16)
+
+
+def check_ptx(name: str, seed: int) -> None:
+    """Runs a candidate's PTX in the interpreter of PTX, which finds races and accesses out of bounds too."""
+    workload = WORKLOADS[name]
+    (candidate,) = candidates(workload, 1, seed, TINY)
+    made = Launches.from_bytes(build_kernel(candidate, TINY).code.data)
+    inputs = random_inputs(workload, 0)
+    memory = Memory()
+    buffers = [memory.put(inputs[b.name]) for b in workload.inputs]
+    buffers += [memory.room(workload.buffers[n].bytes) for n in workload.outputs]
+    buffers += [memory.room(max(16, size)) for size in made.scratch]
+    entries = parse(made.text)
+    for one in made.launches:
+        run(entries[one.kernel], memory, one.grid, one.block, [buffers[n] for n in one.arguments])
+    got = []
+    for n, output in enumerate(workload.outputs):
+        b = workload.buffers[output]
+        got.append(memory.get(buffers[len(workload.inputs) + n], DTYPES[b.dtype].type, int(np.prod(b.shape))).reshape(b.shape))
+    assert problems(workload, evaluate(workload, inputs, precise=True), got) == []
+
+
+@pytest.mark.parametrize("name", ["matmul-small", "softmax-small", "NRM-small"])
+def test_ptx_is_right(name: str) -> None:
+    check_ptx(name, 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", KINDS)
+def test_more_ptx_is_right(name: str, seed: int) -> None:
+    check_ptx(name, seed)
+
+
+@pytest.mark.parametrize("name", ["C2D-small", "layer_norm-small", "gelu-small"])
+def test_llvm_takes_kernels_for_every_machine(name: str) -> None:
+    (candidate,) = candidates(WORKLOADS[name], 1, 1)
+    made = kernels(lower(candidate))
+    for machine in MACHINES.values():
+        assert "ts_v" in assembly(made, machine)
+
+
+def test_results_are_in_registers() -> None:
+    """No private array is left in memory, and a multiply-add takes its operands where it should."""
+    (candidate,) = candidates(WORKLOADS["matmul-small"], 1, 7, A100)
+    text = assembly(kernels(lower(candidate)), MACHINES["ptx"])
+    assert ".local" not in text and "fma.rn.f32" in text and "bar.sync" in text
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("device", ["t4", "a100", "h100", "rtx5090"])
+def test_ptxas_takes_the_code(device: str, tmp_path) -> None:
+    target = NAMED[device]
+    (candidate,) = candidates(WORKLOADS["ConvLayer-small"], 1, 2, target)
+    made = Launches.from_bytes(build_kernel(candidate, target).code.data)
+    (tmp_path / "kernel.ptx").write_text(made.text)
+    command = ["ptxas", "-v", f"-arch={target.architecture}", str(tmp_path / "kernel.ptx"), "-o", str(tmp_path / "kernel.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    used = [int(n) for n in re.findall(r"(\d+) bytes smem", done.stderr)]
+    assert sum(used) == sum(one.shared_bytes for one in made.launches)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("name", KINDS)
+def test_nvcc_takes_cuda_c(name: str, tmp_path) -> None:
+    (candidate,) = candidates(WORKLOADS[name], 1, 3, A100)
+    (tmp_path / "kernel.cu").write_text(source(kernels(lower(candidate)), DIALECTS["cuda"]))
+    command = ["nvcc", "-arch=sm_80", "-cubin", "-o", str(tmp_path / "kernel.cubin"), str(tmp_path / "kernel.cu")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
