@@ -104,7 +104,7 @@ def test_measure_and_store(tmp_path) -> None:
         (trial,) = measurer.measure([candidate])
     assert trial.ok and trial.seconds > 0, trial
     with Store.open(tmp_path / "tune.db") as store:
-        store.add(workload, OPENCL, Timing("warm", 1), [trial])
+        store.add(workload, OPENCL, Timing("warm", OPENCL.cores), [trial])
     found = ts.compile(workload, database=tmp_path / "tune.db", target=OPENCL)
     assert found.network.kernels[0].schedule == "record"
     np.testing.assert_allclose(found(X, W), X @ W, rtol=1e-4, atol=1e-5)
@@ -114,7 +114,7 @@ def test_tune(tmp_path) -> None:
     kernel = ts.tune(matmul(), trials=6, target="opencl", database=tmp_path / "tune.db", on_progress=lambda p: None)
     np.testing.assert_allclose(kernel(X, W), X @ W, rtol=1e-4, atol=1e-5)
     with Store.open(tmp_path / "tune.db") as store:
-        assert sum(r.trial.ok for r in store.history(matmul(), OPENCL, Timing("warm", 1))) >= 4
+        assert sum(r.trial.ok for r in store.history(matmul(), OPENCL, Timing("warm", OPENCL.cores))) >= 4
 
 
 def test_elsewhere() -> None:

@@ -101,8 +101,8 @@ def test_every_row_is_within_the_limits(name: str, device: str, rules: str) -> N
 
 
 def test_a_long_reduction_with_few_results_is_split_over_blocks() -> None:
-    plain, split = sketches(matmul(64, 64, 4096), "default", A100)[-2:]
-    assert not plain.choices and [c.hole for c in split.choices] == ["C.factor"]
+    (split,) = [s for s in sketches(matmul(64, 64, 4096), "default", A100) if s.choices]
+    assert [c.hole for c in split.choices] == ["C.factor"]
     found = split.resolve({"C.factor": 2})
     assert "k_f.0@block" in str(found.nest("C.rf").loops) and found.rewritten.stage("C.rf").axis("k_f").extent == 8
     assert len(sketches(matmul(2048, 2048, 512), "default", A100)) == 1  # enough blocks without

@@ -20,7 +20,6 @@ from tensorsmith.backends.gpu.simt.ir import (
     Move,
     Statement,
     Store,
-    walk,
 )  # fmt: skip
 from tensorsmith.lang.expr import Const, Expr, Var, shared
 
@@ -47,12 +46,8 @@ def entry(name: str) -> str:
 class _Kernel:
     def __init__(self, kernel: Kernel, dialect: Dialect, helpers: set[tuple[str, str]]) -> None:
         self.kernel, self.dialect = kernel, dialect
-        counts = {BLOCK.name: kernel.grid, THREAD.name: kernel.block}
-        for s in walk(kernel.body):
-            if isinstance(s, (For, Let)):
-                counts[s.name] = max(counts.get(s.name, 0), s.count)
         self.arrays = {a.name: a for a in kernel.arrays}
-        self.expressions = Expressions(dialect, self.arrays, counts)
+        self.expressions = Expressions(dialect, self.arrays, kernel.counts)
         self.expressions.helpers = helpers
         self.names = 0
 

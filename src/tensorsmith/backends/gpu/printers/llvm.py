@@ -98,11 +98,7 @@ class _Writer:
         self.pointers = {a.name: self._pointer(a) for a in kernel.arrays}
         shared = [a for a in kernel.arrays if a.scope == SHARED]
         self.shared = [f"{self.pointers[a.name]} = internal addrspace(3) global {_memory(a)} undef, align 16" for a in shared]
-        counts = {BLOCK.name: kernel.grid, THREAD.name: kernel.block}
-        for s in walk(kernel.body):
-            if isinstance(s, (For, Let)):
-                counts[s.name] = max(counts.get(s.name, 0), s.count)
-        self.numbers = Numbers(self.f, counts, machine.divide, self.value)
+        self.numbers = Numbers(self.f, kernel.counts, machine.divide, self.value)
         self.loaded: list[dict[tuple[str, str], Value]] = [{}]  # what is known of memory, by array and place
         self.forms: dict[Expr, Affine | None] = {}  # of indices
 

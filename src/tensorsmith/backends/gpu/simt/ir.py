@@ -113,6 +113,15 @@ class Kernel:
         return tuple(a for a in self.arrays if a.scope == GLOBAL)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How many values each variable may take."""
+        found = {BLOCK.name: self.grid, THREAD.name: self.block}
+        for s in walk(self.body):
+            if isinstance(s, (For, Let)):
+                found[s.name] = max(found.get(s.name, 0), s.count)
+        return found
+
+    @property
     def shared_bytes(self) -> int:
         return sum(-(-a.bytes // 16) * 16 for a in self.arrays if a.scope == SHARED)
 

@@ -11,7 +11,10 @@ from tensorsmith.space.sketch.loops import THREAD, VTHREAD, NestLoop
 from tensorsmith.space.sketch.nest import Nest
 
 #: (threads, results of a thread, virtual threads, steps in a round)
-_BLOCKS = ((256, 64, 1, 8), (128, 32, 2, 8), (64, 16, 1, 16), (256, 16, 4, 16), (32, 4, 1, 32))
+_BLOCKS = (
+    (256, 64, 1, 8), (256, 32, 2, 8), (256, 16, 4, 16), (128, 64, 1, 8), (128, 32, 2, 8), (128, 16, 1, 16), (64, 16, 1, 16),
+    (64, 8, 1, 16), (64, 4, 2, 16), (32, 4, 1, 32), (32, 1, 1, 32),
+)  # fmt: skip
 
 
 def seed_rows(plan: Plan, starts: Matrix) -> Matrix:
