@@ -35,6 +35,7 @@ INTEGERS = "tests/graph/test_integer.py::"
 INDICES = "tests/lang/test_index_check.py::"
 KERNELS = "tests/backends/gpu/test_kernels.py::"
 GPU_RULES = "tests/backends/gpu/test_rules.py::"
+GPU_PRIOR = "tests/backends/gpu/test_prior.py::"
 
 _LANGUAGE = (
     Mutant(
@@ -327,6 +328,54 @@ _GPU = (
         "few = threads_of(root, found) < wanted",
         "few = threads_of(root, found) < 0",
         (GPU_RULES + "test_every_row_is_within_the_limits",),
+    ),
+    Mutant(
+        "registers-are-given-one-by-one",
+        "of_warp = -(-granted * target.warp // target.register_unit) * target.register_unit",
+        "of_warp = granted * target.warp",
+        (GPU_PRIOR + "test_resident_blocks",),
+    ),
+    Mutant(
+        "every-lane-has-a-word-of-its-own",
+        "new[:, 1:] = words[:, 1:] != words[:, :-1]",
+        "new[:, 1:] = True",
+        (GPU_PRIOR + "test_wavefronts_and_sectors", GPU_PRIOR + "test_known_patterns"),
+    ),
+    Mutant(
+        "no-tail-wave",
+        "turns = np.ceil(blocks / target.multiprocessors)",
+        "turns = np.maximum(1, blocks / target.multiprocessors)",
+        (GPU_PRIOR + "test_tail_waves",),
+    ),
+    Mutant(
+        "virtual-threads-load-for-themselves",
+        "for v in (*at.played, *block.tile):\n                often = often * np.where(access.moves(v.name)",
+        "for v in (*at.played, *block.tile):\n                often = often * np.where(access.moves(v.name) | (v.bound != '')",
+        ("tests/backends/gpu/test_features.py::test_a_matrix_product",),
+    ),
+    Mutant(
+        "what-is-loaded-at-once-is-said-to-be-aligned",
+        "size * math.gcd(multiple, distance))",
+        "size * multiple)",
+        ("tests/backends/gpu/test_generated_ptx.py::test_what_is_counted_is_what_the_features_say",),
+    ),
+    Mutant(
+        "a-kernel-that-failed-is-done",
+        "if code != NOT_READY:",
+        "if code < 0:",
+        ("tests/backends/gpu/test_cuda.py::test_a_kernel_that_touches_what_is_not_its_own",),
+    ),
+    Mutant(
+        "what-others-took-is-given-back",
+        "_given[address] = (managed, extents, array)",
+        "_given[address] = (managed, extents, None)",
+        ("tests/backends/gpu/test_cuda.py::test_dlpack",),
+    ),
+    Mutant(
+        "an-estimate-that-is-no-better-is-taken",
+        'if default is not None and default < self.seconds.get(task.workload, float("inf")):',
+        "if default is not None and default < 0:",
+        ("tests/tuning/test_estimated.py::test_the_default_schedule_is_kept_where_nothing_is_better",),
     ),
     Mutant(
         "points-past-the-end-are-stored",

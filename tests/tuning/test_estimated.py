@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 import tensorsmith as ts
+from tensorsmith.backends import backend_of
 from tensorsmith.backends.gpu.cuda import driver as cuda
 from tensorsmith.backends.gpu.cuda import ptxas
 from tensorsmith.errors import UserError
 from tensorsmith.measure.measurer import Measurer
+from tensorsmith.tuning import estimated
 from tensorsmith.tuning.estimated import EstimatedProgress, is_estimated
 
 
@@ -63,6 +66,18 @@ def test_what_is_chosen_is_the_best_of_what_was_seen() -> None:
 def test_the_same_seed_gives_the_same_program() -> None:
     first, second = (ts.tune(product(), target="a100", trials=8, seed=3, on_progress=lambda p: None) for _ in range(2))
     assert first.source("kernels") == second.source("kernels")
+
+
+def test_the_default_schedule_is_kept_where_nothing_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were everything estimated alike, a search would have found nothing, and one that is worse is not taken."""
+    target = ts.Target.named("a100")
+    backend = backend_of(target)
+    first = iter([1e-6])  # the default schedule is asked about first
+    slower = dataclasses.replace(backend, estimate=lambda candidate, target: next(first, 2e-6))
+    monkeypatch.setattr(estimated, "backend_of", lambda target: slower)
+    said: list[EstimatedProgress] = []
+    kernel = ts.tune(product(), target=target, trials=4, on_progress=said.append)
+    assert kernel.network.kernels[0].schedule == "default" and said[-1].estimated_seconds == 2e-6
 
 
 def test_time_is_limited() -> None:

@@ -97,7 +97,8 @@ def test_what_a_kernel_waits_for() -> None:
     [
         (256, 32, 0, 8),  # 2048 threads
         (256, 128, 0, 2),  # 65536 registers
-        (256, 129, 0, 1),  # 136 are given
+        (256, 85, 0, 2),  # 88 are given
+        (64, 32, 41 << 10, 3),  # 164 KB would be four times 41, but for what the system keeps
         (64, 32, 0, 32),  # blocks
         (64, 32, 48 << 10, 3),  # 164 KB, of which each block costs 49
         (1, 16, 0, 32),
