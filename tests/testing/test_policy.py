@@ -79,7 +79,7 @@ POLICIES_OF_OURS = {
     "halide-beam": small(halide.BEAM, replace(halide.SETTINGS, **SCHEDULES, learns=False)),
     "metaschedule": small(metaschedule.PRESET, replace(metaschedule.SETTINGS, evolution=evolving(metaschedule.SETTINGS.evolution))),
     "metaschedule-replay": metaschedule.REPLAY,
-    **{p.name: fewer(p) for p in vars(ablations).values() if isinstance(p, Preset)},
+    **{p.name: fewer(p) for p in vars(ablations).values() if isinstance(p, Preset) and p is not tensorsmith.PRESET},
     "random": random.PRESET,
 }
 
