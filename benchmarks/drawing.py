@@ -94,9 +94,8 @@ def _figure(size: tuple[float, float]) -> Any:
 def _legend(figure: Any, axes: Any, systems: Sequence[str]) -> None:
     found = {label: handle for one in axes.flat for handle, label in zip(*one.get_legend_handles_labels())}
     shown = [s for s in systems if s in found]
-    figure.legend(
-        [found[s] for s in shown], shown, loc="outside upper center", ncols=min(6, max(1, len(shown))), frameon=False, fontsize=8
-    )
+    columns = max(1, min(len(shown), int(figure.get_figwidth() / 1.6)))  # as many as fit
+    figure.legend([found[s] for s in shown], shown, loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
 
 
 def _save(figure: Any, path: Path) -> list[Path]:

@@ -317,8 +317,9 @@ def cost_models(plan: Plan, names: Sequence[str] = ()) -> Grid:
         count = sum(map(len, learned)) + sum(map(len, tested))
         for name in names or MODELS.names():
             found = models_table.figures(name, learned, tested, native(), "programs")
-            cells = (_number(found[key]) for key in ("pairwise", "recall_at_30", "r2"))
-            rows.append((name, *cells, f"{found['workloads']:.0f}", f"{count:,}"))
+            enough = min(map(len, tested)) > models_table.BEST  # else all of them are among the best
+            recall = _number(found["recall_at_30"]) if enough else "-"
+            rows.append((name, _number(found["pairwise"]), recall, _number(found["r2"]), f"{found['workloads']:.0f}", f"{count:,}"))
     title = "cost models on held-out programs" if programs else "cost models: no workload has enough measured programs yet"
     return Grid(title, columns, tuple(rows))
 

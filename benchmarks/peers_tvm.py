@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -47,8 +48,10 @@ def _called(function: Callable[..., object], held: Sequence[Any], out: Any) -> n
 
 def tuned(tvm: Any, function: Any, threads: int, trials: int) -> Callable[..., object]:
     """The best of a search, compiled."""
+    import cloudpickle
     from tvm.s_tir import meta_schedule as ms
 
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # its workers do not know this module
     target = tvm.target.Target({"kind": "llvm", "mcpu": native().cpu, "num-cores": threads})  # type: ignore[attr-defined]
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     with tempfile.TemporaryDirectory() as folder:
