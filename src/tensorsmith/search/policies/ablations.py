@@ -19,14 +19,14 @@ from tensorsmith.search.policies.tensorsmith import PRESET, SETTINGS, Settings, 
 from tensorsmith.search.policy import Preset
 
 
-def _without(part: str, settings: Settings = SETTINGS, **more: Any) -> Preset:
+def _without(part: str, settings: Settings, **more: Any) -> Preset:
     return replace(PRESET, name=f"tensorsmith-no{part}", make=partial(TensorsmithPolicy, settings=settings), **more)
 
 
 NO_SEEDS = _without("seeds", replace(SETTINGS, seeds=0))
 #: what trees learned of other workloads is a correction of the prior, and worth nothing without it
-NO_PRIOR = _without("prior", replace(SETTINGS, prior=False), transfer=False)
-NO_TREES = _without("trees", model="prior")
+NO_PRIOR = Preset("tensorsmith-noprior", partial(TensorsmithPolicy, settings=replace(SETTINGS, prior=False)), transfer=False)
+NO_TREES = Preset("tensorsmith-notrees", partial(TensorsmithPolicy, settings=SETTINGS), model="prior")
 NO_EVOLUTION = _without("evolution", replace(SETTINGS, generations=0))
 NO_CROSSOVER = _without("crossover", replace(SETTINGS, crossover=False))
 NO_DESCENT = _without("descent", replace(SETTINGS, descent=False))
