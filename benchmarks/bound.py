@@ -80,7 +80,8 @@ class Bound:
     @property
     def limit(self) -> str:
         """What the bound is of: "FMA", the level of memory, or "call"."""
-        return {self.arithmetic: "FMA", self.bytes: self.level, self.call: "call"}[self.seconds]
+        parts = {"FMA": self.arithmetic, self.level: self.bytes, "call": self.call}
+        return max(parts, key=parts.__getitem__)  # the first of equal ones
 
 
 def bound(workload: Workload, rates: Rates, streamed: bool = False) -> Bound:
