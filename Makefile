@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MINUTES ?= 5
+PAPER ?= --quick
 ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
-.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-fleet mutants bench soak docs tutorial dist lint test-gpu clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-fleet mutants bench soak docs tutorial dist lint test-gpu test-outside paper clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -46,6 +47,10 @@ test-peers: $(VENV)/.bench  ## what needs PyTorch and OpenVINO beside us; a peer
 test-peers-short: $(VENV)/.bench  ## the same without what takes minutes
 	$(BIN)/python -m pytest -m "peers and not long" -n 2 --dist worksteal
 
+test-outside: $(VENV)/.dev  ## Halide and TVM themselves as peers, from their wheels
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[outside]'
+	$(BIN)/python -m pytest -m outside -n 2
+
 test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's packages are installed where they are missing
 	command -v qemu-aarch64-static aarch64-linux-gnu-gcc >/dev/null || apt-get install -y -q $(ARM_PACKAGES)
 	$(BIN)/python -m pytest tests/arm -m "arm or not arm" -n 2 --dist worksteal
@@ -62,6 +67,9 @@ mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have 
 
 bench: $(VENV)/.bench       ## side by side with PyTorch, against the FMA peak
 	$(BIN)/python benchmarks/codegen.py
+
+paper: $(VENV)/.bench       ## the paper's figures, small, in ten minutes (all of them: make paper PAPER='--trials 1000 --seeds 3')
+	$(BIN)/python benchmarks/paper.py --out build/paper $(PAPER)
 
 soak: $(VENV)/.dev          ## five minutes of tuning: memory must not grow (an hour: make soak MINUTES=60)
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)

@@ -45,6 +45,7 @@ class Settings:
     frameworks: Sequence[str] = tuple(FRAMEWORKS)
     patience: float = 0.0  # seconds to wait before a case until other processes are quiet
     seed: int = SEED  # of the order of the rounds
+    trials: int = 64  # of peers that search
 
 
 @contextlib.contextmanager
@@ -67,18 +68,29 @@ class _Field:
     contestants: dict[str, Contestant] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)  # why a peer takes no part
     error: str | None = None  # why ours does not
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)
+    want: np.ndarray | None = None  # the right answer
     formulation: str | None = None
     same_program: bool = False
 
 
 def contest(
-    case: Case, workload: Workload, build: Build, settings: Settings, *, untuned: Build | None = None, **more: object
+    case: Case,
+    workload: Workload,
+    build: Build,
+    settings: Settings,
+    *,
+    untuned: Build | None = None,
+    others: Mapping[str, Build] | None = None,
+    **more: object,
 ) -> Row:
     """The case's row. `build` makes our executable, `untuned` that of the default schedule, to run beside one that was searched
     for; if both are the same code it is timed once. Where ours cannot be built, or answers wrongly, the row has an `error` and the
-    peers' times alone. A peer that differs from the others is noted and not timed."""
+    peers' times alone. A peer that differs from the others is noted and not timed. `others` are executables that take part as
+    peers do, by name."""
     with with_threads(settings.threads):
         gathered = _gather(case, workload, build, untuned, settings)
+        _join(gathered, workload, others or {}, settings)
         if settings.patience:
             wait_for_quiet(settings.patience)
         result = hold(gathered.contestants, (OURS, UNTUNED, ALONE), case.name, settings)
@@ -113,9 +125,9 @@ def hold(contestants: Mapping[str, Contestant], ours: Sequence[str], case: str, 
 def _gather(case: Case, workload: Workload, build: Build, untuned: Build | None, settings: Settings) -> _Field:
     inputs = {name: aligned_copy(array) for name, array in random_inputs(workload).items()}
     arrays = [inputs[buffer.name] for buffer in workload.inputs]
-    peers, notes = peers_for(case, arrays, settings.threads, settings.frameworks)
-    found = _Field(notes=notes)
-    want = peers[0].output().copy() if peers else evaluate(workload, inputs, precise=True)[workload.outputs[0]]
+    peers, notes = peers_for(case, arrays, settings.threads, settings.frameworks, settings.trials)
+    found = _Field(notes=notes, inputs=inputs)
+    found.want = want = peers[0].output().copy() if peers else evaluate(workload, inputs, precise=True)[workload.outputs[0]]
     for peer in peers:
         try:
             check(workload, want, {peer.name: peer.output})
@@ -134,6 +146,18 @@ def _gather(case: Case, workload: Workload, build: Build, untuned: Build | None,
     except (UserError, Refusal, WrongAnswer) as problem:
         found.error = f"{type(problem).__name__}: {problem}"
     return found
+
+
+def _join(field: _Field, workload: Workload, others: Mapping[str, Build], settings: Settings) -> None:
+    """Executables of ours that are peers here: found by another policy."""
+    assert field.want is not None
+    for name, build in others.items():
+        try:
+            made = kernel(build(), field.inputs, settings.threads)
+            check(workload, field.want, {name: made.output})
+            field.contestants[name] = made.call
+        except (UserError, Refusal, WrongAnswer) as problem:
+            field.notes[name] = f"{type(problem).__name__}: {problem}"
 
 
 def check(workload: Workload, want: np.ndarray, outputs: Mapping[str, Callable[[], np.ndarray]]) -> None:

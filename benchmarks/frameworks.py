@@ -14,6 +14,8 @@ import about
 
 #: What is asked for by default, and the module that must be there.
 FRAMEWORKS = {"torch": "torch", "torch.compile": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
+#: Systems that search for programs, as their makers ship them: only where they are asked for, for they take minutes a case.
+OUTSIDE = {"halide-wheel": "halide", "tvm-wheel": "tvm"}
 #: Settings of `torch.compile`, for all that it does: given as its `options` they would come too late to freeze anything.
 INDUCTOR = {"freezing": True, "max_autotune": True, "cpp_wrapper": True, "compile_threads": 1}  # 1: no processes that would stay
 
@@ -24,8 +26,9 @@ class Unavailable(Exception):
 
 def require(framework: str) -> None:
     """Raises `Unavailable` where a framework is not installed, or needs a C++ compiler and there is none."""
-    if importlib.util.find_spec(FRAMEWORKS[framework]) is None:
-        raise Unavailable(f"{FRAMEWORKS[framework]} is not installed")
+    module = {**FRAMEWORKS, **OUTSIDE}[framework]
+    if importlib.util.find_spec(module) is None:
+        raise Unavailable(f"{module} is not installed")
     if framework == "torch.compile" and about.compiler() is None:
         raise Unavailable("torch.compile needs a C++ compiler, and there is none")
 

@@ -4,7 +4,7 @@ in slots that are longer than those of single operators."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -48,9 +48,9 @@ class Entry:
     def ours(self) -> Executable | None:
         return self.executables.get(OURS)
 
-    def prepare(self, budget: Budget | None) -> None:
+    def prepare(self, budget: Budget | None, others: Mapping[str, Budget] | None = None) -> None:
         """Makes our executables; without a budget the default schedules alone. Whatever goes wrong is an error of the row, not the
-        end of the run."""
+        end of the run. `others` are found by other policies, and take part as peers do."""
         try:
             model = ours_networks.load(self.network)
             untuned = ours_networks.tuned(model, Budget())[0]
@@ -60,6 +60,7 @@ class Entry:
             self.same_program = same_program(self.executables[OURS], untuned)
             if not self.same_program:
                 self.executables[UNTUNED] = untuned
+            self.executables |= {name: ours_networks.tuned(model, other)[0] for name, other in (others or {}).items()}
         except Exception as problem:
             self.errors.append(f"{type(problem).__name__}: {problem}")
 

@@ -25,11 +25,13 @@ class Search:
     seconds: float = 0.0
     trials: int = 0
     points: list[tuple[float, float, float]] = field(default_factory=list)  # seconds; sum of the best; of the default schedules
+    counts: list[int] = field(default_factory=list)  # trials at each point
 
     def note(self, progress: NetworkProgress) -> None:
         """What `ts.tune` tells now and then."""
         self.trials = progress.trials
         self.points.append((progress.elapsed, progress.latencies[0], progress.first[0]))
+        self.counts.append(progress.trials)
 
     @property
     def curve(self) -> list[tuple[float, float]]:
@@ -50,6 +52,9 @@ class Budget:
     trials: int | None = None
     seconds: float | None = None
     database: str | None = None
+    policy: str = "tensorsmith"
+    seed: int = 0
+    formulations: str = "all"
 
     @property
     def searching(self) -> bool:
@@ -64,9 +69,18 @@ def tuned(model: ts.Model, budget: Budget) -> tuple[Executable, Search]:
     """The executable of the best that is known after the search."""
     found = Search()
     if not budget.searching:
-        return ts.compile(model, database=budget.database), found
+        return ts.compile(model, database=budget.database, formulations=budget.formulations), found
     start = time.perf_counter()
-    executable = ts.tune(model, trials=budget.trials, seconds=budget.seconds, database=budget.database, on_progress=found.note)
+    executable = ts.tune(
+        model,
+        trials=budget.trials,
+        seconds=budget.seconds,
+        database=budget.database,
+        policy=budget.policy,
+        seed=budget.seed,
+        formulations=budget.formulations,
+        on_progress=found.note,
+    )
     found.seconds = time.perf_counter() - start
     return executable, found
 

@@ -29,21 +29,22 @@ class Peer:
 
 
 def peers_for(
-    case: Case, arrays: Sequence[np.ndarray], threads: int, frameworks: Sequence[str] = tuple(FRAMEWORKS)
+    case: Case, arrays: Sequence[np.ndarray], threads: int, frameworks: Sequence[str] = tuple(FRAMEWORKS), trials: int = 64
 ) -> tuple[list[Peer], dict[str, str]]:
     """All forms of the case in those of the frameworks ("numpy" is one, too) that can take part, and why the others cannot.
-    `arrays` are the case's inputs in its own order. Run them, and `output`, inside `torch.inference_mode()`."""
+    `arrays` are the case's inputs in its own order; `trials` are for those that search. Run them, and `output`, inside
+    `torch.inference_mode()`."""
     found: list[Peer] = []
     notes: dict[str, str] = {}
     for framework in frameworks:
         try:
-            found += [Peer(*form) for form in _forms(framework, case, arrays, threads)]
+            found += [Peer(*form) for form in _forms(framework, case, arrays, threads, trials)]
         except Unavailable as why:
             notes[framework] = str(why)
     return found, notes
 
 
-def _forms(framework: str, case: Case, arrays: Sequence[np.ndarray], threads: int) -> Iterable[Form]:
+def _forms(framework: str, case: Case, arrays: Sequence[np.ndarray], threads: int, trials: int) -> Iterable[Form]:
     if framework == "numpy":
         return list(peers_numpy.forms(case, arrays))
     require(framework)
@@ -56,8 +57,18 @@ def _forms(framework: str, case: Case, arrays: Sequence[np.ndarray], threads: in
             import peers_torch_compile
 
             return list(peers_torch_compile.forms(case, arrays, threads))
+        if framework == "halide-wheel":
+            import peers_halide
+
+            return list(peers_halide.forms(case, arrays, threads))
+        if framework == "tvm-wheel":
+            import peers_tvm
+
+            return list(peers_tvm.forms(case, arrays, threads, trials))
         import peers_onnx
 
         return list(peers_onnx.forms(case, arrays, threads, framework))
+    except Unavailable:
+        raise
     except Exception as problem:
         raise failure(problem) from problem

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from frameworks import Unavailable, failure, onnxruntime_session, openvino_model, require, torch_compiled
+from frameworks import OUTSIDE, Unavailable, failure, onnxruntime_session, openvino_model, require, torch_compiled
 from models import Network
 from ways import Array, Way, onnxruntime_ways, openvino_ways
 
@@ -34,6 +34,8 @@ def forms(framework: str, network: Network, threads: int) -> list[NetworkPeer]:
 
     Raises `Unavailable` where the framework is not installed, has no such network, or fails on it: it is not ours to repair.
     """
+    if framework in OUTSIDE:
+        raise Unavailable("it takes part in operators only")
     require(framework)
     if framework in ("torch", "torch.compile") and network.module is None:
         raise Unavailable("this network comes as an ONNX file, there is no PyTorch module of it")

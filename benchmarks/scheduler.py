@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import statistics
 import sys
 import tempfile
@@ -36,6 +35,7 @@ from about import SEED
 from harness import DISTURBED, compare, until_undisturbed
 from ours_networks import contestant
 from report import Report
+from resume import ending_at_ctrl_c, write_whole
 from rows import Row
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.scheduler import STRATEGIES, Schedule, Strategy
@@ -100,9 +100,7 @@ class Run:
         curve = Curve()
         schedule = Schedule(self.strategy, negligible=0.0)
         ts.tune(model, trials=self.trials, seed=self.seed, schedule=schedule, database=self.database, on_progress=curve.add)
-        half = self._finished.with_suffix(".part")
-        half.write_text(json.dumps(asdict(curve)), encoding="utf-8")
-        half.replace(self._finished)  # whole or not at all
+        write_whole(self._finished, asdict(curve))
 
     def executable(self, model: ts.Model) -> Executable:
         """What the run left."""
@@ -211,11 +209,6 @@ def _ms(seconds: float | None) -> str:
     return f"{seconds * 1e3:.3f} ms" if seconds else "-"
 
 
-def _end(number: int, frame: object) -> None:
-    """Ctrl-C ends the script: `ts.tune` would end its search, and the result of half a search would count as one of the whole."""
-    raise KeyboardInterrupt
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="mobilenet_v2", help="a network of models.py")
@@ -230,17 +223,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report.begin()
     found = models.get(given.model)
     model = ts.load(found.path, shapes={name: array.shape for name, array in found.inputs.items()})
-    before = signal.signal(signal.SIGINT, _end)
-    try:
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(given.folder or temporary)
-            folder.mkdir(parents=True, exist_ok=True)
-            rows = _rows(list(runs(folder, given.model, given.trials, given.seeds)), model, found.inputs, given)
-    except KeyboardInterrupt:
-        kept = "the same command does what is missing" if given.folder else "with --folder, finished runs would have been kept"
-        raise SystemExit(f"stopped; {kept}") from None
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with ending_at_ctrl_c(given.folder), tempfile.TemporaryDirectory() as temporary:
+        folder = Path(given.folder or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = _rows(list(runs(folder, given.model, given.trials, given.seeds)), model, found.inputs, given)
     report.sections["scheduler"] = rows
     report.console.print(table(f"{given.model}: latency after shares of {given.trials} trials", rows))
     print(verdict(list(rows.values())))

@@ -8,9 +8,7 @@ Best-so-far curves of the whole policy and of variants that lack a part, over se
 figure 7 unless told otherwise. The table has medians over the seeds, as a ratio to the best time that anyone found (1.00 is
 that best). Column `again`: the best candidate of each run timed once more, all of them in turns.
 
-A candidate that several runs ask for is measured once: all runs share what was measured, and with `--database` the runs of
-another day do too. The seconds of a curve are those that its own run would have taken: its policy's processor time, and for
-every trial the seconds of building (shared among the workers) and of running it, as they were when it was measured.
+Runs share what was measured, and seconds are what each would have taken alone (`curves.py`).
 
 `--replay` measures nothing: a model of everything in the database stands in for the machine. That is no evidence of anything,
 but quick, repeatable and indifferent to what else the machine does, so it is the way to try settings.
@@ -25,8 +23,7 @@ import argparse
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,55 +32,29 @@ from rich.console import Console
 from rich.table import Table
 
 import about
+from curves import FINISH, Curve, Machine, Measure, StandIn, median, run, samples_of, text
 from report import RUN
 from tensorsmith.backends import backend_of, space_of
 from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
-from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.accuracy import pairwise_accuracy, r2, recall
 from tensorsmith.learn.models.losses import LOSSES
 from tensorsmith.learn.models.model import Samples
 from tensorsmith.learn.models.registry import as_model
 from tensorsmith.learn.models.trees import TreeModel, TreeSettings
-from tensorsmith.measure.measurer import Measurer
 from tensorsmith.ops import catalogue
-from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
+from tensorsmith.search.policies.ansor import LIMITED_RULES
 from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.search.policies.tensorsmith import SETTINGS, Settings, TensorsmithPolicy
 from tensorsmith.search.policy import Policy
-from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.analysis import needs_tiling
-from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, names, tiled
-from tensorsmith.space.rules.constant import ConstantTensor
-from tensorsmith.space.rules.inline import AlwaysInline
-from tensorsmith.space.rules.skip import Skip
-from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.search.trial import Trial
+from tensorsmith.space.rules.base import Rule
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import Target, native
+from tensorsmith.targets.target import native
 
 FIGURE_7 = "C2D-4-b16"  # N=16, H=W=7, CI=CO=512, 3x3, stride 1, padding 1
 SHOWN = (16, 64, 128, 256)  # trials
-BATCH = 16
-
-
-class OneLevel:
-    """Tiles in one level, `SRS`: the small space of the paper's ablation."""
-
-    name = "one level"
-
-    def condition(self, state: State, index: int, target: Target) -> Verdict:
-        return Verdict.APPLY_AND_SKIP_REST if needs_tiling(state.stage(index)) else Verdict.SKIP
-
-    def apply(self, state: State, index: int, target: Target) -> Derived:
-        stage = state.stage(index)
-        own = [a for a in stage.axes if tiled(a)]
-        vector = f"{own[-1].name}.1" if own else None
-        nest = Nest(stage.name, names(levels(stage.axes, 0), "|", levels(stage.reduce_axes, 0), levels(own, 1)), vector=vector)
-        return [(state.with_nest(nest), index - 1)]
-
-
-SMALL: tuple[Rule, ...] = (AlwaysInline(), ConstantTensor(), OneLevel(), Skip())
 
 
 @dataclass(frozen=True)
@@ -93,7 +64,7 @@ class Variant:
     title: str
     settings: Settings | None = SETTINGS  # None: random search
     rules: Sequence[Rule] = DEFAULT
-    finish: float = 0.25  # share of the trials for the neighbours of the best
+    finish: float = FINISH  # share of the trials for the neighbours of the best
     model: str = "trees"
 
     def policy(self, workload: Workload, seed: int) -> Policy:
@@ -115,135 +86,8 @@ VARIANTS = {
     "no-start": Variant("without default schedule and seeds", replace(SETTINGS, known=False)),
     "uniform": Variant("sizes drawn as in the paper, no start", replace(SETTINGS, known=False, sampling="uniform")),
     "ansor-space": Variant("Ansor's rules", rules=ANSOR),
-    "small-space": Variant("one level of tiles", rules=SMALL),
+    "small-space": Variant("one level of tiles", rules=LIMITED_RULES),
 }
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A run: after each trial, the best seconds so far (None before the first success) and the seconds spent."""
-
-    best: list[float | None]
-    spent: list[float]
-    winner: Candidate | None
-
-    def at(self, trials: int) -> float | None:
-        return self.best[min(trials, len(self.best)) - 1] if self.best else None
-
-
-# -- what candidates take ------------------------------------------------------------------------------------------------
-
-Measure = Callable[[Sequence[Candidate]], list[Trial]]
-
-
-class Machine:
-    """Measures each candidate once, for everyone, and stores what it measured."""
-
-    def __init__(self, workload: Workload, store: Store) -> None:
-        self.workload, self.store = workload, store
-        self.timing = Timing("warm", native().cores)
-        self.measurer = Measurer(workload, native(), threads=self.timing.threads)
-        self.known = {_text(r.trial.candidate): r.trial for r in store.history(workload, native(), self.timing)}
-        self.measured = 0
-
-    def __call__(self, candidates: Sequence[Candidate]) -> list[Trial]:
-        new = [c for c in candidates if _text(c) not in self.known]
-        times = [t.seconds for t in self.known.values() if t.seconds is not None]
-        trials = self.measurer.measure(new, min(times, default=None)) if new else []
-        self.store.add(self.workload, native(), self.timing, trials)
-        self.known.update({_text(t.candidate): t for t in trials})
-        self.measured += len(new)
-        return [replace(self.known[_text(c)], candidate=c) for c in candidates]
-
-    def again(self, candidates: Sequence[Candidate]) -> dict[str, float]:
-        """Candidates timed in turns."""
-        distinct = list({_text(c): c for c in candidates}.values())
-        return {_text(t.candidate): t.seconds for t in self.measurer.remeasure(distinct) if t.seconds is not None}
-
-    def close(self) -> None:
-        self.measurer.close()
-
-
-class StandIn:
-    """What a model of all records says, instead of the machine."""
-
-    def __init__(self, workload: Workload, store: Store) -> None:
-        records = store.history(workload, native(), Timing("warm", native().cores))
-        trials = list({_text(r.trial.candidate): r.trial for r in records}.values())
-        if len(trials) < 50:
-            raise UserError(f"--replay needs a database with 50 trials of this workload or more, there are {len(trials)}")
-        self.best = min(t.seconds for t in trials if t.seconds is not None)
-        self.model = TreeModel(TreeSettings(loss="log", trees=300))
-        self.model.update(_samples(trials, self.best))
-
-    def __call__(self, candidates: Sequence[Candidate]) -> list[Trial]:
-        found = []
-        for c in candidates:
-            features, prior = _features(c)
-            score = float(self.model.predict(features[None], prior)[0])
-            found.append(Trial(c, Status.OK, seconds=self.best / 2**score, build_seconds=0.1, run_seconds=0.05))
-        return found
-
-    def close(self) -> None:
-        pass
-
-
-def _text(candidate: Candidate) -> str:
-    return json.dumps(candidate.to_json(), sort_keys=True, default=int)
-
-
-def _features(candidate: Candidate) -> tuple[np.ndarray, float]:
-    """Features [statements, features], and log2 of the speed by the prior."""
-    backend = backend_of(native())
-    rows = backend.extract_rows([(candidate.sketch, candidate.decisions)], native())
-    (found,) = rows.matrices()
-    return found.values[0], float(backend.prior_scores(rows, native())[0])
-
-
-def _samples(trials: Sequence[Trial], best: float) -> Samples:
-    samples = Samples()
-    for t in trials:
-        features, prior = _features(t.candidate)
-        samples.add(features, best / t.seconds if t.seconds else 0.0, t.candidate.sketch.workload.key, prior)
-    return samples
-
-
-# -- runs ----------------------------------------------------------------------------------------------------------------
-
-
-def run(workload: Workload, variant: Variant, trials: int, seed: int, measure: Measure) -> Curve:
-    """One run of a policy, as `tune` does it."""
-    begun = time.process_time()
-    policy = variant.policy(workload, seed)
-    best: list[float | None] = []
-    spent: list[float] = []
-    winner, total = None, time.process_time() - begun
-    while len(best) < trials:
-        left = trials - len(best)
-        begun = time.process_time()
-        finishing = policy.best_seconds is not None and left <= trials * variant.finish
-        candidates = (policy.finish(min(BATCH, left)) if finishing else []) or policy.ask(min(BATCH, left))
-        if not candidates:
-            break
-        total += time.process_time() - begun
-        results = measure(candidates)
-        for t in results:
-            total += t.build_seconds / native().cores + t.run_seconds
-            before = best[-1] if best else None
-            if t.seconds is not None and (before is None or t.seconds < before):
-                before, winner = t.seconds, t.candidate
-            best.append(before)
-            spent.append(total)
-        begun = time.process_time()
-        policy.tell(results)
-        total += time.process_time() - begun
-    return Curve(best, spent, winner)
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    """Of what is there; None if some run has nothing."""
-    there = [v for v in values if v is not None]
-    return statistics.median(there) if there and len(there) == len(values) else None
 
 
 def summary(curves: dict[str, list[Curve]], again: dict[str, float], shown: Sequence[int]) -> dict[str, dict[str, float]]:
@@ -253,13 +97,13 @@ def summary(curves: dict[str, list[Curve]], again: dict[str, float], shown: Sequ
     for name, runs in curves.items():
         row: dict[str, float] = {"runs": float(len(runs))}
         for n in shown:
-            middle = _median([c.at(n) for c in runs])
+            middle = median([c.at(n) for c in runs])
             if middle is not None and least is not None:
                 row[f"ratio_at_{n}"] = least / middle
-        final = _median([c.at(len(c.best)) for c in runs])
+        final = median([c.at(len(c.best)) for c in runs])
         if final is not None:
             row["best_seconds"] = final
-        second = _median([again.get(_text(c.winner)) if c.winner else None for c in runs])
+        second = median([again.get(text(c.winner)) if c.winner else None for c in runs])
         if second is not None and again:
             row["ratio_again"] = min(again.values()) / second
         row["seconds_searching"] = statistics.median([c.spent[-1] if c.spent else 0.0 for c in runs])
@@ -287,7 +131,7 @@ def plot(file: str, title: str, curves: dict[str, list[Curve]]) -> None:
     by_trials, by_seconds = figure.subplots(1, 2, sharey=True)
     for name, runs in curves.items():
         length = min(len(c.best) for c in runs)
-        points = [(n + 1, _median([c.best[n] for c in runs]), statistics.median([c.spent[n] for c in runs])) for n in range(length)]
+        points = [(n + 1, median([c.best[n] for c in runs]), statistics.median([c.spent[n] for c in runs])) for n in range(length)]
         good = [(n, least / b, s) for n, b, s in points if b is not None]
         if good:
             by_trials.plot([n for n, _, _ in good], [r for _, r, _ in good], label=name, drawstyle="steps-post")
@@ -305,7 +149,7 @@ def accuracy(trials: Sequence[Trial], seed: int = 0) -> dict[str, float]:
     """How well the prior and models of each loss, trained on two thirds, order the remaining third."""
     order = np.random.default_rng(seed).permutation(len(trials))
     best = min(t.seconds for t in trials if t.seconds is not None)
-    samples = _samples([trials[n] for n in order], best)
+    samples = samples_of([trials[n] for n in order], best)
     cut = len(trials) * 2 // 3
     throughput, base = np.array(samples.throughput)[cut:], np.array(samples.base)[cut:]
     figures = {"programs": float(len(trials)), **_figures("prior", base, 2.0 ** (base - base.max()), throughput)}
@@ -389,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if models:
         console.print(accuracy_table(models))
     if given.json:
-        Path(given.json).write_text(json.dumps(report, indent=1))
+        Path(given.json).writetext(json.dumps(report, indent=1))
 
 
 def measured_programs(workload: Workload, measure: Measure, count: int) -> list[Trial]:
@@ -398,7 +242,7 @@ def measured_programs(workload: Workload, measure: Measure, count: int) -> list[
 
     def noting(candidates: Sequence[Candidate]) -> list[Trial]:
         trials = measure(candidates)
-        seen.update({_text(t.candidate): t for t in trials})
+        seen.update({text(t.candidate): t for t in trials})
         return trials
 
     run(workload, VARIANTS["random"], count // 2, 0, noting)

@@ -17,6 +17,7 @@ from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
+from tensorsmith.search.policies.ansor import LIMITED_RULES
 from tensorsmith.search.policies.tensorsmith import TensorsmithPolicy
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.sketch.sketch import Candidate
@@ -72,7 +73,7 @@ def test_the_same_seed_gives_the_same_curve() -> None:
 
 
 def test_the_small_space_can_be_lowered() -> None:
-    space = space_of(catalogue.get("C2D-small").workload(), native(), bench.SMALL)
+    space = space_of(catalogue.get("C2D-small").workload(), native(), LIMITED_RULES)
     for candidate in TensorsmithPolicy(space, settings=replace(bench.SETTINGS, **SMALL)).ask(6):
         lower(candidate)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 IDEAS = "tests/search/test_ideas.py::"
+ABLATIONS = "tests/search/test_ablations.py::"
 POLICY = "tests/search/test_tensorsmith.py::"
 PICKING = "tests/search/test_picking.py::"
 SCHEDULER = "tests/search/test_scheduler.py::"
@@ -494,6 +495,24 @@ _LEARNING = (
 )
 
 _SEARCH = (
+    Mutant(
+        "an-ablation-keeps-the-prior",
+        "prior if self.prior else np.zeros_like(prior)",
+        "prior",
+        (ABLATIONS + "test_without_the_prior_scores_are_random_and_then_the_trees_own",),
+    ),
+    Mutant(
+        "an-ablation-keeps-its-descent",
+        "if not self.settings.descent:",
+        "if not self.settings.known:",
+        (ABLATIONS + "test_without_descent_nothing_is_near_the_best",),
+    ),
+    Mutant(
+        "an-ablation-hears-of-other-workloads",
+        "if self.settings.known and self.settings.hints:",
+        "if self.settings.known:",
+        (ABLATIONS + "test_without_transfer_nothing_of_other_workloads_is_tried",),
+    ),
     Mutant(
         "no-evolution",
         "for _ in range(s.generations):",

@@ -14,7 +14,7 @@ from tests.backends.cpu.machines import target
 from tensorsmith.backends import backend_of
 from tensorsmith.learn.models.template import TemplateModel
 from tensorsmith.search.annealing import Annealing
-from tensorsmith.search.policies import ansor, autotvm, beam, flextensor, halide, metaschedule, random, tensorsmith
+from tensorsmith.search.policies import ablations, ansor, autotvm, beam, flextensor, halide, metaschedule, random, tensorsmith
 from tensorsmith.search.policies.random import RandomPolicy, Settings
 from tensorsmith.search.policy import POLICIES, Preset, never
 from tensorsmith.search.trial import Trial
@@ -51,6 +51,13 @@ def annealed(preset: Preset) -> Preset:
     return replace(small(preset, replace(settings, by_model=walks)), model=TemplateModel(model))
 
 
+def fewer(preset: Preset) -> Preset:
+    """One of our ablations; what has no generations keeps it so."""
+    assert isinstance(preset.make, partial)
+    settings = preset.make.keywords["settings"]
+    return small(preset, replace(settings, **{**SMALL, "generations": min(1, settings.generations)}))
+
+
 POLICIES_OF_OURS = {
     "tensorsmith": small(tensorsmith.PRESET, replace(tensorsmith.SETTINGS, **SMALL)),
     "ansor": small(ansor.PRESET, evolving(ansor.SETTINGS)),
@@ -72,6 +79,7 @@ POLICIES_OF_OURS = {
     "halide-beam": small(halide.BEAM, replace(halide.SETTINGS, **SCHEDULES, learns=False)),
     "metaschedule": small(metaschedule.PRESET, replace(metaschedule.SETTINGS, evolution=evolving(metaschedule.SETTINGS.evolution))),
     "metaschedule-replay": metaschedule.REPLAY,
+    **{p.name: fewer(p) for p in vars(ablations).values() if isinstance(p, Preset) and p is not tensorsmith.PRESET},
     "random": random.PRESET,
 }
 

@@ -121,6 +121,15 @@ _BUILT_IN = {
     "flextensor": {"flextensor": "PRESET", "flextensor-p": "P_METHOD"},
     "halide": {"halide": "PRESET", "halide-beam": "BEAM"},
     "metaschedule": {"metaschedule": "PRESET", "metaschedule-replay": "REPLAY"},
+    "ablations": {
+        "tensorsmith-noseeds": "NO_SEEDS",
+        "tensorsmith-noprior": "NO_PRIOR",
+        "tensorsmith-notrees": "NO_TREES",
+        "tensorsmith-noevolution": "NO_EVOLUTION",
+        "tensorsmith-nocrossover": "NO_CROSSOVER",
+        "tensorsmith-nodescent": "NO_DESCENT",
+        "tensorsmith-notransfer": "NO_TRANSFER",
+    },
     "random": {"random": "PRESET"},
 }
 

@@ -21,8 +21,9 @@ _AT_A_TIME = 512  # rows between two looks at the watch: some tenths of a second
 class Scorer:
     """Remembers the scores it gave: rows that survive a generation are not scored again."""
 
-    def __init__(self, space: Space) -> None:
-        self.space = space
+    def __init__(self, space: Space, prior: bool = True) -> None:
+        """Without the `prior`, models add to nothing."""
+        self.space, self.prior = space, prior
         self._known: dict[tuple[int, bytes], float] = {}
 
     def forget(self) -> None:
@@ -38,7 +39,7 @@ class Scorer:
         for numbers in _portions([len(f) for f in fresh]):
             watch()
             rows, prior, places = describe(self.space, [populations[n].take(fresh[n]) for n in numbers])
-            scores = model.predict(rows, prior)
+            scores = model.predict(rows, prior if self.prior else np.zeros_like(prior))
             for (place, row), score in zip(places, scores.tolist()):
                 number = numbers[place]
                 self._known[keys[number][int(fresh[number][row])]] = score

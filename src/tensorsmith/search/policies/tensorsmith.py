@@ -55,8 +55,10 @@ class Settings:
     new_structures: int = 12  # made by mutation and crossover in a generation, of all sketches together
     sampling: str = "target"  # how rows are drawn: with the machine in mind, or "uniform" as in the paper
     known: bool = True  # whether to start from the default schedule, from similar workloads and from seeds
-    hints: int = 8  # candidates of similar workloads that are tried, the nearest shapes first
+    hints: int = 8  # candidates of similar workloads that are tried, the nearest shapes first; 0: nothing is heard of them
     seeds: int = 8  # hardware-aligned rows that are measured at first, each of another sketch or with other places of its stages
+    prior: bool = True  # whether the analytic estimate counts: alone at first, then as what the model adds to; else chance is first
+    descent: bool = True  # whether `finish` proposes the neighbours of the best
     parents: int = 32  # best measured rows that breed
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
@@ -91,13 +93,13 @@ class TensorsmithPolicy:
         self.space, self.settings = space, settings
         self.rng = np.random.default_rng(seed)
         self.model = model if model is not None else as_model("trees", backend_of(space.target).schema)
-        self.scorer = Scorer(space)
+        self.scorer = Scorer(space, settings.prior)
         self.seen = Seen()  # programs asked for or told
         self.told: dict[Key, _Told] = {}
         self.asked: dict[tuple[int, tuple[int, ...]], Pick] = {}  # by sketch and decisions
         self._default: tuple[Key, Candidate] | None = None  # its row, and it as it is used without a search
         self.waiting: list[Pick] = self._first(hints) if settings.known else []
-        self._seeded = not settings.known  # whether the seeds were proposed
+        self._seeded = not (settings.known and settings.seeds)  # whether the seeds were proposed
         self._stop: Callable[[], bool] = never  # of the search that is under way
         self._stale = False  # whether something was told that the model has not seen
 
@@ -126,6 +128,8 @@ class TensorsmithPolicy:
 
     def finish(self, count: int) -> list[Candidate]:
         """Untried neighbours of the best candidates, the likeliest first."""
+        if not self.settings.descent:
+            return []
         near: list[Population] = []
         for plan, row in self._best_rows(4):
             near.append(Population(plan, _neighbours(self.space.plans[plan], row)))
@@ -133,7 +137,7 @@ class TensorsmithPolicy:
 
     def hint(self, candidates: Sequence[Candidate]) -> None:
         """Good candidates of similar workloads, carried over, are the next to be asked for."""
-        if self.settings.known:
+        if self.settings.known and self.settings.hints:
             others = [c for c in candidates if c.sketch.workload.key != self.space.workload.key]
             self.waiting = [row for c in others for row in adapt(self.space, c)[:1]] + self.waiting
 
@@ -152,7 +156,7 @@ class TensorsmithPolicy:
         values = [one for matrix in features.matrices() for one in matrix.values]
         for one, base, (number, row) in zip(values, prior.tolist(), places):
             p = populations[number]
-            self.told[_key(p.plan, p.matrix[row])] = _Told(one, base, times[number][row])
+            self.told[_key(p.plan, p.matrix[row])] = _Told(one, base if self.settings.prior else 0.0, times[number][row])
         self._stale = self._stale or bool(places)
 
     @property
@@ -274,6 +278,9 @@ class TensorsmithPolicy:
 
     def _scores(self, populations: Sequence[Population]) -> list[Array]:
         self._learn()
+        if not self.model.ready() and not self.settings.prior:
+            self._watch()
+            return [self.rng.random(len(p)) for p in populations]
         return self.scorer(self.model if self.model.ready() else PriorModel(), populations, self._watch)
 
     def _watch(self) -> None:
