@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 MINUTES ?= 5
 ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+RISCV_PACKAGES := qemu-user-static gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+WASM_PACKAGES := clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32
 
-.PHONY: demo smoke test test-long test-peers test-peers-short test-arm mutants bench soak docs tutorial dist lint clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-riscv test-wasm mutants bench soak docs tutorial dist lint clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -43,8 +45,18 @@ test-peers-short: $(VENV)/.bench  ## the same without what takes minutes
 	$(BIN)/python -m pytest -m "peers and not long" -n 2 --dist worksteal
 
 test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's packages are installed where they are missing
-	command -v qemu-aarch64-static aarch64-linux-gnu-gcc >/dev/null || apt-get install -y -q $(ARM_PACKAGES)
+	command -v qemu-aarch64-static && command -v aarch64-linux-gnu-gcc || (apt-get update -q && apt-get install -y -q $(ARM_PACKAGES))
+	$(BIN)/python -m tests.arm.python
 	$(BIN)/python -m pytest tests/arm -m "arm or not arm" -n 2 --dist worksteal
+
+test-riscv: $(VENV)/.dev    ## code for RISC-V with vectors, in the same way
+	command -v qemu-riscv64-static && command -v riscv64-linux-gnu-gcc || (apt-get update -q && apt-get install -y -q $(RISCV_PACKAGES))
+	$(BIN)/python -m pytest tests/riscv -m riscv -n 2 --dist worksteal
+
+test-wasm: $(VENV)/.dev     ## code for WebAssembly, run by node
+	command -v clang-19 && command -v wasm-ld-19 && test -e /usr/lib/wasm32-wasi/libc.a || (apt-get update -q && apt-get install -y -q $(WASM_PACKAGES))
+	command -v node || apt-get install -y -q nodejs
+	$(BIN)/python -m pytest tests/wasm -m wasm -n 2 --dist worksteal
 
 mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have to notice each
 	$(BIN)/python -m tests.mutants
