@@ -263,7 +263,7 @@ def test_for_another_target_it_is_compiled_anew(tmp_path: Path) -> None:
     for file in ("objects/net_k0.o", "objects/net_weights.o", "net.c", "net.h"):
         assert (tmp_path / "arm" / file).read_bytes() == (tmp_path / "direct" / file).read_bytes()
     del weights
-    with pytest.raises(ts.UserError, match="the array that B of C was bound to is gone; keep it, or use ts.compile"):
+    with pytest.raises(ts.UserError, match=r"the array that B of C was bound to is gone; keep it, or use ts\.compile"):
         kernel.export(tmp_path / "again", target="cortex-a53")
 
 
