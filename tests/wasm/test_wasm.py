@@ -14,7 +14,7 @@ import tensorsmith as ts
 from tensorsmith.ops import catalogue
 from tensorsmith.targets.target import Target
 
-TARGET = "wasm32"
+TARGET, TARGETS = "wasm32", ("wasm32", "wasm32-relaxed")
 BATCH = 20  # kernels in one program
 
 pytestmark = [pytest.mark.wasm, WASM.needed]
@@ -22,18 +22,23 @@ pytestmark = [pytest.mark.wasm, WASM.needed]
 
 @pytest.mark.parametrize("first", range(800, 900, BATCH))
 def test_random_programs(first: int, tmp_path: Path) -> None:
-    assert check(random_programs(range(first, first + BATCH)), Target.named(TARGET), tmp_path, WASM) >= 0.7 * BATCH
+    target = Target.named(TARGETS[first // BATCH % 2])
+    assert check(random_programs(range(first, first + BATCH)), target, tmp_path, WASM) >= 0.7 * BATCH
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("operator", catalogue.OPERATORS)
-def test_the_catalogue(operator: str, tmp_path: Path) -> None:
-    found = by_default(twins(operator), Target.named(TARGET))
-    assert check(found, Target.named(TARGET), tmp_path, WASM) == len(found)
+def test_the_catalogue(operator: str, target: str, tmp_path: Path) -> None:
+    found = by_default(twins(operator), Target.named(target))
+    assert check(found, Target.named(target), tmp_path, WASM) == len(found)
 
 
-def test_its_loops_are_vectors() -> None:
-    exe = ts.compile(catalogue.get("matmul-small").tensors(), target=TARGET)
-    assert "f32x4.relaxed_madd" in exe.assembly
+@pytest.mark.parametrize(
+    ("target", "wanted", "other"), [(TARGETS[0], "f32x4.add", "relaxed"), (TARGETS[1], "relaxed_madd", "fmaf")]
+)
+def test_its_loops_are_vectors(target: str, wanted: str, other: str) -> None:
+    text = ts.compile(catalogue.get("matmul-small").tensors(), target=target).assembly
+    assert wanted in text and other not in text
 
 
 @pytest.mark.parametrize("make", [product, network, of_graph("transformer")], ids=["product", "network", "transformer"])

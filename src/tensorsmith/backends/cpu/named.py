@@ -16,6 +16,7 @@ _LINUX_X86 = "x86_64-unknown-linux-gnu"
 _LINUX_ARM = "aarch64-unknown-linux-gnu"
 _LINUX_RISCV = "riscv64-unknown-linux-gnu"
 _WASM = "wasm32-unknown-wasi"
+_SIMD = "+simd128,+nontrapping-fptoint,+bulk-memory,+sign-ext"
 
 # The features of the levels: System V ABI, AMD64 architecture processor supplement, "micro-architecture levels".
 _V2 = "+64bit,+cmov,+cx16,+cx8,+fxsr,+mmx,+popcnt,+sahf,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3"
@@ -110,9 +111,8 @@ NAMED: Mapping[str, CpuTarget] = {
     "rv64gcv": CpuTarget(
         _LINUX_RISCV, "generic-rv64", "+m,+a,+f,+d,+c,+v,+zvl128b", 16, 32, l2_bytes=256 << 10, l3_bytes=2 << 20, cores=4
     ),
-    # WebAssembly with vectors and relaxed vectors, as engines have since 2023 (webassembly.org/features). No machine: caches are
-    # guesses, and 16 vectors are what engines have registers for on x86. One thread.
-    "wasm32": CpuTarget(
-        _WASM, "generic", "+simd128,+relaxed-simd,+nontrapping-fptoint,+bulk-memory,+sign-ext", 16, 16, l2_bytes=256 << 10, cores=1,
-    ),
+    # WebAssembly with vectors, as engines have since 2021, and with relaxed ones, since 2023 (webassembly.org/features): these
+    # multiply and add at once. No machine: caches are guesses, and 16 vectors are what engines have registers for on x86.
+    "wasm32": CpuTarget(_WASM, "generic", _SIMD, 16, 16, l2_bytes=256 << 10, fma_latency=8, fmas_per_cycle=1),
+    "wasm32-relaxed": CpuTarget(_WASM, "generic", f"{_SIMD},+relaxed-simd", 16, 16, l2_bytes=256 << 10),
 }  # fmt: skip
