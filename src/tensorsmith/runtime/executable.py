@@ -256,7 +256,7 @@ class Executable:
         For another `target` it is compiled anew, from what `ts.compile` was given. The model, and arrays that were bound, must
         still be there: an executable does not keep them."""
         if target is not None and (there := given_or_native(target)) != self.network.target:
-            made = remade(self.name, self.origin, there)
+            made = remade(self.name, self.origin, there, target if isinstance(target, str) else there.name)
             return made.export(folder, name=name or self.name, weights=weights, compiler=compiler)
         network, guard = self._exported()
         write = device_of(network.target.kind).export

@@ -41,9 +41,9 @@ def unkept(thing: Any) -> Callable[[], Any]:
         return lambda: thing
 
 
-def remade(name: str, origin: Origin | None, target: Target) -> Executable:
-    """The executable for another machine."""
-    instead = f"use ts.compile(..., target={target.name!r}) and export that"
+def remade(name: str, origin: Origin | None, target: Target, called: str) -> Executable:
+    """The executable for another machine, which whoever asks has called so."""
+    instead = f"use ts.compile(..., target={called!r}) and export that"
     if origin is None:
         raise UserError(f"{name} does not know what it was compiled from; {instead}")
     computation = origin.computation()

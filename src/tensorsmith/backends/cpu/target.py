@@ -33,7 +33,7 @@ class CpuTarget(Target):
 
     @property
     def name(self) -> str:
-        return self.cpu
+        return self.triple.split("-")[0] if self.cpu.startswith("generic") else self.cpu
 
     @property
     def key(self) -> str:
