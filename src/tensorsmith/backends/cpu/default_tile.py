@@ -237,10 +237,11 @@ def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = 
     """
     found = []
     windows = in_lanes and not target.is_x86
-    cycles_of = in_order.cycles if target.in_order else _cycles_of_windows if windows else _cycles
+    ahead = target.in_order and not in_lanes  # where every point has factors of its own they are not loaded ahead
+    cycles_of = in_order.cycles if ahead else _cycles_of_windows if windows else _cycles
     for r in range(1, min(rows, target.vector_registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
-            if in_order.fits(r, v, target) if target.in_order else _fits(r, v, target, windows):
+            if in_order.fits(r, v, target) if ahead else _fits(r, v, target, windows):
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
