@@ -236,7 +236,7 @@ def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = 
     `in_lanes`: every point has vectors of its own as factors (a depthwise convolution), not one number for a row of them.
     """
     found = []
-    windows = in_lanes and not target.is_x86
+    windows = in_lanes and not target.folds_loads
     ahead = target.in_order and not in_lanes  # where every point has factors of its own they are not loaded ahead
     cycles_of = in_order.cycles if ahead else _cycles_of_windows if windows else _cycles
     for r in range(1, min(rows, target.vector_registers) + 1):
@@ -253,10 +253,11 @@ def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = 
 def _fits(rows: int, vectors: int, target: CpuTarget, windows: bool) -> bool:
     """Whether the results of a tile, its vectors and what rows are multiplied by fit the registers.
 
-    x86 reads the latter from memory as it multiplies. Elsewhere a few of them are loaded early; and where every point has its own,
-    those of two taps of a window are there at once: the next but one reads most of the first again.
+    Newer x86 reads the latter from memory as it multiplies. Elsewhere a few of them are loaded early, and products may want a
+    register before they are added; and where every point has its own, those of two taps of a window are there at once: the next but
+    one reads most of the first again.
     """
-    factors = 1 if target.is_x86 else 2 * rows * vectors if windows else 3
+    factors = 1 if target.folds_loads else 2 * rows * vectors if windows else 3 if target.fuses else 5
     return rows * vectors + vectors + factors <= target.vector_registers
 
 

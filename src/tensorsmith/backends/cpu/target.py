@@ -77,6 +77,11 @@ class CpuTarget(Target):
         return self.has("fma") if self.is_x86 else not self.is_wasm
 
     @property
+    def folds_loads(self) -> bool:
+        """Whether a multiply-add can read an operand from any address: x86 since AVX."""
+        return self.is_x86 and self.fuses
+
+    @property
     def fuses_half(self) -> bool:
         """Whether it does so with f16."""
         return self.is_aarch64 and self.has("fullfp16")

@@ -279,13 +279,13 @@ class Reduction(Borders):
         """Keeps the loads of one unrolled step from moving before an earlier one.
 
         LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs. Where every
-        point has factors of its own, those are as many; x86 reads them from memory, elsewhere they may stay for the next tap.
+        point has factors of its own, those are as many; newer x86 reads them from memory, elsewhere they may stay for the next tap.
         """
         target = self.tile.target
         if sums * len(self.keys) >= target.vector_registers // 2:
             self.f.barrier()
             self.body.forget_loads()
-        elif not target.is_x86 and self.block.vector is not None and self._all_in_lanes():
+        elif not target.folds_loads and self.block.vector is not None and self._all_in_lanes():
             self.f.barrier()
 
     def _all_in_lanes(self) -> bool:
