@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 MINUTES ?= 5
 PAPER ?= --quick
 ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+RISCV_PACKAGES := qemu-user-static gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+WASM_PACKAGES := clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32
 
-.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-fleet mutants bench soak docs tutorial dist lint test-gpu test-outside paper clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-fleet mutants bench soak docs tutorial dist lint test-gpu test-outside paper test-riscv test-wasm clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -52,7 +54,8 @@ test-outside: $(VENV)/.dev  ## Halide and TVM themselves as peers, from their wh
 	$(BIN)/python -m pytest -m outside -n 2
 
 test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's packages are installed where they are missing
-	command -v qemu-aarch64-static aarch64-linux-gnu-gcc >/dev/null || apt-get install -y -q $(ARM_PACKAGES)
+	command -v qemu-aarch64-static && command -v aarch64-linux-gnu-gcc || (apt-get update -q && apt-get install -y -q $(ARM_PACKAGES))
+	$(BIN)/python -m tests.arm.python
 	$(BIN)/python -m pytest tests/arm -m "arm or not arm" -n 2 --dist worksteal
 
 test-fleet: $(VENV)/.fleet  ## measuring on the nodes of a Ray cluster of this machine, with faults
@@ -61,6 +64,15 @@ test-fleet: $(VENV)/.fleet  ## measuring on the nodes of a Ray cluster of this m
 test-gpu: $(VENV)/.bench    ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
 	command -v oclgrind >/dev/null || apt-get install -y -q oclgrind ocl-icd-libopencl1
 	$(BIN)/python -m pytest tests/backends/gpu -m "gpu or not gpu" -n 2 --dist worksteal
+
+test-riscv: $(VENV)/.dev    ## code for RISC-V with vectors, in the same way
+	command -v qemu-riscv64-static && command -v riscv64-linux-gnu-gcc || (apt-get update -q && apt-get install -y -q $(RISCV_PACKAGES))
+	$(BIN)/python -m pytest tests/riscv -m riscv -n 2 --dist worksteal
+
+test-wasm: $(VENV)/.dev     ## code for WebAssembly, run by node
+	command -v clang-19 && command -v wasm-ld-19 && test -e /usr/lib/wasm32-wasi/libc.a || (apt-get update -q && apt-get install -y -q $(WASM_PACKAGES))
+	command -v node || apt-get install -y -q nodejs
+	$(BIN)/python -m pytest tests/wasm -m wasm -n 2 --dist worksteal
 
 mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have to notice each
 	$(BIN)/python -m tests.mutants

@@ -4,8 +4,9 @@
 
 Every case is compiled for the target under its default schedule. The loop with most multiply-adds is given to `llvm-mca`, and so is
 a block of nothing but independent multiply-adds; the share is what the loop reaches of the latter's rate. Loops without any are
-left out. `llvm-mca` knows no caches, and the loop with most multiply-adds may not be the one that takes longest: the share says
-how well instructions are chosen and ordered, not how fast the program is. Spills are those inside of the loop.
+left out. `llvm-mca` knows no caches, and takes a branch inside of the loop as one that is not taken; and the loop with most
+multiply-adds may not be the one that takes longest: the share says how well instructions are chosen and ordered, not how fast the
+program is. Spills are those inside of the loop.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from tensorsmith.ops import catalogue
 from tensorsmith.targets.target import Target
 
 ITERATIONS = 200
-_MULTIPLY_ADD = {"x86_64": r"\bvfn?m(?:add|sub)\w+[ps]s\b|\bmulps\b", "aarch64": r"\bfml[as]\b"}
+_MULTIPLY_ADD = {"x86_64": r"\bvfn?m(?:add|sub)\w+[ps]s\b|\bmulps\b", "aarch64": r"\bfm(?:la|ls|ad|sb)\b"}
 #: whole vectors stored on the stack; registers that a function has to keep for its caller are stored in other ways
-_SPILL = {"x86_64": r"\s*v?mov\w+\s+%[xyz]mm\d+, .*\(%r[sb]p", "aarch64": r"\s*st[rp]\s+q\d+,.*\[(?:sp|x29)"}
+_SPILL = {"x86_64": r"\s*v?mov\w+\s+%[xyz]mm\d+, .*\(%r[sb]p", "aarch64": r"\s*st[rp]\s+[qz]\d+,.*\[(?:sp|x29)"}
 _LABEL = re.compile(r"^(\.?L\w+):")
 _JUMP = {"x86_64": r"^\s*j\w+\s+(\.?L\w+)", "aarch64": r"^\s*(?:b\.?\w*|cbn?z|tbn?z)\s+.*?(\.?L\w+)\s*$"}
 
@@ -61,11 +62,16 @@ def hot_loop(assembly: str, machine: str, instruction: str = "") -> tuple[int, l
         jump = re.match(_JUMP[machine], line.split("#")[0].split("//")[0].rstrip())
         if jump and jump[1] in at:
             body = lines[at[jump[1]] + 1 : number + 1]
-            if any(re.match(_JUMP[machine], text) for text in body[:-1]):
-                continue  # another loop, or a way out, lies inside
+            if any(_goes_back(re.match(_JUMP[machine], text), body[:n]) for n, text in enumerate(body)):
+                continue  # another loop lies inside
             count = sum(bool(re.search(pattern, text)) for text in body)
             best = max(best, (count, body), key=lambda found: found[0])
     return best
+
+
+def _goes_back(jump: re.Match[str] | None, before: Sequence[str]) -> bool:
+    """Whether a line, if it is a jump, goes to one of those before it."""
+    return jump is not None and any(text.startswith(f"{jump[1]}:") for text in before)
 
 
 def cycles(lines: Sequence[str], target: CpuTarget) -> float:
@@ -83,13 +89,17 @@ def cycles(lines: Sequence[str], target: CpuTarget) -> float:
 def rate(target: CpuTarget) -> float:
     """Multiply-adds per cycle of a block that waits for nothing."""
     registers = target.vector_registers - 2
-    if target.is_aarch64:
+    if target.scalable_bytes:
+        block = [f"fmla z{n}.s, p0/m, z30.s, z31.s" for n in range(registers)]
+    elif target.is_aarch64:
         block = [f"fmla v{n}.4s, v30.4s, v31.s[0]" for n in range(registers)]
     elif "+fma" in target.features:
         name = {16: "xmm", 32: "ymm", 64: "zmm"}[target.vector_bytes]
         block = [f"vfmadd231ps %{name}{registers}, %{name}{registers + 1}, %{name}{n}" for n in range(registers)]
-    else:
-        sys.exit(f"{target.cpu} has no fused multiply-add to compare with")
+    else:  # a product and a sum, of which the first overwrites an operand
+        each = [("movaps", "%xmm14, %xmm13"), ("mulps", "%xmm15, %xmm13"), ("addps", "%xmm13, %xmm{n}")]
+        block = [f"{name} {operands.format(n=n)}" for n in range(registers - 1) for name, operands in each]
+        return (registers - 1) / cycles(block, target)
     return len(block) / cycles(block, target)
 
 

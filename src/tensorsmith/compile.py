@@ -30,6 +30,7 @@ from tensorsmith.rewrites.formulations import formulations as formulations_of
 from tensorsmith.runtime.checked import CheckedExecutable, IndexLimit
 from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable, executable
+from tensorsmith.runtime.origin import Origin, unkept
 from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.targets.target import Target, given_or_native
 
@@ -122,20 +123,28 @@ def compile(
     if keep is not None or background:
         example = Parameter("shapes", entries=(("batch", "None"),))
         raise UserError("keep and background are for models with open dimensions: ", example)
-    timing = Timing("warm", target.cores)
+
+    def again(given: Workload | Model, there: Target) -> Executable:
+        return compile(given, database=database, target=there, name=name, formulations=formulations, check_indices=check_indices)
+
+    timing, given = Timing("warm", target.cores), computation
     with _opened(database) as store:
         if isinstance(computation, Model):
             computation = computation.with_integers(integers and computation.integers).with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
             best = _best_of_tasks(computation, store, target, timing)
             _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, store, target, timing)
-            return _network(computation, best, target, name)
+            network = _network(computation, best, target, name)
+            network.origin = Origin(unkept(given), again)
+            return network
         workload = as_workload(computation)
         options = allowed(workload, formulations)
         found = _best_records(workload, store, target, _preferred(timing), options)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
         alone = _alone(workload, found, target, name, options)
-        return _checked(workload, alone, target) if check_indices else alone
+        kernel = _checked(workload, alone, target) if check_indices else alone
+        kernel.origin = Origin(lambda: workload, again)
+        return kernel
 
 
 def _checked(workload: Workload, made: Executable, target: Target) -> Executable:

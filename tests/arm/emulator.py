@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tensorsmith.backends.cpu.export.objects import kernel_object
 from tensorsmith.runtime.buffers import as_bytes, round_up
@@ -23,17 +24,46 @@ THREADS = 2
 
 @dataclass(frozen=True)
 class Machine:
-    """What compiles for it, and what runs it."""
+    """What compiles for it, with which words, what runs it, and the command that installs both."""
 
     compiler: str
+    flags: tuple[str, ...]
     emulator: tuple[str, ...]
+    command: str
 
     @property
     def missing(self) -> list[str]:
         return [program for program in (self.compiler, self.emulator[0]) if shutil.which(program) is None]
 
+    def on(self, cpu: str) -> Machine:
+        """Another processor that the emulator knows."""
+        return replace(self, emulator=(*self.emulator[:-1], cpu))
 
-AARCH64 = Machine("aarch64-linux-gnu-gcc", ("qemu-aarch64-static", "-cpu", "max"))
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """What programs with threads are linked with; WebAssembly has none."""
+        return ("-lm",) if "wasm" in self.flags[0] else ("-lm", "-lpthread")
+
+    @property
+    def needed(self) -> pytest.MarkDecorator:
+        return pytest.mark.skipif(bool(self.missing), reason=f"needs {', '.join(self.missing)}: `{self.command}` installs it")
+
+
+AARCH64 = Machine("aarch64-linux-gnu-gcc", ("-static",), ("qemu-aarch64-static", "-cpu", "max"), "make test-arm")
+#: with scalable vectors of so many bits
+SVE = {bits: AARCH64.on(f"max,sve{bits}=on") for bits in (128, 256, 512)}
+RISCV64 = Machine(
+    "riscv64-linux-gnu-gcc",
+    ("-static",),
+    ("qemu-riscv64-static", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"),
+    "make test-riscv",
+)
+WASM = Machine(
+    "clang-19",
+    ("--target=wasm32-wasi", "-fuse-ld=/usr/bin/wasm-ld-19", "-Wl,-z,stack-size=1048576"),
+    ("node", "--no-warnings", str(Path(__file__).parent / "wasi.mjs")),
+    "make test-wasm",
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +95,7 @@ def run(jobs: Sequence[Job], folder: Path, machine: Machine = AARCH64) -> list[l
             for data in job.arguments():
                 stream.write(data)
     names = [o.name for o in objects]
-    _do([machine.compiler, "-std=c11", "-O1", "-static", "main.c", *names, "-o", "main", "-lm"], folder)
+    _do([machine.compiler, "-std=c11", "-O1", *machine.flags, "main.c", *names, "-o", "main", "-lm"], folder)
     _do([*machine.emulator, "./main"], folder)
     return _outputs(jobs, (folder / "out").read_bytes())
 

@@ -494,6 +494,58 @@ _LEARNING = (
     ),
 )
 
+_MACHINES = (
+    Mutant(
+        "vectors-of-another-length",
+        "if target.scalable_bytes not in (0, here.scalable_bytes):",
+        "if False:",
+        ("tests/backends/cpu/test_arm.py::test_what_runs_where",),
+    ),
+    Mutant(
+        "advice-is-a-feature",
+        'if f.startswith("+") and f[1:] not in _ADVICE)',
+        'if f.startswith("+"))',
+        ("tests/backends/cpu/test_arm.py::test_what_runs_where",),
+    ),
+    Mutant(
+        "a-shared-cache-is-each-core's",
+        "if 3 not in found and found[2].shared_by >= _LEAST_SHARED:",
+        "if False:",
+        ("tests/backends/cpu/test_arm.py::test_a_board_whose_cores_share_their_second_cache",),
+    ),
+    Mutant(
+        "indices-are-not-looked-at",
+        "network, guard = self._exported()",
+        "network, guard = self.network, None",
+        ("tests/backends/cpu/export/test_export.py::test_a_library_checks_indices_if_the_executable_does",),
+    ),
+    Mutant(
+        "a-library-for-the-old-machine",
+        "if target is not None and (there := given_or_native(target)) != self.network.target:",
+        "if target is not None and (there := given_or_native(target)) == self.network.target:",
+        ("tests/backends/cpu/export/test_export.py::test_for_another_target_it_is_compiled_anew",),
+    ),
+    Mutant(
+        "products-rounded-twice-in-functions",
+        "%result = fptrunc {long} %sum to {short}",
+        "%early = fptrunc {long} %product to {short}\n  %back = fpext {short} %early to {long}\n"
+        "  %twice = fadd {long} %back, %c.wide\n  %result = fptrunc {long} %twice to {short}",
+        ("tests/backends/cpu/test_fused_ir.py::test_functions_are_as_exact",),
+    ),
+    Mutant(
+        "times-of-an-emulator-are-kept",
+        "if database is not None and emulated():",
+        "if False:",
+        ("tests/targets/test_host.py::test_times_under_an_emulator_are_not_stored",),
+    ),
+    Mutant(
+        "every-core-has-the-same-rates",
+        "m = machine or rates_of(target)",
+        "m = machine or Machine()",
+        (PRIOR + "test_rates_are_the_targets",),
+    ),
+)
+
 _SEARCH = (
     Mutant(
         "an-ablation-keeps-the-prior",
@@ -938,6 +990,7 @@ MUTANTS = (
     *_CODE,
     *_GPU,
     *_RUNTIME,
+    *_MACHINES,
     *_LEARNING,
     *_SEARCH,
     *_MEASURING,

@@ -63,8 +63,10 @@ def test_what_is_no_target(form, message):
 
 def test_by_name():
     names = ts.targets()
-    assert {"x86-64-v2", "x86-64-v3", "znver3", "znver4", "skylake-avx512", "sapphirerapids"} <= names.keys()
-    assert {"cortex-a53", "cortex-a72", "neoverse-n1", "neoverse-v1", "apple-m1"} <= names.keys()
+    assert {"x86-64-v2", "x86-64-v3", "x86-64-v4", "znver3", "znver4", "skylake-avx512", "sapphirerapids"} <= names.keys()
+    assert {"cortex-a53", "cortex-a55", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v1", "neoverse-v2"} <= names.keys()
+    assert {"a64fx", "apple-m1", "rv64gcv", "wasm32", "wasm32-relaxed"} <= names.keys()
+    assert [names[n].name for n in ("cortex-a53", "rv64gcv", "wasm32")] == ["cortex-a53", "riscv64", "wasm32"]
     assert ts.Target.named("znver4") == names["znver4"] == given_or_native("znver4")
     assert ts.Target.named("znver4", cores=3).cores == 3
     assert given_or_native(None) == given_or_native("native") == ts.Target.native()

@@ -10,10 +10,11 @@ import typer
 from tensorsmith import backends
 from tensorsmith.cli import show
 from tensorsmith.cli.computation import load_any
-from tensorsmith.cli.options import AsJson, Shapes
+from tensorsmith.cli.options import AsJson, Shapes, TargetName
 from tensorsmith.errors import UserError
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
+from tensorsmith.targets.target import given_or_native
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,13 @@ def sketches(
     rules: Annotated[str, typer.Option(help="default or ansor")] = "default",
     only: Annotated[int, typer.Option(help="Show just this one, counted from 0.", show_default="all")] = -1,
     shape: Shapes = None,
+    target: TargetName = None,
     json: AsJson = False,
 ) -> None:
     """Shows the sketches that the rules derive for a workload, or for a task of a model."""
     with show.apart(json):
         workload = _workload(computation, task, shape or [])
-        found = backends.sketches(workload, rules)
+        found = backends.sketches(workload, rules, given_or_native(target))
         if only >= len(found):
             raise UserError(f"{computation} has {len(found)} sketches, counted from 0; there is no {only}")
         chosen = tuple(NumberedSketch(n, str(sketch)) for n, sketch in enumerate(found) if only in (-1, n))

@@ -10,13 +10,13 @@ import typer
 from tensorsmith.cli import show
 from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.executables import check_database, compile_model
-from tensorsmith.cli.options import AsJson, ModelFile, Records, Shapes
+from tensorsmith.cli.options import AsJson, ModelFile, Records, Shapes, TargetName
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.tasks import Partition
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Record, Store, Timing
-from tensorsmith.targets.target import native
+from tensorsmith.targets.target import given_or_native
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TaskLine:
     flops: int  # of one call
     share_of_flops: float | None
     tunable: bool
-    best_seconds: float | None = None  # of the best record on this machine, one call
+    best_seconds: float | None = None  # of the best record on the machine, one call
     seconds: float | None = None  # of all calls in the running model
     share_of_seconds: float | None = None
     schedule: str | None = None  # where that of the running model came from: record, default or plain
@@ -54,21 +54,23 @@ def tasks(
     profile: Annotated[
         bool, typer.Option("--profile", help="Compile and run the model too, and show where its time goes.")
     ] = False,
+    target: TargetName = None,
     json: AsJson = False,
 ) -> None:
     """Lists the tasks of a model: the distinct computations, how often each is called, and what is known of its speed.
 
-    With --db the best record of each task on this machine; with --profile the time of its calls inside the compiled model.
+    With --db the best record of each task on this machine, or on the --target; with --profile the time of its calls inside the
+    compiled model.
     """
     with show.apart(json):
         loaded = load_fixed(model, shape or ())
         if db is not None:
             check_database(db)
-        found = tasks_of(loaded, db, profile)
+        found = tasks_of(loaded, db, profile, target)
     show.answer(found, json, lambda found: show_tasks(found, records=db is not None, profile=profile))
 
 
-def tasks_of(model: Model, db: str | None = None, profile: bool = False) -> TaskList:
+def tasks_of(model: Model, db: str | None = None, profile: bool = False, target: str | None = None) -> TaskList:
     """What there is to tune, with the best records of a file, and with the times of a profile."""
     partition = model.partition
     each = [flops(task.workload) for task in partition.tasks]
@@ -87,9 +89,9 @@ def tasks_of(model: Model, db: str | None = None, profile: bool = False) -> Task
         for number, (task, n) in enumerate(zip(partition.tasks, each))
     ]
     if db is not None:
-        lines = [replace(line, best_seconds=r.seconds if r else None) for line, r in zip(lines, _records(partition, db))]
+        lines = [replace(line, best_seconds=r.seconds if r else None) for line, r in zip(lines, _records(partition, db, target))]
     if profile:
-        lines = _profiled(lines, model, db)
+        lines = _profiled(lines, model, db, target)
     return TaskList(model.name, len(partition.calls), total, tuple(lines))
 
 
@@ -118,18 +120,18 @@ def shapes_of(workload: Workload) -> str:
     return f"{', '.join(read)} -> {', '.join(show.shape(buffers[n].shape) for n in workload.outputs)}"
 
 
-def _records(partition: Partition, db: str) -> list[Record | None]:
+def _records(partition: Partition, db: str, target: str | None) -> list[Record | None]:
     """The fastest record of each task, in whatever formulation."""
-    target = native()
-    timing = Timing("warm", target.cores)
+    machine = given_or_native(target)
+    timing = Timing("warm", machine.cores)
     with Store.open(db, read_only=True) as store:
-        found = [[store.best(f.workload, target, timing) for f in t.formulations] for t in partition.tasks]
+        found = [[store.best(f.workload, machine, timing) for f in t.formulations] for t in partition.tasks]
     return [min((r for r in some if r and r.seconds), key=lambda r: r.seconds or 0.0, default=None) for some in found]
 
 
-def _profiled(lines: list[TaskLine], model: Model, db: str | None) -> list[TaskLine]:
+def _profiled(lines: list[TaskLine], model: Model, db: str | None, target: str | None) -> list[TaskLine]:
     """With time, share and schedule of each task's calls in the running model."""
-    profile = compile_model(model, db).profile()
+    profile = compile_model(model, db, target).profile()
     seconds = [0.0] * len(lines)
     schedules = [""] * len(lines)
     for call, step in zip(model.partition.calls, profile.steps):  # copies of outputs come behind the calls

@@ -119,6 +119,17 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """What a network's first `steps` are for: they find how far indices from data go, and the others run only if all are in bounds.
+
+    Each of the `limits` says where in the arena the least and the largest index are (i64), and how many indices there are.
+    """
+
+    steps: int
+    limits: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
 class Network:
     """Everything a network needs to run.
 

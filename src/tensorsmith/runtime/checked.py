@@ -6,12 +6,14 @@ Before each call another executable runs, which finds the least and the largest 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.arguments import in_order
+from tensorsmith.runtime.buffers import round_up
+from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, OUTPUT, Guard, Network, Place, Step
 from tensorsmith.runtime.executable import Executable
 
 
@@ -24,6 +26,37 @@ class IndexLimit:
     dimension: int
     extent: int
     text: str
+
+
+def guarded(network: Network, furthest: Network, extents: Sequence[int]) -> tuple[Network, Guard]:
+    """Both networks as one: first the one that finds how far indices go, its outputs in the arena, then the other.
+
+    Neither may have its scratch memory in the arena: they are single kernels.
+    """
+    assert not network.arena_threads and not furthest.arena_threads and not furthest.arena_bytes
+    names = [a.name for a in network.inputs]
+    at = round_up(network.arena_bytes)
+    found = [at + n * round_up(8) for n in range(len(furthest.outputs))]
+
+    def moved(place: Place) -> Place:
+        if place.kind == INPUT:
+            return Place(INPUT, names.index(furthest.inputs[place.at].name))
+        if place.kind == OUTPUT:
+            return Place(ARENA, found[place.at])
+        return Place(CONSTANT, place.at + len(network.constants))
+
+    def step(s: Step) -> Step:
+        return replace(s, kernel=None if s.kernel is None else s.kernel + len(network.kernels), places=tuple(map(moved, s.places)))
+
+    both = replace(
+        network,
+        kernels=(*network.kernels, *furthest.kernels),
+        steps=(*map(step, furthest.steps), *network.steps),
+        constants=(*network.constants, *furthest.constants),
+        arena_bytes=at + len(found) * round_up(8),
+        unbound={**network.unbound, **furthest.unbound},
+    ).check()
+    return both, Guard(len(furthest.steps), tuple(zip(found[::2], found[1::2], extents, strict=True)))
 
 
 class CheckedExecutable(Executable):
@@ -45,13 +78,18 @@ class CheckedExecutable(Executable):
         checked = {a.name for a in self._furthest.inputs}
         unchecked = super().bind(**constants)
         furthest = self._furthest.bind(**{name: x for name, x in constants.items() if name in checked})
-        return CheckedExecutable(unchecked, furthest, self._limits)
+        made = CheckedExecutable(unchecked, furthest, self._limits)
+        made.origin = unchecked.origin
+        return made
 
     def save(self, path: str | Path) -> None:
         raise UserError(f"{self.name} checks indices, which a file cannot; compile it without check_indices to save it")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CheckedExecutable, (Executable(self.network, self._loaded), self._furthest, self._limits)
+
+    def _exported(self) -> tuple[Network, Guard]:
+        return guarded(self.network, self._furthest.network, [limit.extent for limit in self._limits])
 
     def _like(self, executable: Executable) -> Executable:
         return CheckedExecutable(executable, self._furthest, self._limits)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tensorsmith.errors import UserError
-from tensorsmith.runtime.built import Code, Network
+from tensorsmith.runtime.built import Code, Guard, Network
 from tensorsmith.targets.target import Target
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ class Peak:
 
 
 @dataclass(frozen=True)
+class Export:
+    """How a library for programs in C is wanted; the arguments of `Executable.export`."""
+
+    folder: Path
+    name: str | None
+    weights: str
+    compiler: str | None
+    guard: Guard | None = None  # of networks that check indices
+
+
+@dataclass(frozen=True)
 class Device:
     """What runs the code of one kind of target.
 
@@ -60,7 +71,7 @@ class Device:
     load: Callable[[Network], Running] | None = None
     driver: Driver | None = None  # of kinds that are hosts: files bring it along, so that nothing is compiled where they are loaded
     peak: Peak | None = None
-    export: Callable[[Network, Path, str | None, str, str | None], list[Path]] | None = None  # a library for programs in C
+    export: Callable[[Network, Export], list[Path]] | None = None  # a library for programs in C
 
 
 #: modules whose `DEVICE` runs a kind, imported when it is first asked for

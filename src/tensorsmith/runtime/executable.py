@@ -21,16 +21,18 @@ from tensorsmith.errors import UserError
 from tensorsmith.runtime import file
 from tensorsmith.runtime.arguments import Argument, accept_input, accept_output, check_overlap, in_order, random_arrays
 from tensorsmith.runtime.buffers import aligned_copy, output_allocator
-from tensorsmith.runtime.built import Kernel, Network, Step, made_of, signature
+from tensorsmith.runtime.built import Guard, Kernel, Network, Step, made_of, signature
 from tensorsmith.runtime.call import PlainCall
-from tensorsmith.runtime.device import device_of
+from tensorsmith.runtime.device import Export, device_of
 from tensorsmith.runtime.file import given_path
+from tensorsmith.runtime.origin import Origin, remade
 from tensorsmith.runtime.pool import shared
 from tensorsmith.runtime.profile import Profile, StepTime, titled
 from tensorsmith.runtime.running import Prepared, Running, load
 from tensorsmith.show.line import line
 from tensorsmith.show.table import Cell, Number, block, table
 from tensorsmith.show.units import flops, size
+from tensorsmith.targets.target import Target, given_or_native
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Executable:
         """`running` is the network in memory, where it is there already."""
         self.network = network.check()
         self._loaded = running
+        self.origin: Origin | None = None  # what it was compiled from, where that is known
         self.name, self.inputs, self.outputs = network.name, network.inputs, network.outputs
         # What a call needs, flat, because Python's time per call is what small kernels mostly cost.
         self._input_names = tuple(a.name for a in self.inputs)
@@ -162,7 +165,9 @@ class Executable:
                 may = ", ".join(self.network.unbound) or "none is"
                 raise UserError(f"{name} of {self.name} was not declared constant, so it cannot be bound ({may})")
         network = self.network.bind({name: accept_input(by_name[name], x) for name, x in constants.items()})
-        return Executable(network, None if self._loaded is None else self._loaded.rebound(network))
+        made = Executable(network, None if self._loaded is None else self._loaded.rebound(network))
+        made.origin = None if self.origin is None else self.origin.bound(constants)
+        return made
 
     @property
     def constants(self) -> frozenset[str]:
@@ -234,17 +239,34 @@ class Executable:
         file.save(self.network, path)
 
     def export(
-        self, folder: str | Path, *, name: str | None = None, weights: str = "embedded", compiler: str | None = None
+        self,
+        folder: str | Path,
+        *,
+        name: str | None = None,
+        weights: str = "embedded",
+        compiler: str | None = None,
+        target: Target | str | None = None,
     ) -> list[Path]:
         """Writes a library for programs in C to a folder: header, C file, objects, a CMake file, an example. Gives the files.
 
         `name` begins all of its names; unless one is given it is the executable's own. The weights are "embedded", or in a "file"
         that is mapped into memory. Where there is a C `compiler` for that machine (the system's `cc`, or the one given), the static
-        and the shared library are there, too. It needs the text of the code, so an executable from a file cannot be exported."""
-        write = device_of(self.network.target.kind).export
+        and the shared library are there, too. It needs the text of the code, so an executable from a file cannot be exported.
+
+        For another `target` it is compiled anew, from what `ts.compile` was given. The model, and arrays that were bound, must
+        still be there: an executable does not keep them."""
+        if target is not None and (there := given_or_native(target)) != self.network.target:
+            made = remade(self.name, self.origin, there, target if isinstance(target, str) else there.name)
+            return made.export(folder, name=name or self.name, weights=weights, compiler=compiler)
+        network, guard = self._exported()
+        write = device_of(network.target.kind).export
         if write is None:
-            raise UserError(f"code for targets of kind {self.network.target.kind!r} cannot be exported as a C library")
-        return write(self.network, given_path(folder, "the folder to write to"), name, weights, compiler)
+            raise UserError(f"code for targets of kind {network.target.kind!r} cannot be exported as a C library")
+        return write(network, Export(given_path(folder, "the folder to write to"), name, weights, compiler, guard))
+
+    def _exported(self) -> tuple[Network, Guard | None]:
+        """What a library runs, and what of it only looks at indices."""
+        return self.network, None
 
     def source(self, kind: str) -> str:
         """A text of its code: "program" for the loop programs, and what its backend writes: "llvm" and "asm" for CPUs."""

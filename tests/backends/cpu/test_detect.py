@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import tensorsmith as ts
-from tensorsmith.backends.cpu.detect import caches
+from tensorsmith.backends.cpu.detect import Cache, caches
 from tensorsmith.backends.cpu.device import why_not
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.targets.host import thread_count
@@ -28,8 +28,9 @@ def index(folder: Path, number: int, **facts: str) -> None:
 def test_caches(tmp_path):
     index(tmp_path, 0, level="1", type="Data", size="48K", ways_of_associativity="12")
     index(tmp_path, 1, level="1", type="Instruction", size="32K", ways_of_associativity="8")
-    index(tmp_path, 2, level="2", type="Unified", size="2M", ways_of_associativity="0")
+    facts = {"coherency_line_size": "128", "shared_cpu_list": "0-2,5"}
+    index(tmp_path, 2, level="2", type="Unified", size="2M", ways_of_associativity="0", **facts)
     index(tmp_path, 3, level="3", type="Unified", size="much", ways_of_associativity="16")
     index(tmp_path, 4, level="4")
-    assert caches(tmp_path) == {1: (48 << 10, 12), 2: (2 << 20, 8)}
+    assert caches(tmp_path) == {1: Cache(48 << 10, 12, 64, 1), 2: Cache(2 << 20, 8, 128, 4)}
     assert caches(tmp_path / "missing") == {}

@@ -14,11 +14,13 @@ from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.backends.cpu.features.schema import SCHEMA
 from tensorsmith.backends.cpu.prior import estimate, estimate_seconds
 from tensorsmith.backends.cpu.rates import Machine
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.targets.target import Target
 
 TARGET = target(vector_bytes=32, registers=16)
 TILED = Nest("C", "i.0 j.0 | k.0 i.1 j.1", vector="j.1", packed=("B",))
@@ -107,3 +109,18 @@ def test_the_causes_add_up() -> None:
     assert (e.cycles >= greatest + np.sum(list(e.overheads.values()), axis=0) - 1e-6).all()
     assert e.seconds.sum() == pytest.approx(estimate_seconds(matrix, TARGET)[0])
     assert e.tightest(0, matrix.stages.index("tbs_scores")) == "arithmetic"
+
+
+def test_rates_are_the_targets() -> None:
+    """Of a core whose multiply-adds take ten cycles and start one at a time; it waits for its loads, too."""
+    slow, fast = Target.named("cortex-a53", cores=1), Target.named("neoverse-n1", cores=1)
+    assert isinstance(slow, CpuTarget) and isinstance(fast, CpuTarget)
+    matrix = extract(lower(default_candidate(catalogue.get("GMM-3-b1").workload(), slow)), slow)
+    a, b = estimate(matrix, slow), estimate(matrix, fast)
+    assert a.bounds["arithmetic"] == pytest.approx(2 * b.bounds["arithmetic"])
+    assert a.bounds["latency"] == pytest.approx(2.5 * b.bounds["latency"])
+    assert a.bounds["load and store ports"].sum() > b.bounds["load and store ports"].sum()
+    every = np.stack(list(a.bounds.values()))
+    assert (a.cycles >= every.max(axis=0) + 0.5 * (every.sum(axis=0) - every.max(axis=0)) - 1e-6).all()
+    here = estimate(matrix, TARGET)
+    assert here.seconds == pytest.approx(estimate(matrix, TARGET, Machine()).seconds)

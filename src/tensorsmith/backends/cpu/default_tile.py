@@ -231,7 +231,7 @@ class TilePlan:
             if not dots(self.target):  # a step in pairs is long by itself, and of several LLVM spills sums
                 return 1
         if self.target.in_order:
-            return max(1, min(math.prod(a.extent for a in self.stage.reduce_axes), in_order.COPIES))
+            return in_order.copies([a.extent for a in self.stage.reduce_axes])
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
 
     def parallel(self, outer: list[NestLoop]) -> int:
@@ -270,24 +270,35 @@ def register_tiles(
     `in_lanes`: every point has vectors of its own as factors (a depthwise convolution), not one number for a row of them.
     `grouped`: a sum of products of bytes that is made in groups; its factors may take more registers.
     """
-    found, registers = [], target.vector_registers
-    # registers for what rows are multiplied by: x86 reads that from memory as it multiplies; of vectors LLVM loads some early
-    factors = 1 if target.is_x86 else 8 if in_lanes else 3
-    of_a_vector = 1
-    if grouped is not None:
-        of_a_vector, factors = operand_registers(target, grouped)
-    in_turn = target.in_order and grouped is None
-    cycles_of = in_order.cycles if in_turn else _cycles
+    found = []
+    windows = in_lanes and not target.folds_loads
+    ahead = target.in_order and not in_lanes and grouped is None  # factors that each point has for itself are not loaded ahead
+    cycles_of = in_order.cycles if ahead else _cycles_of_windows if windows else _cycles
     in_pairs = grouped is not None and not dots(target)
-    for r in range(1, min(rows, registers) + 1):
+    for r in range(1, min(rows, target.vector_registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
-            if in_order.fits(r, v, target) if in_turn else r * v + v * of_a_vector + factors <= registers:
+            if in_order.fits(r, v, target) if ahead else _fits(r, v, target, windows, grouped):
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
                         cycles += times_row * times_vec * (pair_cycles(row, vec) if in_pairs else cycles_of(row, vec, target))
                 found.append((cycles, (r, v)))
     return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
+
+
+def _fits(rows: int, vectors: int, target: CpuTarget, windows: bool, grouped: Stage | None) -> bool:
+    """Whether the results of a tile, its vectors and what rows are multiplied by fit the registers.
+
+    Newer x86 reads the latter from memory as it multiplies. Elsewhere a few of them are loaded early, and products may want a
+    register before they are added; and where every point has its own, those of two taps of a window are there at once: the next but
+    one reads most of the first again.
+    """
+    of_a_vector = 1
+    if grouped is not None:
+        of_a_vector, factors = operand_registers(target, grouped)
+    else:
+        factors = 1 if target.folds_loads else 2 * rows * vectors if windows else 3 if target.fuses else 5
+    return rows * vectors + vectors * of_a_vector + factors <= target.vector_registers
 
 
 def _leftovers(total: int, size: int) -> list[tuple[int, int]]:
@@ -297,10 +308,19 @@ def _leftovers(total: int, size: int) -> list[tuple[int, int]]:
 
 
 def _cycles(rows: int, vectors: int, target: CpuTarget) -> float:
-    """Cycles of one reduction step of a tile: FMAs, loads, or waiting for the previous result; and what every step costs.
+    """Cycles of one reduction step of a tile."""
+    return _bound(rows * vectors, rows + vectors, target)
+
+
+def _cycles_of_windows(rows: int, vectors: int, target: CpuTarget) -> float:
+    """The same where every point has its own factors: a tap of a window reads half of them anew, and vectors of weights."""
+    return _bound(rows * vectors, rows * vectors / 2 + vectors, target)
+
+
+def _bound(multiply_adds: int, loads: float, target: CpuTarget) -> float:
+    """FMAs, loads, of which as many start in a cycle, or waiting for the previous result; and what every step costs.
 
     The small terms (for loads that miss the first cache, and for the loop) were fitted to measured tiles.
     """
-    loads = rows + vectors  # of which as many start in a cycle as FMAs
     rate = target.fmas_per_cycle
-    return max(rows * vectors / rate, loads / rate, target.fma_latency) + 0.05 * loads + 0.3
+    return max(multiply_adds / rate, loads / rate, target.fma_latency) + 0.05 * loads + 0.3

@@ -8,7 +8,7 @@ from pathlib import Path
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.built import Code, Network
-from tensorsmith.runtime.device import Device, Driver, Loaded, Peak
+from tensorsmith.runtime.device import Device, Driver, Export, Loaded, Peak
 from tensorsmith.runtime.driver import driver_ir, source_key
 from tensorsmith.targets.target import Target
 
@@ -24,10 +24,13 @@ def why_not(target: Target) -> str | None:
     wanted, given = (t.triple.split("-") for t in (target, here))
     if wanted[0] != given[0] or wanted[2:3] != given[2:3]:
         return f"was compiled for {target.cpu} ({target.triple}), this is {here.cpu} ({here.triple})"
-    missing = [f[1:] for f in target.features.split(",") if f.startswith("+") and not here.has(f[1:])]
+    missing = [f for f in target.needed_features if not here.has(f)]
     if missing:
         needs = f"needs the CPU features {', '.join(missing)}"
         return f"was compiled for {target.cpu} and {needs}, which this machine ({here.cpu}) lacks"
+    if target.scalable_bytes not in (0, here.scalable_bytes):
+        length = 8 * here.scalable_bytes or "at most 128"
+        return f"was compiled for {target.cpu} with vectors of {8 * target.scalable_bytes} bits, this machine's have {length}"
     return None
 
 
@@ -72,10 +75,10 @@ def _peak_round(threads: int, seconds: float) -> float:
     return peak_kernel().run_once(threads, seconds)
 
 
-def _export(network: Network, folder: Path, name: str | None, weights: str, compiler: str | None) -> list[Path]:
+def _export(network: Network, wanted: Export) -> list[Path]:
     from tensorsmith.backends.cpu.export.library import export  # compiles
 
-    return export(network, folder, name, weights, compiler)
+    return export(network, wanted)
 
 
 DEVICE = Device(

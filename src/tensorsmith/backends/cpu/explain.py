@@ -9,15 +9,15 @@ from tensorsmith.backends.cpu.features.nest import Level
 from tensorsmith.backends.cpu.features.numbers import Num
 from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.prior import Estimate, estimate
-from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.rates import Machine, rates_of
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.program.lower import lower
 from tensorsmith.space.sketch.sketch import Candidate
 
 
-def explain(candidate: Candidate, target: CpuTarget, machine: Machine = DEFAULT) -> str:
+def explain(candidate: Candidate, target: CpuTarget) -> str:
     """What every statement of a candidate does to the machine, and what it is expected to cost."""
-    program = lower(candidate)
+    program, machine = lower(candidate), rates_of(target)
     statements = analyse(program, target, machine=machine)
     matrix = extract(program, target, machine=machine)
     guess = estimate(matrix, target, machine)

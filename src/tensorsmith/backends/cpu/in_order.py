@@ -7,10 +7,24 @@ instructions, so a load behind a multiply-add waits until it would end after tha
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from tensorsmith.backends.cpu.target import CpuTarget
 
-COPIES = 8  # steps of reduction loops in a row: what every round costs beside them is felt more than on other machines
+_COPIES = 8  # steps of reduction loops in a row: what every round costs beside them is felt more than on other machines
+_MOST_COPIES = 32  # of short loops that are written whole
 _LOAD_CYCLES = 4  # until what was loaded can be used
+
+
+def copies(extents: Sequence[int]) -> int:
+    """Steps of reduction loops of those lengths in a row: of short inner loops all, so that vectors of factors fit."""
+    whole = 1
+    for extent in reversed(extents[1:]):
+        if whole >= _COPIES or whole * extent > _MOST_COPIES:
+            break
+        whole *= extent
+    return whole if whole >= _COPIES else max(1, min(math.prod(extents), _COPIES))
 
 
 def gathers(target: CpuTarget) -> bool:

@@ -18,6 +18,7 @@ from time import perf_counter
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
+from tensorsmith.backends.cpu.fused_ir import fused_ir
 from tensorsmith.backends.cpu.half_ir import half_ir
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import InternalError, UserError
@@ -66,7 +67,9 @@ def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, ma
     Every defined function that is not `internal` or `private` is exported. Raises `InternalError` on IR that LLVM refuses.
     """
     compiler = _compiler(target)
+    ir_text = fused_ir(ir_text, target)
     ir_text += half_ir(ir_text, target)
+    ir_text = _of_one_length(ir_text, target)
     list_of_passes = PASSES if passes is None else passes
 
     def optimised() -> llvm.ModuleRef:
@@ -89,6 +92,14 @@ def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, ma
         object_code = compiler.machine.emit_object(module)
     seconds = {"parse": parsed - start, "passes": passed - parsed, "emit": perf_counter() - passed}
     return Code(target, exported, object_code, {"llvm": lambda: str(optimised()), "asm": assembly}, seconds, made_from)
+
+
+def _of_one_length(ir_text: str, target: CpuTarget) -> str:
+    """The module with functions that say how long scalable vectors are, so that LLVM can use them for vectors of that length."""
+    if not target.scalable_bytes:
+        return ir_text
+    times = target.scalable_bytes // 16  # how LLVM counts
+    return re.sub(r"^(define [^{]*\))([^{)]*)\{", rf"\1 vscale_range({times},{times})\2{{", ir_text, flags=re.M)
 
 
 def emit_object(ir_text: str, target: CpuTarget) -> bytes:
@@ -183,8 +194,10 @@ def _initialise_compiler() -> None:
 def _target_machine(target: CpuTarget, for_linkers: bool = False) -> llvm.TargetMachine:
     """Code that this process loads has to work at any distance from what it calls; other linkers put theirs close together."""
     model = "small" if for_linkers else "jitdefault"
+    # for some cores LLVM loads a number, and copies it to all lanes then, which takes a unit from the multiply-adds
+    features = f"{target.features},-no-sve-fp-ld1r" if target.scalable_bytes else target.features
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=_CODEGEN_LEVEL, reloc="pic", codemodel=model, jit=not for_linkers
+        cpu=target.cpu, features=features, opt=_CODEGEN_LEVEL, reloc="pic", codemodel=model, jit=not for_linkers
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.backends.cpu.features.numbers import Array
-from tensorsmith.backends.cpu.rates import DEFAULT, Machine
+from tensorsmith.backends.cpu.rates import Machine, rates_of
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
 from tensorsmith.program.ir import Program
@@ -36,10 +36,10 @@ class Estimate:
         return max(self.bounds, key=lambda name: float(self.bounds[name][candidate, block]))
 
 
-def estimate(matrix: FeatureMatrix, target: CpuTarget, machine: Machine = DEFAULT) -> Estimate:
-    """Where the time of every statement goes."""
+def estimate(matrix: FeatureMatrix, target: CpuTarget, machine: Machine | None = None) -> Estimate:
+    """Where the time of every statement goes, at the rates of a `machine`: the target's, unless others are given."""
     raw = matrix.raw
-    m = machine
+    m = machine or rates_of(target)
     steps, runs = raw("steps"), raw("outer_runs")
     width, useful = raw("target_lanes"), raw("lanes_useful")
     vectors = 1.0 / (width * np.maximum(useful, _LEAST))  # vector instructions per scalar operation
@@ -91,13 +91,13 @@ def _threads(matrix: FeatureMatrix, target: CpuTarget) -> Array:
     return steps / np.ceil(steps / target.cores)
 
 
-def estimate_seconds(given: FeatureMatrix | Program, target: CpuTarget, machine: Machine = DEFAULT) -> Array:
+def estimate_seconds(given: FeatureMatrix | Program, target: CpuTarget, machine: Machine | None = None) -> Array:
     """Seconds that each candidate is expected to take, float64. A batch's program needs its parallel degrees: see `extract`."""
     matrix = extract(given, target) if isinstance(given, Program) else given
     return estimate(matrix, target, machine).seconds.sum(axis=1)
 
 
-def estimated_seconds(rows: FeatureRows, target: CpuTarget, machine: Machine = DEFAULT) -> Array:
+def estimated_seconds(rows: FeatureRows, target: CpuTarget, machine: Machine | None = None) -> Array:
     """The same for all candidates of a population."""
     statements = FeatureMatrix(rows.values[:, None], ("any",), rows.schema)  # they add up, so one at a time will do
     return rows.total(estimate_seconds(statements, target, machine))

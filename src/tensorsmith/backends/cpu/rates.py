@@ -6,7 +6,9 @@ are good enough elsewhere; the learned cost model takes over once there are meas
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from tensorsmith.backends.cpu.target import CpuTarget
 
 
 @dataclass(frozen=True)
@@ -43,3 +45,13 @@ class Machine:
 
 
 DEFAULT = Machine()
+
+
+def rates_of(target: CpuTarget) -> Machine:
+    """Those of a target: what it tells itself, and the usual for the rest.
+
+    Where instructions are taken in their order, one load starts in a cycle, and while it does no multiply-add: half of the time
+    that loads take is felt, by llvm-mca's models of such cores (`benchmarks/mca.py`).
+    """
+    own = replace(DEFAULT, fma_per_cycle=float(target.fmas_per_cycle), fma_latency=float(target.fma_latency))
+    return replace(own, loads_per_cycle=1.0, overlap=0.5) if target.in_order else own

@@ -33,7 +33,7 @@ class CpuTarget(Target):
 
     @property
     def name(self) -> str:
-        return self.cpu
+        return self.triple.split("-")[0] if self.cpu.startswith("generic") else self.cpu
 
     @property
     def key(self) -> str:
@@ -64,6 +64,42 @@ class CpuTarget(Target):
         return self.triple.startswith(("aarch64", "arm64"))
 
     @property
+    def is_riscv(self) -> bool:
+        return self.triple.startswith("riscv")
+
+    @property
+    def is_wasm(self) -> bool:
+        return self.triple.startswith("wasm")
+
+    @property
+    def fuses(self) -> bool:
+        """Whether it multiplies and adds in one instruction that rounds once."""
+        return self.has("fma") if self.is_x86 else not self.is_wasm
+
+    @property
+    def folds_loads(self) -> bool:
+        """Whether a multiply-add can read an operand from any address: x86 since AVX."""
+        return self.is_x86 and self.fuses
+
+    @property
+    def fuses_half(self) -> bool:
+        """Whether it does so with f16."""
+        return self.is_aarch64 and self.has("fullfp16")
+
+    @property
+    def scalable_bytes(self) -> int:
+        """Bytes of the scalable vectors (SVE) that its code is made for; 0: vectors of the usual size are used instead.
+
+        Such code is right only where vectors have just this size.
+        """
+        return self.vector_bytes if self.is_aarch64 and self.has("sve") and self.vector_bytes > _NEON_BYTES else 0
+
+    @property
+    def needed_features(self) -> tuple[str, ...]:
+        """Features that a machine must have to run its code; some of LLVM's say only what is fast."""
+        return tuple(f[1:] for f in self.features.split(",") if f.startswith("+") and f[1:] not in _ADVICE)
+
+    @property
     def chains(self) -> int:
         """Multiply-adds that must be under way at once to keep the units busy."""
         return self.fma_latency * self.fmas_per_cycle
@@ -92,8 +128,15 @@ class CpuTarget(Target):
         return NAMED
 
 
+_NEON_BYTES = 16  # of AArch64's vectors that are not scalable
+
 #: features that people are told of
-_TOLD = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "neon", "sve")
+_TOLD = (
+    *("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni"),
+    *("neon", "fullfp16", "dotprod", "i8mm", "sve", "sve2", "v", "simd128", "relaxed-simd"),
+)  # fmt: skip
+#: features that no machine lacks: how LLVM is to choose instructions
+_ADVICE = frozenset({"slow-paired-128"})
 
 
 def _size(n: int) -> str:

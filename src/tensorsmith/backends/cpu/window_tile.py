@@ -24,8 +24,9 @@ def window_tile(workload: Workload, stage: Stage, lanes: str, target: CpuTarget)
     """How many results along each dimension of the image; nothing where the stage is not of this kind, or gains nothing."""
     taps = [a for a in stage.reduce_axes if a.extent > 1]
     values = [x for x in stage.reads if not workload.buffers[x.tensor].constant]
-    if target.in_order or len(values) != 1 or len(stage.reads) != 2 or not 1 < math.prod(a.extent for a in taps) <= _MOST_TAPS:
-        return {}  # in-order cores have loops of their own, with loads ahead of their use
+    other = len(values) != 1 or len(stage.reads) != 2 or not 1 < math.prod(a.extent for a in taps) <= _MOST_TAPS
+    if other or not target.folds_loads:
+        return {}  # machines that load every factor by itself share loads between the taps of a row in another way
     slides = _slides(stage, values[0], {a.name for a in taps})
     if slides is None or not 0 < len(slides) <= len(_TILES) or lanes in slides:
         return {}

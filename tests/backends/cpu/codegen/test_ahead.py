@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorsmith as ts
+from tensorsmith.backends.cpu.codegen.points import InARow
 from tensorsmith.backends.cpu.in_order import fits, gathers, group_of_steps
 from tensorsmith.build import build
 from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
@@ -107,6 +108,13 @@ def test_registers_decide() -> None:
     assert fits(9, 2, A55) and not fits(10, 2, A55)
 
 
+def test_steps_behind_the_last_whole_vector_have_shorter_ones() -> None:
+    steps = InARow({"w": 3, "c": 1}, 4, 7)
+    places = [steps.place({"w": n // 3, "c": n % 3}) for n in range(7)]
+    assert places == [(0, 4), (1, 4), (2, 4), (3, 4), (0, 2), (1, 2), (0, 1)]
+    assert steps.place({"w": 2, "c": 1}) == (0, 4)  # the first step of the next round
+
+
 def candidate_of(tensors, loops, **sizes):
     w = workload(tensors)
     sketch = Sketch(w, (Nest("C", loops, vector=loops.split()[-1], packed=("B",)),)).check()
@@ -126,7 +134,7 @@ def test_products_are_right(way: str, unroll: int) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("unroll", [2, 3, 6, 8])
+@pytest.mark.parametrize("unroll", [2, 3, 6, 8, 21])
 def test_windows_that_slide_are_right(way: str, unroll: int) -> None:
     """Neighbouring rows read the same elements, at other steps; the innermost loop is written whole."""
     target = replace(native(), vector_bytes=16, vector_registers=32, in_order=True, fma_latency=WAYS[way])

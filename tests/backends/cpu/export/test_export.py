@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import struct
 import subprocess
@@ -238,3 +239,96 @@ def test_no_memory_is_lost_or_misused(tmp_path: Path) -> None:
     got = outputs(exe, tmp_path, prefix=check)
     for a, b in zip(got, expected(exe), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+# -- for another machine than it was compiled for ---------------------------------------------------------------------------
+
+
+def machine_of(file: Path) -> int:
+    """The number of the machine that an ELF object is for."""
+    (number,) = struct.unpack_from("<H", file.read_bytes(), 18)
+    return int(number)
+
+
+def test_for_another_target_it_is_compiled_anew(tmp_path: Path) -> None:
+    weights = np.random.default_rng(1).random((40, 64), dtype="f4")
+    A, B = ts.placeholder((48, 40), name="A"), ts.placeholder((40, 64), name="B", constant=True)
+    k = ts.reduce_axis(40, name="k")
+    C = ts.compute((48, 64), lambda i, j: ts.sum(A[i, k] * B[k, j], axis=k), name="C")
+    kernel = ts.compile([A, B, C]).bind(B=weights)
+    kernel.export(tmp_path / "arm", name="net", target="cortex-a53")
+    assert machine_of(tmp_path / "arm/objects/net_k0.o") == machine_of(tmp_path / "arm/objects/net_weights.o") == 0xB7
+    direct = ts.compile([A, B, C], target="cortex-a53").bind(B=weights)
+    direct.export(tmp_path / "direct", name="net")
+    for file in ("objects/net_k0.o", "objects/net_weights.o", "net.c", "net.h"):
+        assert (tmp_path / "arm" / file).read_bytes() == (tmp_path / "direct" / file).read_bytes()
+    del weights
+    with pytest.raises(ts.UserError, match=r"the array that B of C was bound to is gone; keep it, or use ts\.compile"):
+        kernel.export(tmp_path / "again", target="cortex-a53")
+
+
+def test_a_model_is_not_kept_for_that(tmp_path: Path) -> None:
+    model = ts.load(write_dense(tmp_path / "dense.onnx"))
+    exe = ts.compile(model)
+    exe.export(tmp_path / "lib", name="net", target="rv64gcv")
+    assert machine_of(tmp_path / "lib/objects/net_k0.o") == 0xF3
+    del model
+    gc.collect()
+    with pytest.raises(ts.UserError, match=r"is gone; keep it .* or use ts.compile\(..., target='cortex-a53'\) and export that"):
+        exe.export(tmp_path / "lib", target="cortex-a53")
+    exe.save(tmp_path / "exe.tsm")
+    with pytest.raises(ts.UserError, match=r"does not know what it was compiled from; .* target='rv64gcv'"):
+        ts.load_executable(tmp_path / "exe.tsm").export(tmp_path / "lib", target="rv64gcv")
+    with pytest.raises(ts.UserError, match="there is no target 'cortex-a54', did you mean"):
+        exe.export(tmp_path / "lib", target="cortex-a54")
+
+
+def test_objects_for_webassembly(tmp_path: Path) -> None:
+    files = product(target="wasm32").export(tmp_path, name="net")
+    names = {f.name for f in files}
+    assert {"net_k0.o", "net_weights.o", "libnet_kernels.a"} <= names and "libnet.so" not in names
+    assert all((tmp_path / "objects" / name).read_bytes()[:4] == b"\0asm" for name in ("net_k0.o", "net_weights.o"))
+
+
+# -- indices ----------------------------------------------------------------------------------------------------------------
+
+
+def rows_of_a_table(constant: bool, check: bool = True) -> Executable:
+    """Rows of a table, by two indices of which the second is one of the first: both are checked."""
+    table = ts.placeholder((6, 16), name="T")
+    order = ts.placeholder((5,), name="O", dtype="i64", constant=constant)
+    index = ts.placeholder((8,), name="I", dtype="i64")
+    rows = ts.compute((8, 16), lambda i, j: table[order[index[i]], j], name="R")
+    exe = ts.compile([table, order, index, rows], check_indices=check)
+    return exe.bind(O=np.array([0, 5, 2, 3, 1])) if constant else exe
+
+
+@needs_compiler
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_library_checks_indices_if_the_executable_does(constant: bool, tmp_path: Path) -> None:
+    exe = rows_of_a_table(constant)
+    exe.export(tmp_path, name="net")
+    built(tmp_path, "net")
+    given = {"T": np.random.default_rng(0).random((6, 16), dtype="f4"), "O": np.array([0, 5, 2, 3, 1])}
+    names = [a.name for a in exe.inputs]
+
+    def ran(**arrays: np.ndarray) -> tuple[int, str]:
+        for name in names:
+            {**given, **arrays}[name].tofile(tmp_path / name)
+        done = subprocess.run(["./main", "2", "1", *names, "out"], cwd=tmp_path, capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    right = np.array([0, 1, 2, 3, 4, 0, 4, 1])
+    assert ran(I=right) == (0, "")
+    got = np.fromfile(tmp_path / "out", np.float32).reshape(8, 16)
+    np.testing.assert_array_equal(got, given["T"][given["O"][right]])
+    refused = (1, "an index in the data is out of bounds\n")
+    assert ran(I=np.array([0, 1, 2, 3, 5, 0, 4, 1])) == ran(I=np.array([0, -1, 2, 3, 4, 0, 4, 1])) == refused
+    if not constant:
+        assert ran(I=right, O=np.array([0, 6, 2, 3, 1])) == refused
+    assert ran(I=right) == (0, "")
+
+
+def test_a_library_that_clamps_has_no_such_check(tmp_path: Path) -> None:
+    rows_of_a_table(constant=True, check=False).export(tmp_path, name="net")
+    assert "in_bounds" not in (tmp_path / "net.c").read_text()

@@ -42,7 +42,14 @@ class Ahead:
     """
 
     def __init__(
-        self, reduction: Reduction, var: LoopVar, inside: list[LoopVar], env: dict[str, LoopValue], in_a_row: int, sums: int
+        self,
+        reduction: Reduction,
+        var: LoopVar,
+        inside: list[LoopVar],
+        env: dict[str, LoopValue],
+        in_a_row: int,
+        sums: int,
+        rounds: int,
     ) -> None:
         self.reduction, self.var, self.inside, self.env, self.in_a_row, self.sums = reduction, var, inside, env, in_a_row, sums
         self.f, self.body, self.block = reduction.f, reduction.body, reduction.block
@@ -54,13 +61,14 @@ class Ahead:
         for v in reversed([var, *inside] if in_a_row > 1 else inside):
             apart[v.name], distance = distance, distance * int(v.count)
         lanes = target.lanes(dtype(self.block.stage.dtype).bytes)
-        self.gathered = gathers(target) or self.count % lanes > 0  # LLVM spills parts of registers if they are carried
-        width = max(1 << n for n in range(lanes.bit_length()) if self.count % (1 << n) == 0)
+        # LLVM spills parts of registers if they are carried from round to round
+        self.gathered = gathers(target) or (rounds > 1 and self.count % lanes > 0)
+        width = max(1 << n for n in range(lanes.bit_length()) if 1 << n <= self.count)
         self.in_lanes = [e for e in (body.a, body.b) if any(self.block.vector in form.terms for form in self._forms(e))]
         others = [form for e in (body.a, body.b) if not any(e is x for x in self.in_lanes) for form in self._forms(e)]
-        self.steps = InARow(apart, width)
+        self.steps = InARow(apart, width, self.count)
         if not all(self.steps.neighbours(form) for form in others):
-            self.steps = InARow(apart, 1)
+            self.steps = InARow(apart, 1, self.count)
         vectors = len(reduction.shape.chunks)
         rows = sums * len(reduction.keys) // vectors
         self.group = group_of_steps(rows, vectors, self.steps.width, target, self.gathered)
@@ -83,7 +91,7 @@ class Ahead:
         return all(x.tensor not in self.body.registers and self.body.offset(x, self.block)[0] is not None for x in found)
 
     def rounds(self, main: int, state: list[Value]) -> list[Value]:
-        """`main` steps of the loop, which are two rounds at least."""
+        """`main` steps of the loop."""
         self.reduction.arith.declarations.add(BOUNDARY)
         self.body.in_a_row = self.steps
         self.reduction.fetches = False  # the steps themselves: it is done with their loads
@@ -96,7 +104,9 @@ class Ahead:
         def one(bound: Value, now: list[Value]) -> list[Value]:
             return self._round(bound, now[:width], now[width:], more=True)
 
-        now = self.f.loop(i64(0), i64(last), self.in_a_row, [*state, *first.values()], one, runs=True)
+        now = [*state, *first.values()]
+        if last:
+            now = self.f.loop(i64(0), i64(last), self.in_a_row, now, one, runs=True)
         if self.carried:
             end = self.f.op(f"add i64 0, {last}", "i64")
             now = self._round(end, now[:width], now[width:], more=False)
@@ -117,9 +127,9 @@ class Ahead:
         for n in range(0, self.count, self.group):
             if self.carried or n % self.steps.width == 0:
                 self.body.keep_loads(now)
-                if self.steps.width == 1:
+                if self.gathered or self.steps.width == 1:
                     self.f.barrier()  # or LLVM would find what it has loaded before
-            steps = range(n, n + self.group)
+            steps = range(n, min(n + self.group, self.count))
             for step in steps:
                 self.reduction.fetch(self._at(bound, step))
             self._load(bound, steps, self.operands)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tensorsmith.backends.cpu.codegen import vecmath
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, number, type_text
+from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -18,8 +19,8 @@ _ROUNDING = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sq
 class Arithmetic:
     """Writes arithmetic into a function, and collects the helper functions and intrinsics it needs."""
 
-    def __init__(self, function: Function, helpers: dict[str, str], declarations: set[str]) -> None:
-        self.f = function
+    def __init__(self, function: Function, helpers: dict[str, str], declarations: set[str], target: CpuTarget) -> None:
+        self.f, self.target = function, target
         self.helpers = helpers
         self.declarations = declarations
         self._splats: dict[tuple[str, int], tuple[str, Value]] = {}
@@ -229,10 +230,16 @@ class Arithmetic:
         return self.f.op(f'call {result} @"{symbol}"({", ".join(map(str, args))})', name, lanes)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c, rounded once where the machine can do that; elsewhere a product and a sum."""
         a, b, c = self.same_lanes(a, b, c)
-        if a.dtype == "f16":  # LLVM would go through f64, lane by lane; a product of two f16 is exact in f32
+        if a.dtype == "f16" and not self.target.fuses_half:
+            # LLVM would go through f64, lane by lane; a product of two f16 is exact in f32
             return self.cast("f16", self.fma(*(self.cast("f32", v) for v in (a, b, c))))
-        return self.overloaded("llvm.fma", a, b, c)
+        if self.target.fuses:
+            return self.overloaded("llvm.fma", a, b, c)
+        if self.target.has("relaxed-simd") and a.lanes * dtype(a.dtype).bytes == self.target.vector_bytes:
+            return self.overloaded("llvm.wasm.relaxed.madd", a, b, c)
+        return self.binary("add", self.binary("mul", a, b), c)
 
     def cast(self, to: str, a: Value) -> Value:
         source, target, lanes = dtype(a.dtype), dtype(to), a.lanes

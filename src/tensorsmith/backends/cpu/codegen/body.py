@@ -199,8 +199,10 @@ class BodyEmitter(Addresses):
                 return const(0, e.dtype)
             needs = None if inside is True else inside
         running, constant, step = self.linear(form, env, lanes)
-        if needs is None and not step and self.in_a_row is not None and self.in_a_row.width > 1 and self.in_a_row.neighbours(form):
-            return self._one_of_several(e, running, constant, env)
+        if needs is None and not step and self.in_a_row is not None and self.in_a_row.neighbours(form):
+            place, width = self.in_a_row.place(env)
+            if width > 1:
+                return self._one_of_several(e, running, constant, place, width)
         key = (
             "load",
             e.tensor,
@@ -212,10 +214,8 @@ class BodyEmitter(Addresses):
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
 
-    def _one_of_several(self, e: Load, running: Value | None, constant: int, env: LoopValues) -> Value:
+    def _one_of_several(self, e: Load, running: Value | None, constant: int, place: int, width: int) -> Value:
         """What one step reads, out of a vector with what its neighbours read."""
-        assert self.in_a_row is not None
-        place, width = self.in_a_row.place(env), self.in_a_row.width
 
         def several() -> Value:
             pointer = self.pointer(e.tensor, running, constant - place)

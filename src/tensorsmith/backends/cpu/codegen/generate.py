@@ -123,7 +123,7 @@ class _Work:
     def __init__(self, generator: _Generator, f: Function, pointers: Mapping[str, Value], names: set[str]) -> None:
         self.generator, self.f, self.program = generator, f, generator.program
         self.storage = {n: self._storage(self.program.buffers[n], pointers) for n in sorted(names)}
-        arithmetic = Arithmetic(f, generator.helpers, generator.declarations)
+        arithmetic = Arithmetic(f, generator.helpers, generator.declarations, generator.target)
         self.body = BodyEmitter(f, arithmetic, self.program, self.storage, generator.target.vector_bytes)
         self.loops = loop_vars(self.program)
         self.tile = TileEmitter(f, arithmetic, self.body, self.program, self.loops, generator.target, self.attached)

@@ -23,23 +23,31 @@ LoopValues = Mapping[str, LoopValue]  # in nesting order
 
 @dataclass(frozen=True)
 class InARow:
-    """Steps of reduction loops that are written one after another, `width` of which one vector can hold the operands of."""
+    """`count` steps of reduction loops that are written one after another; one vector can hold the operands of `width` of them.
+
+    Behind the last whole vector are shorter ones: of 21 steps in fours, the last is alone.
+    """
 
     apart: Mapping[str, int]  # steps from one of a loop to its next; not of the outermost loop where it takes one in a round
     width: int
+    count: int
 
     def neighbours(self, form: Linear) -> bool:
         """Whether neighbouring steps read neighbours in memory, at positions of that form."""
         return all(form.terms.get(name) == distance for name, distance in self.apart.items())
 
-    def place(self, values: LoopValues) -> int:
-        """Of a step in its vector."""
+    def place(self, values: LoopValues) -> tuple[int, int]:
+        """Of a step in its vector, and how many that has."""
         number = 0
         for name, distance in self.apart.items():
             value = values[name]
             assert not isinstance(value, Value)
             number += distance * (value.by if isinstance(value, Shifted) else value)
-        return number % self.width
+        number %= self.count  # steps of the next round are loaded in this one
+        start, width = number - number % self.width, self.width
+        while start + width > self.count or number >= start + width:
+            start, width = (start, width // 2) if start + width > self.count else (start + width, width)
+        return number - start, width
 
 
 @dataclass(frozen=True)

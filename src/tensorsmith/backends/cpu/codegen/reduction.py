@@ -22,7 +22,7 @@ from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Re
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Expr, Load, Select, walk
+from tensorsmith.lang.expr import Binary, Expr, Load, Select, loads, walk
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.unrolling import is_written_whole, partial_sums, steps_in_a_row
@@ -203,6 +203,9 @@ class Reduction(Borders):
             whole = total // stride
             full = Remaining(stride)
             if is_written_whole(var.name in self.block.laid_out, trips, in_a_row):
+                alone = self._ahead(depth, env, left, 1, 1, trips) if total == trips * stride else None
+                if alone is not None:
+                    return alone.rounds(trips, state)
                 for n in range(trips):
                     state = once(n, state)
                     self._barrier()
@@ -214,13 +217,14 @@ class Reduction(Borders):
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
                     groups = [now[n::sums] for n in range(sums)]
+                    start, by = self._not_at_zero(bound) if in_a_row > 1 else (bound, 0)
                     for n in range(in_a_row):
-                        groups[n % sums] = once(Shifted(bound, n), groups[n % sums], full)
+                        groups[n % sums] = once(Shifted(start, by + n), groups[n % sums], full)
                         self._barrier(sums)
                     return [value for values in zip(*groups) for value in values]
 
                 spread = [value for old in state for value in (old, *[self._nothing(old.lanes)] * (sums - 1))]
-                ahead = self._ahead(depth, env, left, main // in_a_row, sums)
+                ahead = self._ahead(depth, env, left, main // in_a_row, sums, in_a_row)
                 if ahead is not None:
                     spread = ahead.rounds(main, spread)
                 else:
@@ -243,10 +247,13 @@ class Reduction(Borders):
         state = self.f.loop(i64(0), main_end, in_a_row, state, row)
         return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
 
-    def _ahead(self, depth: int, env: dict[str, LoopValue], left: Remainders, rounds: int, sums: int) -> Ahead | None:
-        """Who writes a loop with its loads ahead of their use, if that can be done: all loops inside have to be written whole."""
+    def _ahead(
+        self, depth: int, env: dict[str, LoopValue], left: Remainders, rounds: int, sums: int, in_a_row: int
+    ) -> Ahead | None:
+        """Who writes so many rounds of a loop with its loads ahead of their use, if that can be done: all loops inside have to be
+        written whole."""
         var, inside = self.block.reduce[depth], list(self.block.reduce[depth + 1 :])
-        if rounds < 2 or not loads_ahead(self):
+        if not loads_ahead(self):
             return None
         now = {**left, var.axis: Remaining(int(var.stride))}
         for v in inside:
@@ -254,7 +261,7 @@ class Reduction(Borders):
             if size != count * int(v.stride) or not is_written_whole(v.name in self.block.laid_out, count, self.in_a_row[v.name]):
                 return None
             now[v.axis] = Remaining(int(v.stride))
-        ahead = Ahead(self, var, inside, env, self.in_a_row[var.name], sums)
+        ahead = Ahead(self, var, inside, env, in_a_row, sums, rounds)
         return ahead if ahead.possible else None
 
     def _nothing(self, lanes: int) -> Value:
@@ -264,14 +271,35 @@ class Reduction(Borders):
     def _joined(self, sums: list[Value]) -> Value:
         return functools.reduce(lambda a, b: self.arith.binary(_OPERATIONS[self.op], a, b), sums)
 
+    def _not_at_zero(self, bound: Value) -> tuple[Value, int]:
+        """A number, and what has to be added to it to have a loop's value again.
+
+        AArch64 has an instruction that loads a number to all lanes and moves its address on, and LLVM likes it where steps in a row
+        read one element after the other. It takes a unit from the multiply-adds, which can pick a lane by themselves. It has no
+        offset, so the steps are counted from one before the first, in a way that LLVM does not see through.
+        """
+        if not self.tile.target.is_aarch64:
+            return bound, 0
+        before = self.f.op(f"add i64 {bound.text}, -1", "i64")
+        return self.f.op(f'call i64 asm "", "=r,0"({before})', "i64"), 1
+
     def _barrier(self, sums: int = 1) -> None:
         """Keeps the loads of one unrolled step from moving before an earlier one.
 
-        LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs.
+        LLVM's scheduler would gather the loads of all steps in front, where they take the registers the tile needs. Where every
+        point has factors of its own, those are as many; newer x86 reads them from memory, elsewhere they may stay for the next tap.
         """
-        if sums * len(self.keys) >= self.tile.target.vector_registers // 2:
+        target = self.tile.target
+        if sums * len(self.keys) >= target.vector_registers // 2:
             self.f.barrier()
             self.body.forget_loads()
+        elif not target.folds_loads and self.block.vector is not None and self._all_in_lanes():
+            self.f.barrier()
+
+    def _all_in_lanes(self) -> bool:
+        """Whether everything that a step reads is another vector for every point."""
+        forms = [self.body.offset(x, self.block)[0] for x in loads(self.block.stage.body)]
+        return all(form is not None and self.block.vector in form.terms for form in forms)
 
     def _last_step(self, var: LoopVar, left: Remainders, write: Callable[[int], list[Value]]) -> list[Value]:
         """All steps of the last loop at once, in lanes or as a group; `write` is told how many there are."""

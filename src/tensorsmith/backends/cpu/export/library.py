@@ -3,9 +3,9 @@
     NAME.h, NAME.c, NAME_pool.h    create, run, destroy; the steps; the thread pool
     objects/                       an object for each kernel, and one with the weights
     NAME.weights                   the weights instead, if they are to be in a file of their own
-    libNAME_kernels.a              all objects in one archive (where the system's objects are ELF)
+    libNAME_kernels.a              all objects in one archive (Linux and WebAssembly)
     CMakeLists.txt, main.c         how it is built, and an example
-    libNAME.a, libNAME.so          the whole, if there is a C compiler for that machine
+    libNAME.a, libNAME.so          the whole, if there is a C compiler for that machine (WebAssembly: without the second)
 
 All names begin with the library's own, so that several can be linked into one program.
 """
@@ -27,18 +27,18 @@ from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.buffers import as_bytes, round_up
 from tensorsmith.runtime.built import Network
+from tensorsmith.runtime.device import Export
 
 EMBEDDED, IN_FILE = WEIGHTS = ("embedded", "file")
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra")
 
 
-def export(network: Network, folder: str | Path, name: str | None, weights: str, compiler: str | None) -> list[Path]:
+def export(network: Network, wanted: Export) -> list[Path]:
     """Writes the folder; gives the files. `compiler`: None is the system's `cc`, if that is there and makes code for the target."""
-    target = network.target
+    target, folder, weights = network.target, wanted.folder, wanted.weights
     assert isinstance(target, CpuTarget)
-    folder = Path(folder)
-    _check(network, target, folder, name, weights)
-    name = c_name(name or network.name)
+    _check(network, target, folder, wanted.name, weights)
+    name = c_name(wanted.name or network.name)
     data = [as_bytes(array) for array in network.constants]
     block = _block(data, weights)
     objects = [kernel_object(kernel, f"{name}_k{n}") for n, kernel in enumerate(network.kernels)]
@@ -47,21 +47,23 @@ def export(network: Network, folder: str | Path, name: str | None, weights: str,
     contents: dict[str, bytes] = {f"objects/{o.name}": o.data for o in objects}
     if weights == IN_FILE:
         contents[f"{name}.weights"] = joined(data) + block.digest
-    if is_elf(target):
+    if is_elf(target) or target.is_wasm:
         contents[f"lib{name}_kernels.a"] = archive(objects)
     symbols = [o.symbol for o in objects[: len(network.kernels)]]
-    texts = files(network, name, block, symbols, [f"objects/{o.name}" for o in objects])
+    texts = files(network, name, block, symbols, [f"objects/{o.name}" for o in objects], wanted.guard)
     contents |= {file: text.encode() for file, text in texts.items()}
     written = _write(folder, contents)
-    found = compiler or _own_compiler(target)
-    return written + (_build(folder, name, objects, found) if found else [])
+    found = wanted.compiler or _own_compiler(target)
+    return written + (_build(folder, name, objects, found, target) if found else [])
 
 
 def _check(network: Network, target: CpuTarget, folder: Path, name: str | None, weights: str) -> None:
     network.check_bound("exported")
     if weights not in WEIGHTS:
         raise UserError(f'weights are "embedded" or in a "file", {weights!r} given')
-    if weights == EMBEDDED and not is_elf(target):
+    if weights == IN_FILE and target.is_wasm:
+        raise UserError('WebAssembly maps no files into memory; give weights="embedded"')
+    if weights == EMBEDDED and not is_elf(target) and not target.is_wasm:
         raise UserError(f'weights cannot be embedded into objects for {target.triple}; give weights="file"')
     if name is not None and c_name(name) != name:
         raise UserError(f"{name!r} is no name that C takes; {c_name(name)!r} would be one")
@@ -95,18 +97,23 @@ def _own_compiler(target: CpuTarget) -> str | None:
     return shutil.which("cc") if same else None
 
 
-def _build(folder: Path, name: str, objects: Sequence[Object], compiler: str) -> list[Path]:
+def _build(folder: Path, name: str, objects: Sequence[Object], compiler: str, target: CpuTarget) -> list[Path]:
+    """What the compiler makes of it: a library to link, and one to load where there is such a thing."""
     if shutil.which(compiler) is None:
         raise UserError(f"there is no compiler {compiler!r}; everything else is in {folder}, and its CMakeLists.txt builds it")
+    flags = (*_FLAGS, f"--target={target.triple}") if target.is_wasm else _FLAGS
+    built = [folder / "objects" / f"{name}.o", folder / f"lib{name}.a"]
     try:
-        _run([compiler, *_FLAGS, "-c", f"{name}.c", "-o", f"objects/{name}.o"], folder)
+        _run([compiler, *flags, "-c", f"{name}.c", "-o", f"objects/{name}.o"], folder)
         glue = Object(f"{name}.o", f"{name}_create", (folder / "objects" / f"{name}.o").read_bytes())
         (folder / f"lib{name}.a").write_bytes(archive([glue, *objects]))
-        parts = [f"objects/{o.name}" for o in (glue, *objects)]
-        _run([compiler, "-shared", "-o", f"lib{name}.so", *parts, "-lm", "-lpthread"], folder)
+        if not target.is_wasm:
+            parts = [f"objects/{o.name}" for o in (glue, *objects)]
+            _run([compiler, "-shared", "-o", f"lib{name}.so", *parts, "-lm", "-lpthread"], folder)
+            built.append(folder / f"lib{name}.so")
     except OSError as problem:
         raise UserError(f"{folder} cannot be written: {problem.strerror or problem}") from problem
-    return [folder / "objects" / f"{name}.o", folder / f"lib{name}.a", folder / f"lib{name}.so"]
+    return built
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

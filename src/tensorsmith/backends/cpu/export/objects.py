@@ -2,7 +2,7 @@
 
 Code that this process loads has been compiled for any distance between its parts, and every kernel calls its entry the same. In a
 library each needs a name of its own, and code that a linker can put into a shared library: it is emitted once more from its LLVM
-text. Weights need no compiler: an ELF object of one section is written as it is. So is an archive, with its table of names.
+text. Weights need no compiler where objects are ELF: one of one section is written as it is. So is an archive, with its names.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def joined(parts: Sequence[bytes | memoryview]) -> bytes:
 
 def weights_object(parts: Sequence[bytes | memoryview], symbol: str, target: CpuTarget) -> Object:
     """The parts one after the other, each 64-byte aligned, as a constant of that name."""
+    if not is_elf(target):
+        return Object(f"{symbol}.o", symbol, emit_object(_constant(joined(parts), symbol), target))
     sample = emit_object("define internal void @nothing() { ret void }", target)  # knows the machine's number and flags
     _, _, machine, _, _, _, _, flags, *_ = _HEADER.unpack_from(sample)
     block = joined(parts)
@@ -86,6 +88,12 @@ def weights_object(parts: Sequence[bytes | memoryview], symbol: str, target: Cpu
     identity = sample[:16]
     header = _HEADER.pack(identity, _RELOCATABLE, machine, 1, 0, 0, at, flags, _HEADER.size, 0, 0, SECTION.size, len(sections), 4)
     return Object(f"{symbol}.o", symbol, header + joined(contents) + b"".join(sections))
+
+
+def _constant(data: bytes, symbol: str) -> str:
+    """LLVM's text of it: a slower way, and larger on the way, for objects that we do not write ourselves."""
+    text = "".join(f"\\{byte:02x}" for byte in data)
+    return f'@{symbol} = constant [{len(data)} x i8] c"{text}", align {ALIGNMENT}\n'
 
 
 def archive(objects: Sequence[Object]) -> bytes:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 
+from tensorsmith.backends.cpu.arm import kernel_bits
 from tensorsmith.backends.cpu.export.names import c_names
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import InternalError
 from tensorsmith.runtime.arguments import Argument
-from tensorsmith.runtime.built import CONSTANT, KINDS, Network
+from tensorsmith.runtime.built import CONSTANT, KINDS, Guard, Network
 
 #: how C calls our types of elements; it has none of 16 bits
 _C_TYPES = {
@@ -42,9 +43,11 @@ def c_type(argument: Argument) -> str:
     return _C_TYPES[argument.dtype]
 
 
-def files(network: Network, name: str, weights: Weights, symbols: Sequence[str], objects: Sequence[str]) -> dict[str, str]:
+def files(
+    network: Network, name: str, weights: Weights, symbols: Sequence[str], objects: Sequence[str], guard: Guard | None
+) -> dict[str, str]:
     """The text of each file of a library that is not an object."""
-    words = _words(network, name, weights, symbols)
+    words = _words(network, name, weights, symbols) | _guard(guard, name.upper())
     words |= {"VERSION": _version(), "OBJECTS": "".join(f"  ${{CMAKE_CURRENT_SOURCE_DIR}}/{o}\n" for o in objects)}
     return {
         f"{name}.h": _filled("model.h", words),
@@ -100,7 +103,7 @@ def _words(network: Network, name: str, weights: Weights, symbols: Sequence[str]
         "ARENA_BYTES": str(network.arena_bytes),
         "ARENA_THREADS": str(network.arena_threads),
         "WEIGHT_BYTES": str(weights.size),
-        "MACHINE": _machine(network.target),
+        **_machine(network.target),
         **_weights(name, upper, weights, in_file),
         **_example(names, inputs, outputs, in_file),
     }
@@ -123,14 +126,62 @@ def _rows(rows: Iterable[str]) -> str:
     return "".join(f"    {row},\n" for row in rows) or "    {0},\n"
 
 
-def _machine(target: object) -> str:
+def _machine(target: object) -> dict[str, str]:
+    """What finds out whether a processor has what the code needs, where it can be asked."""
     assert isinstance(target, CpuTarget)
-    if not target.triple.startswith("x86_64"):
-        return ""
-    has = set(target.features.replace("+", "").split(","))
-    asked = [name for name in _ASKED if name in has]
-    checks = "".join(f'    if (!__builtin_cpu_supports("{name}"))\n        return 0;\n' for name in asked)
-    return f"#if defined(__x86_64__) && defined(__GNUC__)\n    __builtin_cpu_init();\n{checks}#endif\n"
+    if target.is_x86:
+        asked = [name for name in _ASKED if name in target.needed_features]
+        checks = "".join(f'    if (!__builtin_cpu_supports("{name}"))\n        return 0;\n' for name in asked)
+        return {
+            "MACHINE_INCLUDES": "",
+            "MACHINE": f"#if defined(__x86_64__) && defined(__GNUC__)\n    __builtin_cpu_init();\n{checks}#endif\n",
+        }
+    if target.is_aarch64:
+        checks = "".join(
+            f"    if (~getauxval({word}) & 0x{bits:x}ul)\n        return 0;\n"
+            for word, bits in zip(("AT_HWCAP", "AT_HWCAP2"), kernel_bits(target.needed_features))
+            if bits
+        )
+        if target.scalable_bytes:  # 51: PR_SVE_GET_VL, which older headers lack
+            checks += f"    if ((prctl(51, 0, 0, 0, 0) & 0xffff) != {target.scalable_bytes})\n        return 0;\n"
+        return {
+            "MACHINE_INCLUDES": "\n#if defined(__linux__)\n#include <sys/auxv.h>\n#include <sys/prctl.h>\n#endif\n",
+            "MACHINE": f"#if defined(__aarch64__) && defined(__linux__)\n{checks}#endif\n",
+        }
+    return {"MACHINE_INCLUDES": "", "MACHINE": ""}
+
+
+def _guard(guard: Guard | None, upper: str) -> dict[str, str]:
+    """What looks at indices before they are used."""
+    if guard is None:
+        return {"GUARD": "", "GUARD_CALL": ""}
+    rows = _rows(f"{{{least}, {most}, {extent}}}" for least, most, extent in guard.limits)
+    return {
+        "GUARD": f"""
+/* Where the first steps leave the least and the largest index that a dimension is read at, and how many it has. */
+struct limit {{
+    int64_t least, most, extent;
+}};
+static const struct limit limits[] = {{
+{rows}}};
+
+/* Nothing is read if the largest lies before the least. */
+static int in_bounds(const char *arena) {{
+    for (size_t n = 0; n < sizeof limits / sizeof *limits; n++) {{
+        int64_t least = *(const int64_t *)(const void *)(arena + limits[n].least);
+        int64_t most = *(const int64_t *)(const void *)(arena + limits[n].most);
+        if (least <= most && (least < 0 || most >= limits[n].extent))
+            return 0;
+    }}
+    return 1;
+}}
+""",
+        "GUARD_CALL": f"""        if (n == {guard.steps} && !in_bounds(model->arena)) {{
+            code = {upper}_BAD_INDEX;
+            break;
+        }}
+""",
+    }
 
 
 def _weights(name: str, upper: str, weights: Weights, in_file: bool) -> dict[str, str]:

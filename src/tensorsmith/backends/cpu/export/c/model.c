@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
-$INCLUDES$
+$INCLUDES$$MACHINE_INCLUDES$
 #define ALIGNMENT 64 /* of everything that kernels are given by us */
 #define MOST_THREADS 4096
 #define ROUND_UP(n) (((size_t)(n) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
@@ -48,7 +48,7 @@ $SCRATCHES$};
 #define ARENA_BYTES $ARENA_BYTES$
 #define ARENA_THREADS $ARENA_THREADS$ /* up to so many have their scratch memory at the beginning of the arena */
 #define WEIGHT_BYTES $WEIGHT_BYTES$
-$WEIGHTS$
+$WEIGHTS$$GUARD$
 struct $NAME$ {
     void *allocated; /* the block that everything below lies in */
     void **arguments;
@@ -79,10 +79,12 @@ int $NAME$_create($NAME$_t **model, int threads$WEIGHTS_PARAMETER$) {
     *model = NULL;
     if (!right_machine())
         return $UPPER$_WRONG_MACHINE;
+#ifndef TS_SERIAL
     if (threads == 0) {
         long online = sysconf(_SC_NPROCESSORS_ONLN);
         threads = online > 0 ? (int)online : 1;
     }
+#endif
     threads = threads < MOST_THREADS ? threads : MOST_THREADS;
     struct ts_pool *pool = ts_make_pool(threads);
     $NAME$_t *made = calloc(1, sizeof *made);
@@ -125,15 +127,16 @@ int $NAME$_run($NAME$_t *model, $PARAMETERS$) {
         else if (places[n].kind == OUTPUT)
             model->arguments[n] = outputs[places[n].at];
     }
+    int code = $UPPER$_OK;
     for (int n = 0; n < STEPS; n++) {
-        void **arguments = model->arguments + steps[n].first;
+$GUARD_CALL$        void **arguments = model->arguments + steps[n].first;
         if (steps[n].kernel < 0)
             memcpy(arguments[1], arguments[0], (size_t)steps[n].copied_bytes);
         else
             kernels[steps[n].kernel](arguments, model->scratch, model->pool, ts_run_region);
     }
     atomic_flag_clear_explicit(&model->busy, memory_order_release);
-    return $UPPER$_OK;
+    return code;
 }
 
 void $NAME$_destroy($NAME$_t *model) {
@@ -158,6 +161,8 @@ const char *$NAME$_message(int code) {
         return "$NAME$ was compiled for $TARGET$, and this processor lacks instructions of it";
     case $UPPER$_BUSY:
         return "another call with this handle is running";
+    case $UPPER$_BAD_INDEX:
+        return "an index in the data is out of bounds";
     default:
         return "this is none of the codes of $NAME$";
     }

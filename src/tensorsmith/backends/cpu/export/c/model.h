@@ -25,7 +25,8 @@ enum {
     $UPPER$_BAD_ARGUMENT = 2,  /* a null pointer, or a negative number of threads */
     $UPPER$_BAD_WEIGHTS = 3,   /* the weights cannot be read, or are not this model's */
     $UPPER$_WRONG_MACHINE = 4, /* this processor lacks instructions that the code uses */
-    $UPPER$_BUSY = 5           /* another call with this handle is running */
+    $UPPER$_BUSY = 5,          /* another call with this handle is running */
+    $UPPER$_BAD_INDEX = 6      /* an index in the data is out of bounds: only if it was compiled to check them */
 };
 
 typedef struct $NAME$ $NAME$_t;

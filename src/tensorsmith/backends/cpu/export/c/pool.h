@@ -15,6 +15,10 @@
 typedef void (*ts_body)(void *context, int64_t begin, int64_t end, int64_t thread);
 typedef void (*ts_parallel_for)(void *pool, ts_body body, void *context, int64_t count);
 
+#if defined(__wasm__) && !defined(TS_SERIAL)
+#define TS_SERIAL
+#endif
+
 #ifdef TS_SERIAL
 
 struct ts_pool {
