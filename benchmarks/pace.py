@@ -12,6 +12,9 @@ are of these seconds, as this process spends them:
     waiting    for builds and checks that the search did not hide
     rest       starting, the final, compiling the winner, storing
 
+`CPU` is what all processes together spent on a trial. It is the figure to compare on a machine that others use: two cores that are
+never idle would measure two divided by it in a second.
+
 `builds` is how many seconds the workers spent on building and checking, all of them together: with two of them, at most twice the
 seconds of the run. `--network` tunes the small network of `tensorsmith demo` instead, whose kernels take microseconds.
 """
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -49,6 +53,7 @@ class Pace:
     timing: float
     waiting: float
     builds: float
+    cpu: float = 0.0  # seconds of all processes
     best: float | None = None
 
     @property
@@ -60,33 +65,39 @@ class Pace:
         return max(0.0, self.seconds - self.search - self.model - self.timing - self.waiting)
 
     @staticmethod
-    def of(progress: Any, seconds: float) -> Pace:
+    def of(progress: Any, seconds: float, cpu: float) -> Pace:
         """From what a run says last."""
         t = progress.times
-        return Pace(
-            progress.trials,
-            seconds,
-            t["search"],
-            t["model"],
-            t["run"],
-            t["wait"],
-            t["build"],
-            getattr(progress, "best_seconds", None),
-        )
+        best = getattr(progress, "best_seconds", None)
+        return Pace(progress.trials, seconds, t["search"], t["model"], t["run"], t["wait"], t["build"], cpu, best)
 
 
 def pace(computation: Any, trials: int, seed: int) -> Pace:
     last: list[Any] = []
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), _cpu()
     ts.tune(computation, trials=trials, seed=seed, early_stop=False, on_progress=last.append)
-    return Pace.of(last[-1], time.perf_counter() - begun)
+    return Pace.of(last[-1], time.perf_counter() - begun, _cpu() - used)
+
+
+def _cpu() -> float:
+    """Seconds of this process and of those that it started and that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def table(found: dict[str, Pace]) -> Table:
-    shown = Table("case", "trials/s", "trials", "seconds", "search", "model", "timing", "waiting", "rest", "builds")
+    shown = Table("case", "trials/s", "trials", "seconds", "search", "model", "timing", "waiting", "rest", "builds", "CPU")
     for name, p in found.items():
         shares = [f"{part / p.seconds:.0%}" for part in (p.search, p.model, p.timing, p.waiting, p.rest)]
-        shown.add_row(name, f"{p.trials_per_second:.1f}", str(p.trials), f"{p.seconds:.1f}", *shares, f"{p.builds:.1f} s")
+        shown.add_row(
+            name,
+            f"{p.trials_per_second:.1f}",
+            str(p.trials),
+            f"{p.seconds:.1f}",
+            *shares,
+            f"{p.builds:.1f} s",
+            f"{p.cpu / p.trials * 1e3:.0f} ms",
+        )
     return shown
 
 
