@@ -1,7 +1,7 @@
 """What the pre-trained model chooses without any trial, beside the default schedule and the result of a search.
 
     python benchmarks/no_trial.py [--batch 16] [--cases C2D-3-b16,GMM-2-b16] [--models resnet50.onnx,...] [--trials 64]
-                                  [--database FILE] [--seconds 2] [--json FILE]
+                                  [--drawn N] [--threads N] [--database FILE] [--seconds 2] [--json FILE]
 
 Each case is compiled as it is (`ts.compile`), by the model (`effort="model"`), and tuned; the three run side by side in one
 process, in an order drawn anew for every round (`harness.py`). Programs that are the same code run once. Columns:
@@ -11,12 +11,14 @@ process, in an order drawn anew for every round (`harness.py`). Programs that ar
     choosing            seconds that the choice took
 
 The cases of batch 16 and all networks are held out by `collect.py`: the model has not seen them. `--models` takes all tasks of
-networks. With a `--database` searches are kept, and a case that has its trials there is not tuned again. `--trials 0`: no search.
+networks, `--drawn` random workloads. On a machine that others use, `--threads 1` gives times that can be believed. With a
+`--database` searches are kept, and a case that has its trials there is not tuned again. `--trials 0`: no search.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tempfile
 import time
@@ -30,6 +32,7 @@ from rich.table import Table
 
 import tensorsmith as ts
 from contest import Settings, check, hold, quiet_machine
+from drawn import drawn
 from harness import Contestant, geometric_mean
 from ours import kernel, same_program
 from tensorsmith.lang.compare import random_inputs
@@ -45,6 +48,8 @@ from tensorsmith.runtime.pool import with_threads
 from tensorsmith.targets.target import native
 
 DEFAULT, MODEL, TUNED = "default", "model", "tuned"
+_SEED = 77  # of random workloads: another one than that of `collect.py`
+_MOST_FLOPS = 6e7  # of these
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,12 @@ class Row:
         return None if self.tuned is None else self.tuned / self.model
 
 
-def workloads(batch: int, cases: str | None, models: str | None) -> Iterator[tuple[str, Workload]]:
+def workloads(batch: int, cases: str | None, models: str | None, count: int = 0) -> Iterator[tuple[str, Workload]]:
     """What is asked about, by name."""
+    if count:
+        for number, (kind, workload) in enumerate(itertools.islice(drawn(_SEED, _MOST_FLOPS), count)):
+            yield f"{kind} {number}: {workload.title}", workload
+        return
     if models:
         for file in models.split(","):
             model = ts.load(file)
@@ -142,15 +151,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--models", help="ONNX files, whose tasks are taken instead")
     parser.add_argument("--trials", type=int, default=64, help="of the searches beside it; 0: none")
     parser.add_argument("--database", help="where the searches are kept")
+    parser.add_argument("--drawn", type=int, default=0, help="so many random workloads instead")
+    parser.add_argument("--threads", type=int, help="that programs run on; choices are for all cores, whatever this is")
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing per case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", help="write the figures to this file")
     given = parser.parse_args(arguments)
-    settings = Settings(native().cores, given.seconds, (), seed=given.seed)
+    settings = Settings(given.threads or native().cores, given.seconds, (), seed=given.seed)
     rows: dict[str, Row] = {}
     with quiet_machine(), tempfile.TemporaryDirectory() as folder:
         database = given.database or str(Path(folder) / "tune.db")
-        for name, workload in workloads(given.batch, given.cases, given.models):
+        for name, workload in workloads(given.batch, given.cases, given.models, given.drawn):
             rows[name] = measured(name, workload, given.trials, database, settings)
             r = rows[name]
             print(f"{name}: {r.against_default:.3f} of the default schedule, {r.schedule}, {r.choosing:.1f} s", flush=True)

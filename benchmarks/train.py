@@ -156,7 +156,7 @@ def chosen(ensemble: EnsembleModel, one: Known, opinions: Array, sure: Sure) -> 
     """Seconds of the default schedule by those of the choice; 1 where that is the default schedule."""
     assert one.default is not None
     asked = EnsembleModel(ensemble.settings, sure)
-    gains = asked.gains(opinions, one.default)
+    gains = asked.gains(opinions, one.base, one.default)
     best = int(np.argmax(gains))
     return float(one.seconds[one.default] / one.seconds[best]) if gains[best] >= sure.margin else 1.0
 

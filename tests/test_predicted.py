@@ -58,12 +58,19 @@ def liked(candidates: Any) -> list[float]:
     return found.tolist()
 
 
+def speeds(candidates: Any) -> list[float]:
+    """By the prior, each asked about alone."""
+    backend = backend_of(TARGET)
+    return [float(backend.prior_scores(module.feature_rows([c], TARGET)[0], TARGET)[0]) for c in candidates]
+
+
 def test_the_one_that_the_model_likes_most_is_taken_if_it_is_ahead_by_the_margin() -> None:
     judged = module.judged(matmul(), TARGET, Opinionated(Sure(margin=0.1)))
-    scores = liked(judged.candidates)
-    assert judged.gains == pytest.approx([s - scores[0] for s in scores], abs=1e-4)
+    scores, prior = liked(judged.candidates), speeds(judged.candidates)
+    wanted = [s - scores[0] if p >= prior[0] else -np.inf for s, p in zip(scores, prior)]
+    assert judged.gains == pytest.approx(wanted, abs=1e-4)
     best = judged.best(0.1)
-    assert max(judged.gains) > 0.1  # else this test says nothing
+    assert max(judged.gains) > 0.1 and min(judged.gains) == -np.inf  # else this test says nothing
     assert best is judged.candidates[int(np.argmax(judged.gains))]
     assert judged.best(max(judged.gains) + 0.01) is None
 

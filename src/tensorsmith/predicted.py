@@ -6,8 +6,10 @@ the default schedule:
 
     gain = mean of (what they say of a proposal - what they say of the default schedule) - doubt * how much they differ
 
-in powers of two. The proposal with the greatest gain is taken if the model is sure of it (`learn/models/ensemble.py`); else there
-is nothing to take, and the default schedule is used.
+in powers of two. The proposal with the greatest gain is taken if the model is sure of it (`learn/models/ensemble.py`) and the
+analytic prior does not take it for slower than the default schedule; else there is nothing to take, and that is used. Thousands of
+programs always have some among them that the members are wrong about all alike. Measured on one thread beside the default
+schedule, such choices took up to twice as long where the prior was not asked, and none of them was slower where it was.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ def judged(workload: Workload, target: Target, model: EnsembleModel, similar: Se
     known = programs.key(default)
     candidates = (default, *(c for c in policy.ask(_PROPOSED) if programs.key(c) != known))
     rows, order = feature_rows(candidates, target)
-    said = model.opinions(rows, backend_of(target).prior_scores(rows, target))
-    opinions = np.empty_like(said)
-    opinions[:, order] = said
-    return Judged(candidates, tuple(model.gains(opinions, than=0).tolist()))
+    prior = backend_of(target).prior_scores(rows, target)
+    at = np.argsort(order)  # of each candidate among the rows
+    opinions = model.opinions(rows, prior)[:, at]
+    return Judged(candidates, tuple(model.gains(opinions, prior[at], than=0).tolist()))

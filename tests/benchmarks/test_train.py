@@ -79,7 +79,7 @@ def test_the_rule_is_the_best_of_those_that_are_careful() -> None:
 
 
 def test_what_is_chosen_is_compared_with_the_default_schedule() -> None:
-    one = train.Known("w", "w", [], np.zeros(3), np.array([2.0, 1.0, 4.0]), default=0)
+    one = train.Known("w", "w", [], np.zeros(3), np.array([2.0, 1.0, 4.0]), default=0)  # all alike by the prior
     model = EnsembleModel()
     opinions = np.tile([0.0, 0.5, -1.0], (5, 1))
     assert train.chosen(model, one, opinions, Sure(1.0, 0.1)) == 2.0

@@ -66,11 +66,18 @@ def test_the_score_is_the_mean_of_the_opinions() -> None:
 
 def test_what_the_members_disagree_about_is_no_gain() -> None:
     opinions = np.array([[0.0, 1.0, 0.1], [0.0, 1.0, 2.1], [1.0, 2.0, 0.9], [1.0, 2.0, 2.9]])  # of three programs
-    assert EnsembleModel(SETTINGS, Sure(doubt=0.0)).gains(opinions, than=0) == pytest.approx([0.0, 1.0, 1.0])
-    careful = EnsembleModel(SETTINGS, Sure(doubt=1.0)).gains(opinions, than=0)
+    alike = np.zeros(3)  # by the prior
+    assert EnsembleModel(SETTINGS, Sure(doubt=0.0)).gains(opinions, alike, than=0) == pytest.approx([0.0, 1.0, 1.0])
+    careful = EnsembleModel(SETTINGS, Sure(doubt=1.0)).gains(opinions, alike, than=0)
     assert careful[:2] == pytest.approx([0.0, 1.0])  # all say the same of the second, whatever they say of the first
     assert careful[2] < 0.1
-    assert EnsembleModel(SETTINGS, Sure(doubt=0.0)).gains(opinions, than=1) == pytest.approx([-1.0, 0.0, 0.0])
+    assert EnsembleModel(SETTINGS, Sure(doubt=0.0)).gains(opinions, alike, than=1) == pytest.approx([-1.0, 0.0, 0.0])
+
+
+def test_what_the_prior_takes_for_slower_is_no_gain() -> None:
+    opinions = np.array([[0.0, 1.0, 2.0]] * 4)
+    gains = EnsembleModel(SETTINGS, Sure(doubt=1.0)).gains(opinions, np.array([5.0, 5.0, 4.9]), than=0)
+    assert gains.tolist() == [0.0, 1.0, -np.inf]
 
 
 def test_the_rule_comes_back_from_the_file(tmp_path: Path) -> None:

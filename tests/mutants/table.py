@@ -670,9 +670,15 @@ _UNMEASURED = (
     ),
     Mutant(
         "no-doubt",
-        "ahead.mean(axis=0) - self.sure.doubt * ahead.std(axis=0)",
-        "ahead.mean(axis=0)",
+        "ahead.mean(axis=0) - self.sure.doubt * ahead.std(axis=0), -np.inf)",
+        "ahead.mean(axis=0), -np.inf)",
         (ENSEMBLE + "test_what_the_members_disagree_about_is_no_gain", PREDICTED + "test_doubt_is_for_the_default_schedule"),
+    ),
+    Mutant(
+        "a-model-that-does-not-ask-the-prior",
+        "np.where(base >= base[than], ",
+        "np.where(base <= np.inf, ",
+        (ENSEMBLE + "test_what_the_prior_takes_for_slower_is_no_gain",),
     ),
     Mutant(
         "no-margin",
@@ -685,8 +691,8 @@ _UNMEASURED = (
     ),
     Mutant(
         "opinions-of-other-candidates",
-        "opinions[:, order] = said",
-        "opinions[:] = said[:, ::-1]",
+        "opinions = model.opinions(rows, prior)[:, at]",
+        "opinions = model.opinions(rows, prior)[:, at[::-1]]",
         (PREDICTED + "test_the_one_that_the_model_likes_most_is_taken_if_it_is_ahead_by_the_margin",),
     ),
     Mutant(
@@ -800,7 +806,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-latency-before-every-task-is-measured",
-        "first_look=bool(self.scheduler.cold()),",
+        "first_look=bool(self.scheduler.cold()) or any(t.pending and not t.trials for t in self.scheduler.tasks),",
         "first_look=False,",
         ("tests/test_tune_network.py::test_latencies_count_all_tasks_from_the_start_and_never_rise",),
     ),

@@ -107,7 +107,7 @@ class NetworkRun(Run):
             seconds=self.budget.seconds,
             failures=self.opened.failures.by_status(),
             times=self.opened.times,
-            first_look=bool(self.scheduler.cold()),
+            first_look=bool(self.scheduler.cold()) or any(t.pending and not t.trials for t in self.scheduler.tasks),
         )
 
     def latencies(self) -> tuple[float, ...]:

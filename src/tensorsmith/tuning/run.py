@@ -145,11 +145,19 @@ class Run(abc.ABC):
                 self._collect_rest()
             if proposed:
                 self._current = task
-                tuning, left = self.opened.get(task), self.clock.left
-                short = left is not None and left < _SHORT * tuning.search_seconds
-                if tuning.pending > _AHEAD or short:  # else the next search can begin at once
-                    tuning.collect(down_to=proposed // 2 if short else _AHEAD, stop=self._searched)
+                self._collect_some(task)
         self._collect_rest()
+
+    def _collect_some(self, task: int) -> None:
+        """What is measured of a task, so that its next candidates can be chosen by it, and the workers have some left to build.
+
+        Nothing at all after a first look while others are to come: the search for these need not wait for it.
+        """
+        tuning, left = self.opened.get(task), self.clock.left
+        short = left is not None and left < _SHORT * tuning.search_seconds
+        first = tuning.pending <= _AHEAD and not tuning.trials and (len(self.tasks) == 1 or bool(self.scheduler.cold()))
+        if short or not first:
+            tuning.collect(down_to=min(_AHEAD, tuning.pending // 2), stop=self._searched)
 
     def _why_over(self) -> str:
         """Of a search that is."""

@@ -30,7 +30,8 @@ from tensorsmith.show.line import line, many
 @dataclass(frozen=True)
 class Sure:
     """When a program counts as ahead of another, in powers of two: if the mean of what the members say, less `doubt` times their
-    standard deviation, is `margin` or more. `benchmarks/train.py` finds both on workloads that the members have not seen."""
+    standard deviation, is `margin` or more, and the prior does not take it for the slower one. `benchmarks/train.py` finds both
+    numbers on workloads that the members have not seen."""
 
     doubt: float = 1.0
     margin: float = 0.1
@@ -104,10 +105,11 @@ class EnsembleModel:
         """What each member says of each program: [members, programs]."""
         return np.stack([member.predict(given, base) for member in self.members])
 
-    def gains(self, opinions: Array, than: int) -> Array:
-        """By how much each program is surely ahead of program `than`, in powers of two."""
+    def gains(self, opinions: Array, base: Array, than: int) -> Array:
+        """By how much each program is surely ahead of program `than`, in powers of two; of what the prior takes for slower nothing
+        is sure. Among thousands of programs there are always some that all members are wrong about: those the prior knows."""
         ahead = opinions - opinions[:, than][:, None]
-        return np.asarray(ahead.mean(axis=0) - self.sure.doubt * ahead.std(axis=0))
+        return np.where(base >= base[than], ahead.mean(axis=0) - self.sure.doubt * ahead.std(axis=0), -np.inf)
 
     def beginning(self) -> TreeModel:
         """A model for a search to begin with: the trees of the first member, and those that a search adds."""
