@@ -73,6 +73,7 @@ class _Options(TypedDict, total=False):
     model: GivenModel | None
     formulations: str
     runner: GivenRunner
+    early_stop: bool
     verbose: bool
 
 
@@ -120,6 +121,7 @@ def tune(
     runner: GivenRunner = "local",
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
+    early_stop: bool = True,
     verbose: bool = False,
     on_progress: Callable[[Any], None] | None = None,
 ) -> Executable | OpenExecutable | list[Executable]:
@@ -129,7 +131,8 @@ def tune(
     The run ends after `trials` candidates, after `seconds`, or after `patience` trials in a row that did not improve the best by
     more than 1 %, whichever comes first. `effort` presets trials and patience: "quick" (64, the default), "normal" (256, patience
     128) or "thorough" (1000, patience 300), for networks a quarter of that per task; what is given besides wins, and `patience=0`
-    means none. With `seconds` alone, trials are not limited.
+    means none. With `seconds` alone, trials are not limited. A search also ends when its best is within 3 % of what this machine
+    allows, by the operations and bytes that every program of the computation needs, and says so; not with `early_stop=False`.
 
     With a `database` file everything is stored, and what is there already is built upon. The `cache` is what measured runs
     find in the caches: "warm", everything; "streamed", all but their constants; "cold", nothing. By default it is "warm", and
@@ -156,7 +159,7 @@ def tune(
     or where the `runner` says: "ssh board" or another command that starts Python on a machine of that kind, a list of commands,
     "ray" or "ray://host:10001" for the nodes of a Ray cluster, or a runner of your own (`tensorsmith.measure.runner`); see
     docs/fleet.md. Without a target it is then that of the machines there. A GPU that is not here is the exception: its programs are
-    judged by estimated times, nothing is measured and nothing is stored. The same `seed` and the same times give the same candidates.
+    judged by estimated times, and nothing is measured or stored. The same `seed` and the same times give the same candidates.
 
         kernel = ts.tune([A, B, C], trials=64, database="tune.db").bind(B=b)
         exe = ts.tune(ts.load("model.onnx"), seconds=600, database="tune.db")
@@ -186,7 +189,7 @@ def tune(
             return _estimated(computation, models, budget, target, plugins, seed, make_reporter(on_progress))
         _check_memory(task.workload for task in _tunable(models))
         measured = HowMeasured(target, cache or usual_cache(models, target), place)
-        options = RunOptions(budget, measured, plugins, seed, verbose, sizes=isinstance(computation, OpenModel))
+        options = RunOptions(budget, measured, plugins, seed, verbose, early_stop, sizes=isinstance(computation, OpenModel))
         constants = Constants() if isinstance(computation, OpenModel) else None
         built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants)
         if isinstance(computation, OpenModel):
@@ -203,7 +206,7 @@ def tune(
     if place.here and is_estimated(target):
         return _estimated(workload, allowed(workload, formulations), budget, target, plugins, seed, make_reporter(on_progress))
     _check_memory([workload])
-    options = RunOptions(budget, HowMeasured(target, cache or "warm", place), plugins, seed, verbose)
+    options = RunOptions(budget, HowMeasured(target, cache or "warm", place), plugins, seed, verbose, early_stop)
     return _tune_workload(workload, allowed(workload, formulations), options, database, make_reporter(on_progress))
 
 

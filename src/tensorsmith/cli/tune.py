@@ -117,6 +117,9 @@ def tune(
     formulations: Formulations = ALL,
     target: TargetName = None,
     runner: Runner = None,
+    early_stop: Annotated[
+        bool, typer.Option("--early-stop/--no-early-stop", help="End when the best is within 3 % of what this machine allows.")
+    ] = True,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
     shape: OpenShapes = None,
     output: Annotated[
@@ -157,6 +160,7 @@ def tune(
         "formulations": formulations,
         "target": target,
         "runner": "local" if not runner else runner[0] if len(runner) == 1 else runner,
+        "early_stop": early_stop,
         "verbose": bool(verbose),
     }
     with show.apart(json):

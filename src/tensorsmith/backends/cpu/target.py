@@ -82,6 +82,11 @@ class CpuTarget(Target):
         return self.is_x86 and self.fuses
 
     @property
+    def relaxed_bytes(self) -> int:
+        """Bytes of the vectors that have an instruction which may round once or twice: WebAssembly's; 0 elsewhere."""
+        return self.vector_bytes if self.has("relaxed-simd") else 0
+
+    @property
     def fuses_half(self) -> bool:
         """Whether it does so with f16."""
         return self.is_aarch64 and self.has("fullfp16")

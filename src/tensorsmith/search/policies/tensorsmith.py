@@ -59,6 +59,7 @@ class Settings:
     seeds: int = 8  # hardware-aligned rows that are measured at first, each of another sketch or with other places of its stages
     prior: bool = True  # whether the analytic estimate counts: alone at first, then as what the model adds to; else chance is first
     descent: bool = True  # whether `finish` proposes the neighbours of the best
+    few: int = 8  # of the first candidates, that other seeds are taken for: no population evolves for so few
     parents: int = 32  # best measured rows that breed
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
@@ -119,7 +120,10 @@ class TensorsmithPolicy:
         self._stop = stop
         with contextlib.suppress(_Stopped):
             if not self._seeded and len(chosen) < count:
-                chosen += self._pick(self._best_seeds(), min(self.settings.seeds, count - len(chosen)))
+                made = seeds(self.space, self._watch)
+                chosen += self._pick(self._best_of(made), min(self.settings.seeds, count - len(chosen)))
+                if count - len(chosen) <= self.settings.few:
+                    chosen += self._pick(made, count - len(chosen))
                 self._seeded = True
             if len(chosen) < count:
                 chosen += self._evolved(count - len(chosen))
@@ -216,11 +220,10 @@ class TensorsmithPolicy:
 
     # -- proposals -------------------------------------------------------------------------------------------------
 
-    def _best_seeds(self) -> list[Population]:
+    def _best_of(self, made: Sequence[Population]) -> list[Population]:
         """Of each sketch, and of each way to place its stages in it, the seed that the model likes best: it knows more of sizes
         than of structures before anything is measured."""
         found = []
-        made = seeds(self.space, self._watch)
         for p, scores in zip(made, self._scores(made)):
             places = self.space.plans[p.plan].places
             _, group = np.unique(p.matrix[:, places], axis=0, return_inverse=True)
@@ -321,4 +324,4 @@ def _identity(candidate: Candidate) -> tuple[int, tuple[int, ...]]:
     return id(candidate.sketch), tuple(candidate.decisions[h] for h in candidate.sketch.holes)
 
 
-PRESET = Preset("tensorsmith", TensorsmithPolicy)
+PRESET = Preset("tensorsmith", TensorsmithPolicy, pretrained=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from tensorsmith.backends.cpu.codegen import vecmath
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, number, type_text
-from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -16,10 +17,32 @@ _BITS = {"bitand": "and", "bitor": "or", "bitxor": "xor", "shl": "shl"}
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt", "abs": "fabs"}
 
 
+class MultiplyAdds(Protocol):
+    """What a machine says of its multiply-adds: a target of CPUs, and `Fused` for all that have them."""
+
+    @property
+    def fuses(self) -> bool: ...
+
+    @property
+    def fuses_half(self) -> bool: ...
+
+    @property
+    def relaxed_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A machine that multiplies and adds f32 and f64 in one instruction, and f16 by way of f32."""
+
+    fuses: bool = True
+    fuses_half: bool = False
+    relaxed_bytes: int = 0
+
+
 class Arithmetic:
     """Writes arithmetic into a function, and collects the helper functions and intrinsics it needs."""
 
-    def __init__(self, function: Function, helpers: dict[str, str], declarations: set[str], target: CpuTarget) -> None:
+    def __init__(self, function: Function, helpers: dict[str, str], declarations: set[str], target: MultiplyAdds) -> None:
         self.f, self.target = function, target
         self.helpers = helpers
         self.declarations = declarations
@@ -237,7 +260,7 @@ class Arithmetic:
             return self.cast("f16", self.fma(*(self.cast("f32", v) for v in (a, b, c))))
         if self.target.fuses:
             return self.overloaded("llvm.fma", a, b, c)
-        if self.target.has("relaxed-simd") and a.lanes * dtype(a.dtype).bytes == self.target.vector_bytes:
+        if a.lanes * dtype(a.dtype).bytes == self.target.relaxed_bytes:
             return self.overloaded("llvm.wasm.relaxed.madd", a, b, c)
         return self.binary("add", self.binary("mul", a, b), c)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from tensorsmith.backends.cpu.codegen.arith import Arithmetic
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic, Fused
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
 from tensorsmith.backends.gpu.launch import ARGUMENT_ALIGNMENT
 from tensorsmith.backends.gpu.printers.c import entry
@@ -93,7 +93,7 @@ class _Writer:
         parameters = ", ".join(f"{machine.pointer} %{identifier(a.name)}" for a in kernel.arguments)
         attributes = machine.attributes.format(threads=kernel.block)
         self.f = Function(f"define {machine.kernel} void @{entry(kernel.name)}({parameters}) {attributes}".rstrip())
-        self.arithmetic = Arithmetic(self.f, helpers, declarations)
+        self.arithmetic = Arithmetic(self.f, helpers, declarations, Fused())
         self.arrays = {a.name: a for a in kernel.arrays}
         self.pointers = {a.name: self._pointer(a) for a in kernel.arrays}
         shared = [a for a in kernel.arrays if a.scope == SHARED]
