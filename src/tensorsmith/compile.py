@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Protocol, TypeVar, overload
 
 from tensorsmith.build import Found, Wanted, build_all, build_best, kernel_alone
 from tensorsmith.carried import carried
@@ -35,6 +35,8 @@ from tensorsmith.targets.target import Target, given_or_native
 
 log = logging.getLogger(__name__)
 
+C = TypeVar("C")
+
 _RECORDS = 3  # how many records of a task are tried before the default schedule
 
 
@@ -52,6 +54,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    weights: str | None = None,
     check_indices: bool = False,
 ) -> Executable: ...
 
@@ -64,6 +67,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    weights: str | None = None,
     keep: int | None = None,
     background: bool = False,
 ) -> OpenExecutable: ...
@@ -76,6 +80,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    weights: str | None = None,
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
@@ -89,6 +94,9 @@ def compile(
     The `target` is this machine, another `Target`, or a name of `tensorsmith.targets()`. What is compiled for another machine can
     be saved and printed here, and runs there. With `formulations="direct"` everything is computed as it was written, and nothing by
     another definition of the same outputs (Winograd's convolution), whose rounding is larger.
+
+    `weights` are stored as they are, or in fewer bits: as "bf16", "f16" or "int8", unpacked in registers and multiplied in f32.
+    That is for models; `model.with_weights("bf16").weights_error()` says what it costs in accuracy.
 
     An index that is computed from data, as in `A[index[i]]`, is clamped to the tensor. With `check_indices=True` a call with one
     that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
@@ -109,6 +117,7 @@ def compile(
     `name` is what the executable is called in texts, profiles and files.
     """
     target = given_or_native(target)
+    computation = stored(computation, weights)
     if check_indices and isinstance(computation, (Model, OpenModel)):
         raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
@@ -132,6 +141,15 @@ def compile(
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
         alone = _alone(workload, found, target, name, options)
         return _checked(workload, alone, target) if check_indices else alone
+
+
+def stored(computation: C, weights: str | None) -> C:
+    """A model with its weights stored in fewer bits, if that is asked for."""
+    if weights is None:
+        return computation
+    if not isinstance(computation, (Model, OpenModel)):
+        raise UserError('weights is for models; in a definition, give a type: placeholder(shape, "bf16", constant=True)')
+    return computation.with_weights(weights)  # type: ignore[return-value]
 
 
 def _checked(workload: Workload, made: Executable, target: Target) -> Executable:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from tensorsmith.compile import as_workload, builder, compile_model, compile_workload, database_path, usual_cache
+from tensorsmith.compile import as_workload, builder, compile_model, compile_workload, database_path, stored, usual_cache
 from tensorsmith.errors import OutOfMemory, Parameter, UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
@@ -64,6 +64,7 @@ class _Options(TypedDict, total=False):
     rules: GivenRules | None
     model: GivenModel | None
     formulations: str
+    weights: str | None
     verbose: bool
 
 
@@ -108,6 +109,7 @@ def tune(
     rules: GivenRules | None = None,
     model: GivenModel | None = None,
     formulations: str = ALL,
+    weights: str | None = None,
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
     verbose: bool = False,
@@ -131,7 +133,7 @@ def tune(
     registered rules are added, or a list of rules; `model` a name ("trees", "mlp", "prior"), the file of a saved model, or a cost
     model (`tensorsmith.learn.models.model`). All three may be places, as in "my_module:MyPolicy". Without rules or a model, the
     policy's own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other
-    definitions (Winograd's) where those are faster.
+    definitions (Winograd's) where those are faster. The `weights` of models may be stored in fewer bits, as `compile` does it.
 
     A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
@@ -160,7 +162,10 @@ def tune(
 
     plugins = Plugins.of(target, policy, rules, model)
     models = _models(computation)
+    if models is None or isinstance(computation, OpenModel):
+        computation = stored(computation, weights)
     if models is not None:
+        models = [stored(m, weights) for m in models]
         if isinstance(computation, OpenModel):
             objective = objective or "geomean"
         models = [m.with_formulations(formulations) for m in models]

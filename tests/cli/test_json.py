@@ -32,6 +32,7 @@ from tensorsmith.cli.sketches import Derived, NumberedSketch
 from tensorsmith.cli.tasks import TaskLine, TaskList
 from tensorsmith.cli.tune import Tuned, TunedVariant
 from tensorsmith.frontends.operators import Operator
+from tensorsmith.graph.weights_error import OutputError, WeightsError
 from tensorsmith.records import Store, Timing
 from tensorsmith.records.explain import KeyPart
 from tensorsmith.records.lines import Counts
@@ -292,7 +293,7 @@ SHAPES: dict[str, tuple[type, ...]] = {
     "tasks": (TaskList, TaskLine),
     "sketches": (Derived, NumberedSketch),
     "tune": (Tuned, TunedVariant, Kernels, Benchmark),
-    "compile": (Saved, SavedVariant, Memory),
+    "compile": (Saved, SavedVariant, Memory, WeightsError, OutputError),
     "export": (Exported,),
     "run": (Ran, Output, Written),
     "bench": (Benched, BenchedVariant, Race, System, KernelTime),

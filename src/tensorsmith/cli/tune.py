@@ -14,7 +14,7 @@ from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.compile import Saved, save, show_saved
 from tensorsmith.cli.computation import EXECUTABLE, is_model, load_any, parse_shapes
 from tensorsmith.cli.executables import Kernels
-from tensorsmith.cli.options import AsJson, Formulations, OpenShapes
+from tensorsmith.cli.options import AsJson, Formulations, OpenShapes, Weights
 from tensorsmith.cli.recorded import ModelRecords
 from tensorsmith.cli.verbose import logged
 from tensorsmith.errors import UserError
@@ -114,6 +114,7 @@ def tune(
         ),
     ] = None,
     formulations: Formulations = ALL,
+    weights: Weights = None,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
     shape: OpenShapes = None,
     output: Annotated[
@@ -152,6 +153,7 @@ def tune(
         "rules": rules,
         "model": model,
         "formulations": formulations,
+        "weights": weights,
         "verbose": bool(verbose),
     }
     with show.apart(json):

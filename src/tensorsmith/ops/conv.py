@@ -19,6 +19,7 @@ from tensorsmith.ops.common import (
     pad_pairs,
     per_dimension,
     scaled,
+    sum_of_products,
 )
 
 
@@ -97,7 +98,7 @@ def conv(
 
     def product(n: Expr, place: Sequence[Expr], channel_in: Expr, channel_out: Expr) -> Expr:
         window = [scaled(i, s) + scaled(t, d) for i, s, t, d in zip(place, strides, taps, dilations)]
-        return define.sum(at(source, n, *window, channel_in) * at(weight, *taps, rc, channel_out), axis=[*taps, rc])
+        return sum_of_products(at(source, n, *window, channel_in), at(weight, *taps, rc, channel_out), [*taps, rc])
 
     if groups == 1:
         return compute_named(
@@ -186,7 +187,7 @@ def depthwise_conv(
 
     def body(i: tuple[Expr, ...]) -> Expr:
         window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], strides, taps, dilations)]
-        return define.sum(at(source, i[0], *window, i[-1]) * at(weight, *taps, i[-1]), axis=taps)
+        return sum_of_products(at(source, i[0], *window, i[-1]), at(weight, *taps, i[-1]), taps)
 
     return compute_named((x.shape[0], *out, channels), ("n", *SPATIAL[rank], "c"), body, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.ir import Block, LoopVar
 
@@ -19,7 +20,7 @@ def stays_in_registers(workload: Workload, block: Block, reader: Block) -> bool:
     lanes, read_lanes = _lanes(block), _lanes(reader)
     if (lanes is None) != (read_lanes is None):
         return False
-    if lanes is not None and (lanes.reduce or stage.dtype != reader.stage.dtype):  # another type has other lanes
+    if lanes is not None and (lanes.reduce or not _same_lanes(stage.dtype, reader.stage.dtype)):
         return False
     reads = [x for x in reader.stage.reads if x.tensor == stage.name]
     if workload.consumers[stage.name] != (reader.stage.name,) or len(reads) != 1:
@@ -39,6 +40,11 @@ def stays_in_registers(workload: Workload, block: Block, reader: Block) -> bool:
         if axis.name != lanes.axis and read_lanes.axis in form.terms:
             return False
     return True
+
+
+def _same_lanes(a: str, b: str) -> bool:
+    """Whether vectors of two types have as many lanes: integers of another size than the floats have others."""
+    return dtype(a).lane_bytes == dtype(b).lane_bytes
 
 
 def _lanes(block: Block) -> LoopVar | None:

@@ -152,7 +152,7 @@ class _Default:
                 continue
             producer = self.now.stage(read.tensor)
             if _reuses(producer) and elementwise_match(self.now, producer.name, stage.name):
-                if producer.dtype == stage.dtype:
+                if self._lanes(producer) == self._lanes(stage):
                     return producer
         return None
 
@@ -179,7 +179,7 @@ class _Default:
         return name if nest.at is None else self._root_of(nest.at.stage)
 
     def _lanes(self, stage: Stage) -> int:
-        return self.target.lanes(dtype(stage.dtype).bytes)
+        return self.target.lanes(dtype(stage.dtype).lane_bytes)
 
     # -- row by row ------------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ class Plan:
 
     def lanes_of(self, stage: str) -> int:
         """Elements of a stage in a vector."""
-        return self.tactics.lanes(dtype(self.geometry.stages[stage].dtype).bytes)
+        return self.tactics.lanes(dtype(self.geometry.stages[stage].dtype).lane_bytes)
 
     @functools.cached_property
     def logarithmic(self) -> Array:

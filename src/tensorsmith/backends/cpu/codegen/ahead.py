@@ -53,7 +53,7 @@ class Ahead:
         apart, distance = {}, 1
         for v in reversed([var, *inside] if in_a_row > 1 else inside):
             apart[v.name], distance = distance, distance * int(v.count)
-        lanes = target.lanes(dtype(self.block.stage.dtype).bytes)
+        lanes = target.lanes(dtype(self.block.stage.dtype).lane_bytes)
         self.gathered = gathers(target) or self.count % lanes > 0  # LLVM spills parts of registers if they are carried
         width = max(1 << n for n in range(lanes.bit_length()) if self.count % (1 << n) == 0)
         self.in_lanes = [e for e in (body.a, body.b) if any(self.block.vector in form.terms for form in self._forms(e))]

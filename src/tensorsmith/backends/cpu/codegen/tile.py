@@ -240,7 +240,7 @@ class TileEmitter:
             return (None,)
         var = block.loop(block.vector)
         count = sizes[var.name] if not var.reduce else max(1, int(var.count))
-        return chunks(var.name, count, self.target.lanes(dtype(block.stage.dtype).bytes))
+        return chunks(var.name, count, self.target.lanes(dtype(block.stage.dtype).lane_bytes))
 
     def point(self, block: Block, shape: Shape, env: LoopValues, key: Key) -> tuple[dict[str, LoopValue], Lanes | None]:
         numbers, chunk = key

@@ -252,7 +252,7 @@ class Analysis:
     def _target(self, s: Statement) -> None:
         t = self.target
         s.values |= {
-            "target_lanes": float(t.lanes(dtype(s.nested.body.dtype).bytes)),
+            "target_lanes": float(t.lanes(dtype(s.nested.body.dtype).lane_bytes)),
             "target_registers": float(t.vector_registers),
             "target_l1": float(t.l1_bytes),
             "target_l2": float(t.l2_bytes),

@@ -77,7 +77,7 @@ def tile(
     """The register tile of a statement: its values and operands in registers, what a step loads and computes, partial tiles."""
     nested = s.nested
     values: dict[str, Num] = {}
-    width = float(target.lanes(dtype(nested.body.dtype).bytes))
+    width = float(target.lanes(dtype(nested.body.dtype).lane_bytes))
     lane = nested.lanes
     unrolled_loops = nested.of_kind("tile")
     lanes: Num = 1.0 if lane is None else lane.count

@@ -127,10 +127,10 @@ def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], ta
             return None
     stage = state.now.stage(name)
     reader = fusible_reader(state, name)
-    if reader is not None and state.now.stage(reader).dtype != stage.dtype:
+    if reader is not None and dtype(state.now.stage(reader).dtype).lane_bytes != dtype(stage.dtype).lane_bytes:
         reader = None
     owner = state.now.stage(reader) if reader else stage
-    tile = _Tile(stage, owner, _padding_axes(state.now, stage), target.lanes(dtype(stage.dtype).bytes))
+    tile = _Tile(stage, owner, _padding_axes(state.now, stage), target.lanes(dtype(stage.dtype).lane_bytes))
     build = {"held": _held, "split": _split, "across": _across}[structure]
     new = build(state.without_choices(owner.name), tile)
     if new is None:
