@@ -55,6 +55,9 @@ def _of_onnx() -> list[Operator]:
             found.append(Operator("onnx", kind, since, False, (), types))
         elif bodies and types:
             found.append(Operator("onnx", kind, min(bodies), True, (), types))
+    floats = tuple(name for name, facts in TABLE.items() if facts.kind == "f")
+    for kind in handled.keys() - schemas.keys():  # operators of others, all of which take floats
+        found.append(Operator("onnx", kind, handled[kind], False, (), floats))
     return sorted(found, key=lambda o: o.operator)
 
 
