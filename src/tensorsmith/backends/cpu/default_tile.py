@@ -6,15 +6,18 @@ import math
 
 from tensorsmith.backends.cpu import in_order
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.lang.affine import conjuncts
+from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Axis, Select, variables, walk
+from tensorsmith.lang.expr import Axis, Expr, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.sketch.loops import NestLoop
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile
 STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
+_PER_BYTE_OF_MEMORY, _PER_BYTE_OF_L3 = 8, 2  # operations that a core does while these give it a byte, or somewhat more
+_LEAVES_CACHES = 2  # times what all second caches hold: so much is not there any more when it is read again
+_STREAMED_ROWS = 4  # of an image at once: more gained nothing, and took more of the first cache
 
 
 class TilePlan:
@@ -25,6 +28,7 @@ class TilePlan:
         self.lanes = target.lanes(dtype(stage.dtype).lane_bytes)
         self.across = False
         self.vector_axis = self._choose_vector()
+        self.streams = len(self._long_axes()) > 1 and self._from_memory()
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
         self.vector = NestLoop(self.vector_axis.name, 1)
@@ -42,24 +46,62 @@ class TilePlan:
             return reduce[-1]
         return ([a for a in axes if a.extent > 1] or axes or self.stage.reduce_axes)[-1]
 
-    def _choose_rows(self) -> Axis | None:
-        """The longest axis along which the operand that runs in lanes stays the same."""
+    def _from_memory(self) -> bool:
+        """Whether values come from memory about as fast as they are used, as in a depthwise convolution of many images: then a tile
+        has its rows in several rows of the image and goes along them, so that memory is read in long pieces, several at a time."""
+        stage, buffers = self.stage, self.workload.buffers
+        values = {x.tensor for x in stage.reads if not buffers[x.tensor].constant}
+        if self.across or self.target.in_order or len(values) != 1 or len(values) == len({x.tensor for x in stage.reads}):
+            return False  # in-order cores follow few pieces of memory at a time
+        moved = sum(buffers[t].bytes for t in {*values, stage.name})
+        if moved <= _LEAVES_CACHES * self.target.cores * self.target.l2_bytes:
+            return False
+        per_byte = _PER_BYTE_OF_MEMORY if moved > self.target.l3_bytes // 2 else _PER_BYTE_OF_L3
+        return 2 * math.prod(a.extent for a in stage.all_axes) < per_byte * moved
+
+    def _row_axes(self) -> list[Axis]:
+        """Those along which the operand that runs in lanes stays the same."""
         fixed: set[str] = set()
         for x in self.stage.reads:
             if self.vector_axis.name in variables(x):
                 fixed |= {a.name for a in self.stage.axes if a.name not in variables(x)}
         others = [a for a in self.stage.axes if a.extent > 1 and a is not self.vector_axis]
-        candidates = [a for a in others if a.name in fixed] or others
-        if not candidates:
-            return None
-        enough = [a for a in candidates if a.extent >= 4]
-        return enough[-1] if enough else max(candidates, key=lambda a: a.extent)
+        return [a for a in others if a.name in fixed] or others
+
+    def _long_axes(self) -> list[Axis]:
+        return [a for a in self._row_axes() if a.extent >= 4]
+
+    def _choose_rows(self) -> Axis | None:
+        """The last of the row axes that is long enough; the one before it where a tile goes along the last."""
+        if enough := self._long_axes():
+            return enough[-2 if self.streams else -1]
+        return max(self._row_axes(), key=lambda a: a.extent, default=None)
 
     def _choose_sizes(self) -> tuple[int, int]:
         rows = self.row_axis.extent if self.row_axis is not None else 1
+        if self.streams and self.row_axis is not None:
+            rows = self._streamed_rows(self.row_axis)
         if self.across:
             return self._best(rows, self.stage.axes[-1].extent if self.stage.axes else 1)
         return self._best(rows, -(-self.vector_axis.extent // self.lanes))
+
+    def _streamed_rows(self, axis: Axis) -> int:
+        """So many rows of the image that what a tile reads and writes at once finds room in the first cache, where rows that lie a
+        multiple of its reach apart share a set."""
+        reach = self.target.l1_bytes // self.target.l1_ways
+        stage, buffers = self.stage, self.workload.buffers
+        touched = [(x.indices, buffers[x.tensor]) for x in stage.reads] + [(stage.axes, buffers[stage.name])]
+
+        def ways(rows: int) -> float:
+            found = 0.0
+            for indices, buffer in touched:
+                at = max((n for n, index in enumerate(indices) if axis.name in variables(index)), default=None)
+                if at is not None:
+                    apart = math.prod(buffer.shape[at + 1 :]) * dtype(buffer.dtype).bytes
+                    found += _rows_read(indices[at], axis, rows, stage) * math.gcd(apart, reach) / reach
+            return found
+
+        return max((r for r in range(1, min(axis.extent, _STREAMED_ROWS) + 1) if ways(r) <= self.target.l1_ways), default=1)
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
@@ -128,6 +170,8 @@ class TilePlan:
         order = [NestLoop(a.name, 0) for a in axes]
         if lane_axis is None or self.row_axis is None or self.row_axis is lane_axis:
             return order
+        if self.streams:
+            return order
         streamed, kept = 0, 0  # bytes of the operands that do not, and do, move with the lanes
         for x in self.stage.reads:
             size = self.workload.buffers[x.tensor].bytes
@@ -177,6 +221,13 @@ class TilePlan:
                 steps *= -(-self.stage.axis(name).extent // tiles.get(name, 1))
             count += 1
         return count
+
+
+def _rows_read(index: Expr, axis: Axis, rows: int, stage: Stage) -> int:
+    """How many steps of a dimension are read at once for so many rows of a tile."""
+    terms = form.terms if (form := affine(index)) is not None else {axis.name: 1}
+    inside = sum(abs(terms[a.name]) * (a.extent - 1) for a in stage.reduce_axes if a.name in terms)
+    return 1 + abs(terms[axis.name]) * (rows - 1) + inside
 
 
 def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = False) -> list[tuple[float, tuple[int, int]]]:
