@@ -76,8 +76,8 @@ def plan(
     elsewhere: Collection[str],
     lasting: Collection[str] = (),
 ) -> MemoryPlan:
-    """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...), `lasting`
-    those that somebody reads behind the last call."""
+    """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...),
+    `lasting` those that somebody reads behind the last call."""
     slots = _slots(uses, sizes, views, elsewhere, lasting)
     distinct = list({id(b): b for b in slots.values()}.values())
     scratch = [_Slot(round_up(use.scratch), n, n) for n, use in enumerate(uses) if use.scratch]
