@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent / "src" / "tensorsmith"
 #: each folder or module, and what of tensorsmith it may import besides itself
 ALLOWED = {
     "errors": set(),
+    "elements": set(),  # as show
     "show": set(),  # which everyone but errors and plugins may import: see below
     "plugins": {"errors"},
     "targets": {"errors"},
@@ -104,8 +105,8 @@ ALLOWED = {
     }
     | {"tune", "report"},
 }
-for _name in set(ALLOWED) - {"errors", "plugins", "show"}:  # what objects show of themselves, all objects may use
-    ALLOWED[_name].add("show")
+for _name in set(ALLOWED) - {"errors", "plugins", "show", "elements"}:  # what objects show of themselves, all objects may use
+    ALLOWED[_name] |= {"show", "elements"}
 
 
 def imported(path: Path) -> set[str]:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import Literal, Protocol, overload
+from typing import Literal, Protocol, TypeVar, overload
 
 from tensorsmith.build import Found, Guess, Wanted, build_all, build_best, kernel_alone
 from tensorsmith.carried import carried
@@ -37,6 +37,8 @@ from tensorsmith.targets.target import Target, given_or_native
 log = logging.getLogger(__name__)
 
 BY_MODEL = "model"  # the effort of letting the pre-trained model choose
+C = TypeVar("C")
+
 _RECORDS = 3  # how many records of a task are tried before the default schedule
 
 
@@ -56,6 +58,7 @@ def compile(
     formulations: str = ALL,
     integers: bool = True,
     effort: Literal["model"] | None = None,
+    weights: str | None = None,
     check_indices: bool = False,
 ) -> Executable: ...
 
@@ -70,6 +73,7 @@ def compile(
     formulations: str = ALL,
     integers: bool = True,
     effort: Literal["model"] | None = None,
+    weights: str | None = None,
     keep: int | None = None,
     background: bool = False,
 ) -> OpenExecutable: ...
@@ -84,6 +88,7 @@ def compile(
     formulations: str = ALL,
     integers: bool = True,
     effort: Literal["model"] | None = None,
+    weights: str | None = None,
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
@@ -102,6 +107,9 @@ def compile(
     Where there is no record of a computation, one of another size is carried over if that is likely to be ahead of the default
     schedule. With `effort="model"` the pre-trained model of the package chooses instead, among thousands of programs and without
     any trial, in a few seconds a task; it takes the default schedule unless it is sure of a better one.
+
+    `weights` are stored as they are, or in fewer bits: as "bf16", "f16" or "int8", unpacked in registers and multiplied in f32.
+    That is for models; `model.with_weights("bf16").weights_error()` says what it costs in accuracy.
 
     An index that is computed from data, as in `A[index[i]]`, is clamped to the tensor. With `check_indices=True` a call with one
     that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
@@ -122,6 +130,7 @@ def compile(
     """
     target = given_or_native(target)
     check_effort(effort)
+    computation = stored(computation, weights)
     if check_indices and isinstance(computation, (Model, OpenModel)):
         raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
@@ -156,6 +165,15 @@ def compile(
         kernel = _checked(workload, alone, target) if check_indices else alone
         kernel.origin = Origin(lambda: workload, again)
         return kernel
+
+
+def stored(computation: C, weights: str | None) -> C:
+    """A model with its weights stored in fewer bits, if that is asked for."""
+    if weights is None:
+        return computation
+    if not isinstance(computation, (Model, OpenModel)):
+        raise UserError('weights is for models; in a definition, give a type: placeholder(shape, "bf16", constant=True)')
+    return computation.with_weights(weights)  # type: ignore[return-value]
 
 
 def _checked(workload: Workload, made: Executable, target: Target) -> Executable:

@@ -20,6 +20,7 @@ from tensorsmith.compile import (
     compile_model,
     compile_workload,
     database_path,
+    stored,
     usual_cache,
 )
 from tensorsmith.errors import OutOfMemory, Parameter, UserError
@@ -74,6 +75,7 @@ class _Options(TypedDict, total=False):
     formulations: str
     runner: GivenRunner
     early_stop: bool
+    weights: str | None
     verbose: bool
 
 
@@ -119,6 +121,7 @@ def tune(
     model: GivenModel | None = None,
     formulations: str = ALL,
     runner: GivenRunner = "local",
+    weights: str | None = None,
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
     early_stop: bool = True,
@@ -144,7 +147,7 @@ def tune(
     registered rules are added, or a list of rules; `model` a name ("trees", "mlp", "prior"), the file of a saved model, or a cost
     model (`tensorsmith.learn.models.model`). All three may be places, as in "my_module:MyPolicy". Without rules or a model, the
     policy's own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other
-    definitions (Winograd's) where those are faster.
+    definitions (Winograd's) where those are faster. The `weights` of models may be stored in fewer bits, as `compile` does it.
 
     A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
@@ -179,7 +182,10 @@ def tune(
     place, target = where(runner, target)
     plugins = Plugins.of(target, policy, rules, model)
     models = _models(computation)
+    if models is None or isinstance(computation, OpenModel):
+        computation = stored(computation, weights)
     if models is not None:
+        models = [stored(m, weights) for m in models]
         if isinstance(computation, OpenModel):
             objective = objective or "geomean"
         models = [m.with_formulations(formulations) for m in models]

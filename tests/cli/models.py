@@ -25,6 +25,14 @@ def write_dense(path: Path, shape: Shape = (4, 8)) -> str:
     return _write(path, helper.make_graph(nodes, "dense", inputs, outputs, constants))
 
 
+def write_wide(path: Path) -> str:
+    """y = x @ w, with w 80 x 70: large enough to be stored in fewer bits."""
+    w = np.random.default_rng(1).standard_normal((80, 70)).astype(np.float32)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, n)) for name, n in (("x", 80), ("y", 70))]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    return _write(path, helper.make_graph(nodes, "wide", ends[:1], ends[1:], [numpy_helper.from_array(w, "w")]))
+
+
 def write_lookup(path: Path) -> str:
     """Rows of a table of two, plus an offset: an integer and a float input."""
     table = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -33,6 +33,7 @@ from tensorsmith.cli.sketches import Derived, NumberedSketch
 from tensorsmith.cli.tasks import TaskLine, TaskList
 from tensorsmith.cli.tune import Tuned, TunedVariant
 from tensorsmith.frontends.operators import Operator
+from tensorsmith.graph.weights_error import OutputError, WeightsError
 from tensorsmith.measure.fleet.published import FleetStatus
 from tensorsmith.measure.runner import NodeStatus
 from tensorsmith.records import Store, Timing
@@ -296,7 +297,7 @@ SHAPES: dict[str, tuple[type, ...]] = {
     "tasks": (TaskList, TaskLine),
     "sketches": (Derived, NumberedSketch),
     "tune": (Tuned, TunedVariant, Kernels, Benchmark),
-    "compile": (Saved, SavedVariant, Memory),
+    "compile": (Saved, SavedVariant, Memory, WeightsError, OutputError),
     "export": (Exported,),
     "run": (Ran, Output, Written),
     "bench": (Benched, BenchedVariant, Race, System, KernelTime),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from tests.cli.models import write_dense, write_lookup
+from tests.cli.models import write_dense, write_lookup, write_wide
 from typer.testing import CliRunner, Result
 
 import tensorsmith as ts
@@ -108,6 +110,30 @@ def test_compile_lets_the_model_choose_if_it_is_asked(dense: str, tmp_path: Path
     assert "chosen by the model" not in ran("compile", dense, "-o", tmp_path / "dense.tsm")
     problem = invoke("compile", dense, "--effort", "quick").exception
     assert isinstance(problem, UserError) and "--effort: there is no effort 'quick' without a search" in told(problem)
+
+
+@pytest.mark.parametrize("command", ["compile", "export"])
+def test_weights_in_fewer_bits(command: str, tmp_path: Path) -> None:
+    wide, option = write_wide(tmp_path / "wide.onnx"), "--weights" if command == "compile" else "--weights-as"
+    out = ran(command, wide, option, "int8", "-o", tmp_path / "made")
+    assert "weights as int8: 5.7 KiB of constants, not 21.9 KiB" in out and "y is off by" in out
+    found = json.loads(ran(command, wide, option, "bf16", "-o", tmp_path / "made", "--json"))["weights"]
+    assert found["bytes_before"] == 4 * 80 * 70 and found["bytes_after"] == 2 * 80 * 70
+    assert found["weights"] == "bf16" and 0 < found["outputs"][0]["share"] < 0.01
+    result = invoke(command, wide, option, "int3", "-o", tmp_path / "made")
+    assert isinstance(result.exception, UserError) and "weights is 'int3'" in str(result.exception)
+
+
+def test_bf16_in_files(tmp_path: Path) -> None:
+    """NumPy writes them as two bytes without a name."""
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, (3,)) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "x"], ["y"])], "twice", ends[:1], ends[1:])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), tmp_path / "twice.onnx"
+    )
+    np.save(tmp_path / "x.npy", np.array([1, 2.5, -3]).astype(ml_dtypes.bfloat16))
+    ran("run", tmp_path / "twice.onnx", "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npy")
+    assert np.load(tmp_path / "y.npy").view(ml_dtypes.bfloat16).astype(float).tolist() == [2, 5, -6]
 
 
 def test_compile_names_the_file_after_the_model(dense: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "search", tune)
     given = ["--time", "1h30m", "--effort", "normal", "--patience", "7", "--db", "x.db", "--seed", "3", "--cold"]
-    given += ["--policy", "random", "--rules", "ansor", "--model", "prior", "--formulations", "direct"]
+    given += ["--policy", "random", "--rules", "ansor", "--model", "prior", "--formulations", "direct", "--weights", "bf16"]
     result = RUN.invoke(app, ["tune", definition, *given])
     assert result.exception.args[0] == {
         "trials": None,
@@ -74,6 +74,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "rules": "ansor",
         "model": "prior",
         "formulations": "direct",
+        "weights": "bf16",
         "verbose": False,
     }
 

@@ -48,19 +48,18 @@ def test_shifts(kind: str, direction: str) -> None:
         np.testing.assert_array_equal(run(graph, inputs)["y0"], want.astype(kind))
 
 
-def test_unsigned_numbers_that_are_held_in_a_signed_type_are_shifted_as_unsigned_ones() -> None:
+def test_unsigned_numbers_are_shifted_as_such() -> None:
     x, by = np.array([2**64 - 2, 5, 2**63], "u8"), np.array([1, 0, 63], "u8")
     model, _ = model_of("BitShift", [x, by], opset=11, direction="RIGHT")
     for run in (evaluate, run_compiled):
-        got = run(load_onnx(model), {"x0": x.astype("i8"), "x1": by.astype("i8")})["y0"]
-        np.testing.assert_array_equal(got.astype("u8"), x >> by)
+        np.testing.assert_array_equal(run(load_onnx(model), {"x0": x, "x1": by})["y0"], x >> by)
 
 
 def test_bit_casts() -> None:
     x = np.array([[1.5, -0.0, np.inf]], "f4")
     model, _ = model_of("BitCast", [x], opset=26, constants=(0,), to=TensorProto.INT32)
     np.testing.assert_array_equal(evaluate(load_onnx(model), {})["y0"], x.view("i4"))
-    with pytest.raises(UserError, match="a float of 32 bits cannot be taken for float64"):
+    with pytest.raises(UserError, match="32 bits cannot be taken for float64, which has 64"):
         load_onnx(model_of("BitCast", [x], opset=26, constants=(0,), to=TensorProto.DOUBLE)[0])
 
 

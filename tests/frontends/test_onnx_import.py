@@ -10,9 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
+import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx import NeedsConstant, UnsupportedOperators, load_onnx
 from tensorsmith.graph.evaluate import evaluate
+from tensorsmith.lang.dtypes import canonical, dtype
 
 
 def model(text: str, opset: int = 17, imports: str = "", functions: str = "") -> onnx.ModelProto:
@@ -317,8 +319,8 @@ def test_operators_that_onnx_defines_by_others() -> None:
 
 
 @pytest.mark.parametrize("kind", ["int16", "uint16", "uint32", "uint64"])
-def test_integers_are_held_in_wider_ones(kind: str) -> None:
-    """Sums as wide as the type; a cast wraps around as the type itself would."""
+def test_integers_of_any_size(kind: str) -> None:
+    """Sums as wide as the type; a cast wraps around, and so do they."""
     number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
     nodes = [helper.make_node("Cast", ["x"], ["c"], to=number), helper.make_node("Add", ["c", "c"], ["y"])]
     x = np.array([-5, 0, 7, 70000], np.int64) if kind != "uint64" else np.array([0, 7, 70000], np.int64)
@@ -330,7 +332,20 @@ def test_integers_are_held_in_wider_ones(kind: str) -> None:
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     got = evaluate(load_onnx(proto), {"x": x})["y"]
-    assert np.array_equal(got.astype(kind), x.astype(kind) + x.astype(kind))
+    assert got.dtype == kind
+    assert np.array_equal(got, x.astype(kind) + x.astype(kind))
+
+
+@pytest.mark.parametrize("kind", ["int16", "uint16", "uint32", "uint64", "bfloat16", "float16"])
+def test_inputs_and_outputs_of_any_type(kind: str) -> None:
+    number = helper.np_dtype_to_tensor_dtype(dtype(canonical(kind)).numpy)
+    ends = [helper.make_tensor_value_info(name, number, (2, 5)) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "x"], ["y"])], "g", ends[:1], ends[1:])
+    x = np.arange(10).reshape(2, 5).astype(dtype(canonical(kind)).numpy)
+    made = ts.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    got = ts.compile(made)(x)
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(got, x * x)
 
 
 def test_strings_and_sequences_are_refused() -> None:

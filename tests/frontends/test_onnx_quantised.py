@@ -30,6 +30,14 @@ def test_quantize(kind):
     check("QuantizeLinear", [x, np.abs(random(16)) + 0.5, whole(kind, 16)], opset=13, axis=-1)
 
 
+@pytest.mark.parametrize("kind", [np.int16, np.uint16])
+def test_quantize_to_16_bits(kind):
+    x = (random(4, 16) * 1e5).astype("f4")
+    check("QuantizeLinear", [x, np.array(1.5, "f4"), np.array(300, kind)], opset=21)
+    check("QuantizeLinear", [x, np.abs(random(16)) + 0.5, whole(kind, 16)], opset=21, axis=-1)
+    check("DequantizeLinear", [whole(kind, 4, 16), np.array(0.25, "f4"), np.array(7, kind)], opset=21)
+
+
 @pytest.mark.parametrize("kind", [*KINDS, np.int32])
 def test_dequantize(kind):
     x = whole(kind, 4, 6, 5) if kind is not np.int32 else whole(np.int8, 4, 6, 5).astype(np.int32)
@@ -126,7 +134,7 @@ def test_refusals():
     for arrays, attributes, message in [
         ([x, random(5)], {"axis": 1}, "a scale of .5. does not fit dimension 1"),
         ([x, random(4, 2)], {"axis": 1, "block_size": 2}, "blocks of 2 along dimension 1"),
-        ([x, np.array(1, "f4"), np.array(1, "i2")], {}, "supported in INT8 and UINT8"),
+        ([x, np.array(1, "f4"), np.array(1, "i4")], {}, "supported in 8 and 16 bits, not as i32"),
         ([x, random(6)], {"axis": 2}, "axis is 2"),
     ]:
         model, _ = model_of("QuantizeLinear", arrays, opset=21, **attributes)

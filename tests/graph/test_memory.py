@@ -52,8 +52,10 @@ def program(random: Random) -> tuple[list[Use], dict[str, int], dict[str, View],
 def test_running_the_plan_never_destroys_a_value_that_is_still_needed(seed) -> None:
     """The plan is run on a real arena in which every byte says whose it is."""
     uses, sizes, views, elsewhere = program(Random(seed))
+    bases = sorted({root(name, views) for use in uses for name in use.writes} - elsewhere)
+    lasting = Random(seed).sample(bases, len(bases) // 4)
     with patch.object(memory, "_LONG", seed % 7):  # most lives are short, or most are long
-        found = plan(uses, sizes, views, elsewhere)
+        found = plan(uses, sizes, views, elsewhere, lasting)
     numbers = {name: n for n, name in enumerate(sizes)}
     owner = np.full(found.bytes, -1)
     for use in uses:
@@ -83,6 +85,9 @@ def test_running_the_plan_never_destroys_a_value_that_is_still_needed(seed) -> N
         for name in use.writes:  # several results do not overlap each other
             if root(name, views) not in elsewhere:
                 assert (owner[found.offsets[name] : found.offsets[name] + sizes[name]] == numbers[root(name, views)]).all()
+    for name in (name for use in uses for name in use.writes if root(name, views) in lasting):  # read when all calls are done
+        at = found.offsets[name]
+        assert (owner[at : at + sizes[name]] == numbers[root(name, views)]).all(), f"{name} does not last"
 
 
 def chain(length: int, size: int, in_place: bool) -> tuple[list[Use], dict[str, int]]:

@@ -11,10 +11,13 @@ from tests.graph.networks import NETWORKS, Network, graphs, inputs
 
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.build import build
+from tensorsmith.compile import compile as compile_model
 from tensorsmith.graph import tasks
+from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Graph, Value
 from tensorsmith.graph.memory import View
+from tensorsmith.graph.model import Model
 from tensorsmith.graph.passes import optimise
 from tensorsmith.graph.tasks import Partition, Task, partition
 from tensorsmith.lang import evaluate as reference
@@ -438,3 +441,19 @@ def test_equal_ones_are_given_up_together():
     found = convolutions((64, 16), (64, 16))
     growth = max(f.growth for f in formulations(found[0].workload))
     assert [len(t.formulations) for t in tasks._affordable(found, 4 * growth - 1)] == [2, 2]
+
+
+def test_outputs_that_are_pieces_of_one_value_last_until_they_are_copied() -> None:
+    """The keys and values that a step of a language model gives are pieces of one product, which nobody reads later."""
+    b = Builder("pieces")
+    x, value = b.input("x", (1, 8), "f32"), None
+    for n in range(4):
+        value = b.add("matmul", [x if value is None else value, b.constant(np.full((8, 24), 0.1 * (n + 1), "f4"), f"w{n}")])
+        parts = [b.add("slice", [value], starts=(0, 8 * k), sizes=(1, 8)) for k in range(3)]
+        for k in (1, 2):
+            b.output(f"y{n}{k}", b.add("reshape", [parts[k]], shape=(8,)))
+        value = b.add("relu", [b.add("add", [parts[0], x])])
+    model = Model.from_graph(b.graph())
+    row = np.arange(8, dtype="f4").reshape(1, 8) / 8
+    for got, want in zip(compile_model(model)(row), model.evaluate([row]).values()):
+        np.testing.assert_allclose(got, want, rtol=1e-5)

@@ -96,10 +96,11 @@ def test_positions_are_reduced_in_pairs_where_that_is_less_work() -> None:
         if kind != "bool":
             body = ts.compute(4, lambda i, a=a: ts.argmax(a[i, k] * a[i, 0], axis=k), name="w")
             computed[kind] = reductions(ts.workload([a, body]))
-    small = {"i8": ["i32"], "u8": ["i32"]}
-    wide = {"f64": ["f64", "i32"], "i64": ["i64", "i32"]}
-    assert read == {"f16": ["f32", "i32"], "f32": ["f32", "i32"], "i32": ["i32", "i32"], "bool": ["i32"], **small, **wide}
-    assert computed == {"f16": ["i64"], "f32": ["i64"], "i32": ["i64"], **small, **wide}
+    small = {kind: ["i32"] for kind in ("i8", "u8", "i16", "u16")}
+    wide = {kind: [kind, "i32"] for kind in ("f64", "i64", "u64")}
+    floats = {kind: ["f32", "i32"] for kind in ("f16", "bf16", "f32")}
+    assert read == {**floats, "i32": ["i32", "i32"], "u32": ["u32", "i32"], "bool": ["i32"], **small, **wide}
+    assert computed == {kind: ["i64"] for kind in ("f16", "bf16", "f32", "i32", "u32")} | small | wide
 
 
 def reductions(workload: Workload) -> list[str]:

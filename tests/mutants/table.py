@@ -40,6 +40,8 @@ GPU_PRIOR = "tests/backends/gpu/test_prior.py::"
 ENSEMBLE = "tests/learn/test_ensemble.py::"
 PREDICTED = "tests/test_predicted.py::"
 RUN = "tests/tuning/test_run.py::"
+BF16 = "tests/backends/cpu/codegen/test_bf16.py::"
+WEIGHTS = "tests/graph/test_weights.py::"
 
 _LANGUAGE = (
     Mutant(
@@ -80,7 +82,7 @@ _LANGUAGE = (
     ),
     Mutant(
         "half-precision-all-the-way",
-        'if e.dtype == "f16" else f(e)',
+        "if dtype(e.dtype).is_half else f(e)",
         'if e.dtype == "f99" else f(e)',
         ("tests/lang/test_functions.py::test_the_error_is_small_and_special_values_are_numpys",),
     ),
@@ -1068,6 +1070,81 @@ _BYTES = (
     ),
 )
 
+#: types of 16 bits, and weights in fewer bits
+_NARROW = (
+    Mutant(
+        "bf16-ties-go-up",
+        'rounded = op("add", op("add", pattern, constant(0x7FFF)), last)',
+        'rounded = op("add", pattern, constant(0x8000))',
+        (BF16 + "test_rounded_once_to_the_nearest_even_one",),
+    ),
+    Mutant(
+        "bf16-nan-becomes-infinity",
+        'chosen = self.select(nothing, op("or", pattern, constant(0x400000)), rounded)',
+        "chosen = self.select(nothing, pattern, rounded)",
+        (BF16 + "test_a_nan_stays_one_whatever_its_bits",),
+    ),
+    Mutant(
+        "f64-to-bf16-rounds-twice",
+        'self._rounded_to_odd(a) if a.dtype == "f64" else self.cast("f32", a)',
+        'self.cast("f32", a)',
+        (BF16 + "test_f64_is_not_rounded_twice",),
+    ),
+    Mutant(
+        "sums-of-16-bits-stay-in-16-bits",
+        'if op in ("sum", "prod") and dtype(given.dtype).is_half:',
+        'if op == "prod" and dtype(given.dtype).is_half:',
+        (BF16 + "test_a_sum_is_made_in_f32_and_rounded_once",),
+    ),
+    Mutant(
+        "products-in-a-sum-are-rounded",
+        'return Binary("mul", _terms(e.a), _terms(e.b))',
+        'return Cast("f32", e)',
+        (BF16 + "test_products_in_a_sum_keep_all_their_digits",),
+    ),
+    Mutant(
+        "large-u64-are-cut-off",
+        "return Value(self.select(large, high, low).text",
+        "return Value(self.select(large, low, low).text",
+        (BF16 + "test_floats_that_fit_are_cut_off",),
+    ),
+    Mutant(
+        "one-scale-for-all-channels",
+        "largest = np.abs(array).max(axis=over, keepdims=True)",
+        "largest = np.maximum(np.abs(array).max(axis=over, keepdims=True), np.abs(array).max())",
+        (WEIGHTS + "test_int8_has_a_scale_for_each_output_channel",),
+    ),
+    Mutant(
+        "f16-weights-become-infinite",
+        "return narrow if bool(np.isfinite(narrow).all()) else None",
+        "return narrow",
+        (WEIGHTS + "test_a_weight_too_large_for_f16_stays_an_f32",),
+    ),
+    Mutant(
+        "stored-weights-are-lost-on-the-way",
+        "allowed.graph, allowed.partition, allowed.weights = self.graph, partition, self.weights",
+        "allowed.graph, allowed.partition, allowed.weights = self.graph, partition, None",
+        (WEIGHTS + "test_saved_pickled_and_copied_they_stay_so",),
+    ),
+    Mutant(
+        "halves-of-a-byte-are-exchanged",
+        'define.cast("u8", half * 4)',
+        'define.cast("u8", 4 - half * 4)',
+        ("tests/ops/test_blocks.py::test_block_matmul",),
+    ),
+    Mutant(
+        "zero-points-stay-where-they-were",
+        "shifted = (zero.astype(np.int32) + moved).astype(packed.dtype)",
+        "shifted = zero.astype(packed.dtype)",
+        ("tests/frontends/test_onnx_contrib.py::test_blocks_go_into_their_product",),
+    ),
+    Mutant(
+        "zero-points-of-the-next-column",
+        "reshape(columns, -1)[:, :blocks]",
+        "reshape(-1)[: columns * blocks].reshape(columns, blocks)",
+        ("tests/frontends/test_onnx_contrib.py::test_matmul_n_bits",),
+    ),
+)
 
 MUTANTS = (
     *_LANGUAGE,
@@ -1087,6 +1164,7 @@ MUTANTS = (
     *_UNMEASURED,
     *_REPORT,
     *_BYTES,
+    *_NARROW,
     Mutant(
         "a-name-is-part-of-the-key",
         "content = json.dumps(self._content(), sort_keys=True",

@@ -53,6 +53,10 @@ def test_few_results_are_spread(in_a_row: int, results: int, sums: int) -> None:
     assert partial_sums(in_a_row, results, chains=8) == sums
 
 
+def test_sums_take_no_more_registers_than_there_are() -> None:
+    assert [partial_sums(4, 6, chains=8, registers=n) for n in (24, 12, 11, 3)] == [2, 2, 1, 1]
+
+
 def test_a_tile_that_does_not_fit_is_written_twice() -> None:
     lengths = np.array([12, 13])
     assert is_partial(lengths, 4).tolist() == [False, True]  # type: ignore[union-attr]

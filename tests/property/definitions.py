@@ -22,15 +22,20 @@ from tensorsmith.lang.workload import Workload
 SIZES = (1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 31, 33)  # around every boundary of the vector lengths
 FLOATS = ("f32", "f32", "f32", "f64")
 INTS = ("i32", "i64", "i8", "u8")
+#: types that few computations are made of: drawn by a test of their own
+RARE_FLOATS = ("bf16", "bf16", "f16", "f32")
+RARE_INTS = ("i16", "u16", "u32", "u64")
 COMPARED = "E"  # begins the names of inputs that are read by `==` and `!=` alone
 EQUAL_OR_NOT = (0.0, -0.0, 1.0, math.nan, math.inf, -math.inf, 0.5)
 MAX_POINTS = 6_000  # of one stage, its reduction included
 MAX_ELEMENTS = 1_500  # of one tensor
 
 
-def random_workload(rng: Random, stages: int | None = None) -> Workload:
+def random_workload(
+    rng: Random, stages: int | None = None, floats: tuple[str, ...] = FLOATS, ints: tuple[str, ...] = INTS
+) -> Workload:
     """A workload of one to five stages (a softmax counts as one)."""
-    build = _Builder(rng)
+    build = _Builder(rng, floats, ints)
     for _ in range(stages or rng.choice((1, 1, 2, 2, 3, 4, 5))):
         build.stage()
     return build.workload()
@@ -68,9 +73,18 @@ def _index_extents(workload: Workload) -> dict[str, int]:
     return found
 
 
+def _reads(t: Tensor) -> set[str]:
+    """The tensors that one is computed from directly: through the sums that became stages of their own, too."""
+    found: set[str] = set()
+    for x in loads(t.stage.body) if t.stage else []:
+        inner = x.source
+        found |= _reads(inner) if isinstance(inner, Tensor) and inner.stage and inner.name.startswith(f"{t.name}_") else {x.tensor}
+    return found
+
+
 class _Builder:
-    def __init__(self, rng: Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: Random, floats: tuple[str, ...], ints: tuple[str, ...]) -> None:
+        self.rng, self.floats, self.ints = rng, floats, ints
         self.inputs: list[Tensor] = []
         self.stages: list[Tensor] = []
         self.exact: set[str] = set()  # tensors that every evaluator computes to the last bit
@@ -82,7 +96,7 @@ class _Builder:
         for t in self.stages:
             if t not in outputs and self.rng.random() < 0.12:
                 outputs.append(t)
-        used = {x.tensor for t in self.stages if t.stage for x in loads(t.stage.body)}
+        used = {name for t in self.stages for name in _reads(t)}
         return ts.workload([*(t for t in self.inputs if t.name in used), *outputs])
 
     # -- tensors -----------------------------------------------------------------------------------------------------
@@ -102,7 +116,7 @@ class _Builder:
                 return shape
 
     def kind(self) -> str:
-        return self.rng.choice(FLOATS) if self.rng.random() < 0.75 else self.rng.choice(INTS)
+        return self.rng.choice(self.floats) if self.rng.random() < 0.75 else self.rng.choice(self.ints)
 
     def source(self, ranks: tuple[int, ...] = (1, 2, 3, 4), kinds: str = "fiu") -> Tensor:
         """A tensor to read: one that is there already, the later the likelier, or a new input."""
@@ -120,7 +134,7 @@ class _Builder:
     def emit(self, shape: tuple[int, ...], body, exact: bool) -> Tensor:
         t = ts.compute(shape, body, name=f"T{next(self.counter)}")
         assert t.stage is not None
-        self.read |= {x.tensor for x in loads(t.stage.body)}
+        self.read |= _reads(t)
         self.stages.append(t)
         if exact or dtype(t.dtype).kind != "f":
             self.exact.add(t.name)
@@ -429,7 +443,7 @@ class _Builder:
             if form == 1:
                 cond = cond & ~(q == p + p)
             elif form == 2:
-                cond = cond | (p <= -q) if a.dtype != "u8" else cond
+                cond = cond | (p <= -q) if dtype(a.dtype).kind != "u" else cond
             return ts.select(cond, p, q) if form == 3 else cond
 
         self.emit(a.shape, body, exact=True)
@@ -460,15 +474,16 @@ class _Builder:
 
     def cast(self) -> bool:
         a = self.source((1, 2, 3), kinds="fiub")
-        to = self.rng.choice(("f32", "f64", "i32", "i64", "i8", "u8", "bool"))
+        new = self.floats != FLOATS
+        to = self.rng.choice((*RARE_FLOATS, *RARE_INTS, "f64") if new else ("f32", "f64", "i32", "i64", "i8", "u8", "bool"))
         if dtype(a.dtype).kind == "f" and dtype(to).kind != "f":
             if a.name not in self.exact:
                 return False
-            scale = 1.0 if to == "bool" else 40.0
+            scale = 1.0 if to == "bool" else 32.0 if dtype(a.dtype).is_half else 40.0  # exact, so that nothing is rounded up
 
             def body(*x):
                 e = a[x] * scale
-                return ts.cast(to, ts.abs(e) if to == "u8" else e)
+                return ts.cast(to, ts.abs(e) if dtype(to).kind == "u" else e)
         else:
 
             def body(*x):

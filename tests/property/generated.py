@@ -14,7 +14,7 @@ _ACCESS = re.compile(r"(?:= load |@llvm\.masked\.load[\w.]*\(|^store )")
 _POINTER = re.compile(r"ptr (%[\w.]+)")
 _ALLOCA = re.compile(r"alloca \[(\d+) x (\w+)\]")
 _OPERATION = re.compile(r"= (?:fadd|fsub|fmul|call \S+(?: x \w+>)? @llvm\.fma)")
-_BYTES = {"half": 2, "float": 4, "double": 8, "i8": 1, "i32": 4, "i64": 8}
+_BYTES = {"half": 2, "float": 4, "double": 8, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 
 
 @dataclass

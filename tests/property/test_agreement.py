@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from tests.property.agreement import describe, disagreements
-from tests.property.definitions import random_workload
+from tests.property.definitions import RARE_FLOATS, RARE_INTS, random_workload
 from tests.property.schedules import random_candidate, random_decisions
 from tests.random_draws import SOURCES, many
 
@@ -26,14 +26,14 @@ from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 
 
-def run(examples: int, source: str, repeatable: bool = True) -> None:
+def run(examples: int, source: str, repeatable: bool = True, **types: tuple[str, ...]) -> None:
     """Checks random candidates, the same ones every time if `repeatable`; refusals must stay rare."""
     outcomes: Counter[str] = Counter()
 
     @many(examples, repeatable)
     @given(SOURCES[source], st.integers(0, 1000))
     def check(rng: Random, seed: int) -> None:
-        workload = random_workload(rng)
+        workload = random_workload(rng, **types)
         candidate = random_candidate(workload, rng)
         note(describe(workload, candidate))
         try:
@@ -54,10 +54,21 @@ def test_machine_code_interpreter_and_evaluator_agree(source, examples):
     run(examples, source)
 
 
+@pytest.mark.parametrize("source, examples", [("shrinking", 40), ("seeded", 120)])
+def test_they_agree_on_rare_types(source, examples):
+    """bf16, f16, and integers of 16 bits or without a sign."""
+    run(examples, source, floats=RARE_FLOATS, ints=RARE_INTS)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("source, examples", [("shrinking", 500), ("seeded", 3000)])
 def test_they_agree_on_many(source, examples):
     run(examples, source, repeatable=False)
+
+
+@pytest.mark.long
+def test_they_agree_on_many_of_rare_types():
+    run(2000, "seeded", repeatable=False, floats=RARE_FLOATS, ints=RARE_INTS)
 
 
 def test_random_definitions_compare_every_type():

@@ -20,14 +20,14 @@ from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.define import Tensor
-from tensorsmith.lang.dtypes import NAMES, dtype
+from tensorsmith.lang.dtypes import NAMES, dtype, is_int
 from tensorsmith.lang.expr import Expr
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.lower import lower
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.targets.target import given_or_native
 
-INTS = ("i8", "u8", "i32", "i64")
+INTS = tuple(name for name in NAMES if is_int(name))
 TIED = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 0.5)
 
 

@@ -6,6 +6,7 @@ import re
 import threading
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -172,8 +173,23 @@ def test_other_libraries_tensors(add):
         add(A, tensor.clone().requires_grad_())
     with pytest.raises(UserError, match="B must be f32, f64 given"):
         add(A, tensor.double())
-    with pytest.raises(UserError, match="does not export"):
+    with pytest.raises(UserError, match="B must be f32, bf16 given"):
         add(A, tensor.to(torch.bfloat16))
+
+
+@pytest.mark.peers
+def test_tensors_of_bf16():
+    import torch
+
+    a = ts.placeholder((3, 5), "bf16", name="A")
+    twice = ts.compile([a, ts.compute((3, 5), lambda i, j: a[i, j] + a[i, j], name="C")])
+    tensor = torch.randn(3, 5).to(torch.bfloat16)
+    before = tensor.clone()
+    for one in (tensor, tensor.T.contiguous().T):
+        got = twice(one)
+        assert got.dtype == ml_dtypes.bfloat16
+        assert np.array_equal(got.astype("f4"), (tensor + tensor).float().numpy())
+    assert torch.equal(tensor, before) and tensor.dtype == torch.bfloat16  # what was exported is as it was
 
 
 def test_dlpack_without_torch():

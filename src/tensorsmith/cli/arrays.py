@@ -28,6 +28,9 @@ def inputs_for(executable: Executable, texts: Sequence[str], seed: int = 0) -> d
         if name not in known:
             raise UserError(f"{file}: {executable.name} has no input {name!r}; its inputs are {', '.join(known) or 'none'}")
         wanted = known[name]
+        if wanted.dtype == "bf16" and array.dtype == np.dtype("V2"):  # what NumPy writes of them has no name for them
+            array = array.view(wanted.numpy_dtype)
+            given[name] = array, file
         if array.dtype != wanted.numpy_dtype or array.shape != wanted.shape:
             need, have = f"{wanted.numpy_dtype}{list(wanted.shape)}", f"{array.dtype}{list(array.shape)}"
             raise UserError(f"{file}: input {name} must be {need}, this is {have}")
@@ -74,7 +77,7 @@ def check_writable(file: str) -> None:
 
 
 def _random(argument: Argument, generator: np.random.Generator) -> Array:
-    if argument.numpy_dtype.kind == "f":
+    if argument.kind == "f":
         return generator.standard_normal(argument.shape).astype(argument.numpy_dtype)
     return np.ones(argument.shape, argument.numpy_dtype)
 

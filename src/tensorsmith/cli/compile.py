@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +13,12 @@ from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.computation import EXECUTABLE, load_model
 from tensorsmith.cli.executables import Kernels, compile_model
-from tensorsmith.cli.options import AsJson, Formulations, ModelFile, OpenShapes, Records, TargetName
+from tensorsmith.cli.options import AsJson, Formulations, ModelFile, OpenShapes, Records, TargetName, Weights
+from tensorsmith.compile import stored
 from tensorsmith.errors import UserError
+from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.graph.weights_error import WeightsError
 from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.executable import Executable, Memory
 from tensorsmith.runtime.variants.executable import OpenExecutable
@@ -45,6 +48,7 @@ class Saved:
     kernels: Kernels
     memory: Memory
     variants: tuple[SavedVariant, ...] = ()
+    weights: WeightsError | None = None  # None: they are stored as they were imported
 
 
 def compile(
@@ -61,6 +65,7 @@ def compile(
             metavar="model", help="Let the pre-trained model choose for tasks without a record: no trial, seconds a task."
         ),
     ] = None,
+    weights: Weights = None,
     shape: OpenShapes = None,
     target: TargetName = None,
     json: AsJson = False,
@@ -75,8 +80,15 @@ def compile(
         loaded = load_model(model, shape or ())
         if isinstance(loaded, OpenModel) and not loaded.named:
             raise UserError(f"a file needs sizes of {', '.join(loaded.symbols)}: --shape {loaded.symbols[0]}=1,8,32")
-        saved = save(compile_model(loaded, db, target, formulations, effort), file)
+        loaded = stored(loaded, weights)
+        saved = replace(save(compile_model(loaded, db, target, formulations, effort), file), weights=weights_error(loaded))
     show.answer(saved, json, show_saved)
+
+
+def weights_error(model: Model | OpenModel) -> WeightsError | None:
+    """What weights in fewer bits change, on random inputs, if a model has such; of open sizes, at the first."""
+    one = model.model(model.named[0]) if isinstance(model, OpenModel) else model
+    return None if one.weights is None else one.weights_error()
 
 
 def save(executable: Executable | OpenExecutable, file: str) -> Saved:
@@ -106,6 +118,8 @@ def show_saved(saved: Saved) -> None:
     else:
         show.say(f"{saved.file}: {saved.model}, {len(saved.variants)} variants")
         show_variants(saved.variants)
+    if saved.weights is not None:
+        show.say(saved.weights)
     show.say(f"memory: {saved.memory}; file: {saved.file_bytes / 2**20:.1f} MiB")
 
 

@@ -9,9 +9,12 @@ from typing import Annotated
 import typer
 
 from tensorsmith.cli import show
+from tensorsmith.cli.compile import weights_error
 from tensorsmith.cli.computation import load_fixed
 from tensorsmith.cli.executables import Kernels, compile_model
-from tensorsmith.cli.options import AsJson, Formulations, ModelFile, Records, Shapes, TargetName
+from tensorsmith.cli.options import AsJson, Formulations, ModelFile, Records, Shapes, TargetName, Weights
+from tensorsmith.compile import stored
+from tensorsmith.graph.weights_error import WeightsError
 from tensorsmith.rewrites.formulations import ALL
 
 
@@ -24,6 +27,7 @@ class Exported:
     model: str
     target: str
     kernels: Kernels
+    weights: WeightsError | None = None  # None: they are stored as they were imported
 
 
 def export(
@@ -33,6 +37,7 @@ def export(
     weights: Annotated[
         str, typer.Option(metavar="embedded|file", help="Weights in the library, or in a file that it maps into memory.")
     ] = "embedded",
+    weights_as: Weights = None,
     cc: Annotated[
         str | None, typer.Option(metavar="COMPILER", help="C compiler for the target.", show_default="the system's")
     ] = None,
@@ -47,13 +52,16 @@ def export(
     The kernels are those that `compile` would use. Programs that use the library need neither Python nor Tensorsmith.
     """
     with show.apart(json):
-        executable = compile_model(load_fixed(model, shape or ()), db, target, formulations)
+        loaded = stored(load_fixed(model, shape or ()), weights_as)
+        executable = compile_model(loaded, db, target, formulations)
         written = executable.export(output, name=name, weights=weights, compiler=cc)
         files = tuple(str(f.relative_to(Path(output))) for f in written)
-    found = Exported(output, files, executable.name, executable.network.target.key, Kernels.of(executable))
+    found = Exported(output, files, executable.name, executable.network.target.key, Kernels.of(executable), weights_error(loaded))
     show.answer(found, json, _show)
 
 
 def _show(found: Exported) -> None:
     show.say(f"{found.folder}: {found.model}, {found.kernels}")
+    if found.weights is not None:
+        show.say(found.weights)
     show.say(", ".join(f for f in found.files if not f.startswith("objects/")))

@@ -70,6 +70,15 @@ Formulations = Annotated[
     ),
 ]
 
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE",
+        help="Store weights in fewer bits: bf16, f16 or int8. Prints what that changes on random inputs.",
+        show_default="as they are",
+    ),
+]
+
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON on the standard output, and nothing else there.")]
 
 Inputs = Annotated[

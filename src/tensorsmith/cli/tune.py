@@ -14,7 +14,7 @@ from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.compile import Saved, save, show_saved
 from tensorsmith.cli.computation import EXECUTABLE, is_model, load_any, parse_shapes
 from tensorsmith.cli.executables import Kernels
-from tensorsmith.cli.options import AsJson, Formulations, OpenShapes, Runner, TargetName
+from tensorsmith.cli.options import AsJson, Formulations, OpenShapes, Runner, TargetName, Weights
 from tensorsmith.cli.recorded import ModelRecords
 from tensorsmith.cli.verbose import logged
 from tensorsmith.errors import UserError
@@ -120,6 +120,7 @@ def tune(
     early_stop: Annotated[
         bool, typer.Option("--early-stop/--no-early-stop", help="End when the best is within 3 % of what this machine allows.")
     ] = True,
+    weights: Weights = None,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
     shape: OpenShapes = None,
     output: Annotated[
@@ -161,6 +162,7 @@ def tune(
         "target": target,
         "runner": "local" if not runner else runner[0] if len(runner) == 1 else runner,
         "early_stop": early_stop,
+        "weights": weights,
         "verbose": bool(verbose),
     }
     with show.apart(json):

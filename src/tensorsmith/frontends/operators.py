@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorsmith.elements import TABLE
 from tensorsmith.errors import UserError
 
 
@@ -54,14 +55,14 @@ def _of_onnx() -> list[Operator]:
             found.append(Operator("onnx", kind, since, False, (), types))
         elif bodies and types:
             found.append(Operator("onnx", kind, min(bodies), True, (), types))
+    floats = tuple(name for name, facts in TABLE.items() if facts.kind == "f")
+    for kind in handled.keys() - schemas.keys():  # operators of others, all of which take floats
+        found.append(Operator("onnx", kind, handled[kind], False, (), floats))
     return sorted(found, key=lambda o: o.operator)
 
 
 #: ONNX's names of element types, and the short ones that are used everywhere here; in this order they are listed
-_SHORT = {
-    "float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32",
-    "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "bool",
-}  # fmt: skip
+_SHORT = {facts.onnx.lower(): name for name, facts in TABLE.items()}
 
 
 def _tensor_types(schema: Any) -> tuple[str, ...]:

@@ -49,7 +49,8 @@ class _Assembly:
             [self._use(call) for call in partition.calls],
             {name: value.bytes for name, value in self.graph.values.items()},
             partition.views,
-            {*self.inputs, *self.graph.constants, *self.written},
+            elsewhere := {*self.inputs, *self.graph.constants, *self.written},
+            {self._root(value) for _, value in self.graph.outputs} - elsewhere,  # copied to the caller behind the last call
         )
 
     def network(self, name: str) -> Network:

@@ -19,6 +19,8 @@ from tensorsmith.graph.graph import Array, Attribute, Graph, Node, Value, consta
 #: what a pass does to one node: other values for its results, or None to keep it
 Rewrite = Callable[["Builder", Node, Sequence[Value]], Sequence[Value] | None]
 
+#: operators that take weights apart: folded, they would be as large as they were before. Passes say what becomes of them
+_KEPT = ("dequantize_blocks",)
 _LARGEST_FOLD = 1 << 27  # elements: what would be larger as a constant (an Expand of a number) is computed when it is needed
 
 
@@ -93,7 +95,8 @@ class Builder:
         types = _types(operator, tuple((v.shape, v.dtype) for v in inputs), key[2])
         arrays = [self.known(v) for v in inputs]
         small = sum(math.prod(shape) for shape, _ in types) <= _LARGEST_FOLD
-        if small and all(a is not None for a in arrays) and not _stays_quantised(operator, inputs):
+        kept = operator in _KEPT or _stays_quantised(operator, inputs)
+        if small and not kept and all(a is not None for a in arrays):
             made = operators.evaluate(operator, [a for a in arrays if a is not None], attributes)
             values = tuple(self.constant(a, name or operator) for a in made)
         else:
@@ -109,7 +112,7 @@ class Builder:
         """
         names = tuple(v.name for v in inputs)
         new = names != node.inputs or any(v.name in self._taken for v in node.outputs)
-        if new or all(name in self._constants for name in names):
+        if new or (node.operator not in _KEPT and all(name in self._constants for name in names)):
             return self.add_all(node.operator, inputs, name=node.outputs[0].name, **node.attributes)
         key = (node.operator, names, node.options)
         if key not in self._known:

@@ -69,9 +69,16 @@ def root(name: str, views: Mapping[str, View]) -> str:
     return placed(name, views).base if name in views else name
 
 
-def plan(uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, View], elsewhere: Collection[str]) -> MemoryPlan:
-    """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...)."""
-    slots = _slots(uses, sizes, views, elsewhere)
+def plan(
+    uses: Sequence[Use],
+    sizes: Mapping[str, int],
+    views: Mapping[str, View],
+    elsewhere: Collection[str],
+    lasting: Collection[str] = (),
+) -> MemoryPlan:
+    """The plan of calls in this order. `sizes` are bytes; `elsewhere` are the roots that are not in the arena (inputs, ...),
+    `lasting` those that somebody reads behind the last call."""
+    slots = _slots(uses, sizes, views, elsewhere, lasting)
     distinct = list({id(b): b for b in slots.values()}.values())
     scratch = [_Slot(round_up(use.scratch), n, n) for n, use in enumerate(uses) if use.scratch]
     apart = [_Slot(max(b.size for b in scratch), 0, len(uses))] if scratch else []
@@ -100,10 +107,15 @@ _ORDERS: tuple[Callable[[_Slot], tuple[int, int]], ...] = (
 
 
 def _slots(
-    uses: Sequence[Use], sizes: Mapping[str, int], views: Mapping[str, View], elsewhere: Collection[str]
+    uses: Sequence[Use],
+    sizes: Mapping[str, int],
+    views: Mapping[str, View],
+    elsewhere: Collection[str],
+    lasting: Collection[str],
 ) -> dict[str, _Slot]:
     """The slot of each value that is a root."""
     last = {root(name, views): n for n, use in enumerate(uses) for name in (*use.reads, *use.writes)}
+    last |= {name: len(uses) for name in lasting}
     whole = {name for use in uses for name in use.writes if name not in views}
     written: set[str] = set()
     slots: dict[str, _Slot] = {}

@@ -6,6 +6,7 @@ import copy
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +15,15 @@ from tensorsmith.errors import UserError
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array, Graph, Value
+from tensorsmith.runtime.arguments import Argument, random_arrays
 from tensorsmith.show.line import line, many
 from tensorsmith.show.table import block, table
 from tensorsmith.show.units import size
 
 if TYPE_CHECKING:
+    from tensorsmith.graph.passes.weights import Weights
     from tensorsmith.graph.tasks import Partition, Tasks
+    from tensorsmith.graph.weights_error import WeightsError
     from tensorsmith.runtime.executable import Executable
 
 
@@ -36,6 +40,7 @@ class Model:
     """
 
     integers = True  # quantised numbers are multiplied as integers; else as the real numbers that they stand for, in f32
+    weights: Weights | None = None  # what its weights are stored as; None: as they were imported
 
     def __init__(self, source: Graph) -> None:
         self.source = source  # as imported: what the network means
@@ -63,8 +68,8 @@ class Model:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of all constants, as imported."""
-        return sum(a.nbytes for a in self.source.constants.values())
+        """Bytes of all constants, as imported, or as `with_weights` stores them."""
+        return sum(a.nbytes for a in self._meaning.constants.values())
 
     @functools.cached_property
     def graph(self) -> Graph:
@@ -72,7 +77,13 @@ class Model:
         from tensorsmith.graph.passes import optimise  # passes, fusion and operators are loaded by those who have a network
 
         with uncollected():
-            return optimise(self.source, self.integers)
+            graph = optimise(self.source, self.integers)
+            return graph if self.weights is None else weights_pass().run(graph, self.weights)
+
+    @property
+    def _meaning(self) -> Graph:
+        """What the network is to compute: with weights in fewer bits, what these make of it."""
+        return self.source if self.weights is None else self.graph
 
     @functools.cached_property
     def partition(self) -> Partition:
@@ -101,8 +112,32 @@ class Model:
         if partition == self.partition:
             return self
         allowed = copy.copy(self)
-        allowed.graph, allowed.partition = self.graph, partition
+        allowed.graph, allowed.partition, allowed.weights = self.graph, partition, self.weights
         return allowed
+
+    def with_weights(self, weights: str | None) -> Model:
+        """This network with its weights stored in fewer bits: "bf16", "f16", or "int8" with a scale for each output channel.
+
+        They are unpacked in registers, and all arithmetic is that of f32, so what reads many weights for little work is faster: a
+        product of a matrix and a vector takes a half or a quarter of the bytes. What it costs in accuracy, `weights_error` says.
+        """
+        made = copy.copy(self)
+        for known in ("graph", "partition"):
+            made.__dict__.pop(known, None)
+        made.weights = None if weights is None else weights_pass().check_weights(weights)
+        return made
+
+    def weights_error(self, samples: Sequence[Mapping[str, Array]] | None = None) -> WeightsError:
+        """How far the outputs are off those of the network as it was imported, by the reference evaluator, on some sets of inputs
+        by name. Without samples, floats are random in -1..1 and integers are ones: give inputs of your own, which say more."""
+        if self.weights is None:
+            raise UserError("the weights are stored as they were imported; model.with_weights('bf16').weights_error() compares")
+        from tensorsmith.graph.weights_error import measured  # as above
+
+        if samples is None:
+            arguments = [Argument(v.name, v.shape, v.dtype) for v in self.inputs]
+            samples = [dict(zip((v.name for v in self.inputs), random_arrays(arguments)))]
+        return measured(self.source, self.graph, self.weights, samples)
 
     def tasks(self) -> Tasks:
         """The distinct computations of the network, each with how often it runs."""
@@ -115,13 +150,14 @@ class Model:
         return executable
 
     def evaluate(self, inputs: Mapping[str, Array] | Sequence[Array]) -> dict[str, Array]:
-        """What the network gives, by the reference evaluator on the graph as it was imported: slow, and the measure of all else."""
+        """What the network gives, by the reference evaluator on the graph as it was imported (with its weights as they are stored):
+        slow, and the measure of all else."""
         if not isinstance(inputs, Mapping):
             if len(inputs) != len(self.inputs):
                 names = ", ".join(v.name for v in self.inputs)
                 raise UserError(f"{self.name} takes {len(self.inputs)} inputs ({names}), {len(inputs)} given")
             inputs = {v.name: a for v, a in zip(self.inputs, inputs)}
-        return evaluate(self.source, {name: np.asarray(array) for name, array in inputs.items()})
+        return evaluate(self._meaning, {name: np.asarray(array) for name, array in inputs.items()})
 
     def __str__(self) -> str:
         taken = ", ".join(f"{v.name}: {v}" for v in self.inputs)
@@ -144,4 +180,16 @@ class Model:
 
     def __reduce__(self) -> tuple[object, ...]:
         """The network as it was imported: what the passes make of it is made again."""
-        return (Model, (self.source,)) if self.integers else (Model, (self.source,), {"integers": False})
+        return _again, (self.source, self.weights, self.integers)
+
+
+def _again(source: Graph, weights: Weights | None, integers: bool) -> Model:
+    model = Model(source).with_integers(integers)
+    return model.with_weights(weights) if weights else model
+
+
+def weights_pass() -> ModuleType:
+    """The pass that packs weights, loaded by those who want it."""
+    from tensorsmith.graph.passes import weights
+
+    return weights

@@ -59,6 +59,12 @@ class OpenModel:
         named._check_count()
         return named
 
+    def with_weights(self, weights: str | None) -> OpenModel:
+        """The same model with its weights stored in fewer bits, as `Model.with_weights` does it."""
+        made, make = copy.copy(self), self._make
+        made._make, made._made = (lambda sizes: make(sizes).with_weights(weights)), {}
+        return made
+
     def at(self, **sizes: int) -> Model:
         """The model with all dimensions fixed: `model.at(batch=8)`."""
         return self.model(named_sizes(self.symbols, sizes))

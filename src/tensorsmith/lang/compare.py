@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from tensorsmith.errors import OutOfMemory
-from tensorsmith.lang.dtypes import Array, dtype
+from tensorsmith.lang.dtypes import Array, converted, dtype
 from tensorsmith.lang.expr import loads
 from tensorsmith.lang.workload import Workload
 
@@ -40,7 +40,7 @@ def random_inputs(workload: Workload, seed: int = 0) -> dict[str, Array]:
                 if buffer.name in limits:
                     low, high = 0, max(1, limits[buffer.name])
                 values = generator.integers(low, high, buffer.shape)
-            result[buffer.name] = values.astype(facts.numpy)
+            result[buffer.name] = converted(values, buffer.dtype)
         except MemoryError:
             raise OutOfMemory(f"input {buffer.name} {buffer.dtype}{list(buffer.shape)}", buffer.bytes) from None
     return result
@@ -90,7 +90,7 @@ def _rounding(workload: Workload, name: str) -> float:
     if facts.kind != "f":
         return 0.0
     terms = math.prod(a.extent for a in stage.reduce_axes) if stage.reduction in ("sum", "prod") else 1
-    return float(np.finfo(facts.numpy).eps) * math.sqrt(max(1, terms))
+    return facts.epsilon * math.sqrt(max(1, terms))
 
 
 def difference(workload: Workload, name: str, got: Array, want: Array, slack: float = 1.0) -> str | None:

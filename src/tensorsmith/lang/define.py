@@ -18,6 +18,7 @@ from tensorsmith.lang.check import check_depth
 from tensorsmith.lang.dtypes import canonical, dtype
 from tensorsmith.lang.expr import (
     Axis,
+    Binary,
     Cast,
     Expr,
     ExprLike,
@@ -273,11 +274,23 @@ class Reduction(Protocol):
 
 def _reduction(op: str) -> Reduction:
     def reduce(source: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
-        return Reduce(op, wrap(source), axes_of(op, axis))
+        given, axes = wrap(source), axes_of(op, axis)
+        if op in ("sum", "prod") and dtype(given.dtype).is_half:
+            return Cast(given.dtype, Reduce(op, _terms(given), axes))
+        return Reduce(op, given, axes)
 
     reduce.__name__ = reduce.__qualname__ = op
     reduce.__doc__ = f"{op} of the expression over one or more reduce axes; it is the whole of a stage, or becomes one."
+    if op in ("sum", "prod"):
+        reduce.__doc__ += " That of f16 or bf16 is computed in f32, products that it is made of included, and rounded once."
     return reduce
+
+
+def _terms(e: Expr) -> Expr:
+    """What a sum of f16 or bf16 is made of, in f32. Of a product the factors are widened: all its digits count."""
+    if isinstance(e, Binary) and e.op == "mul":
+        return Binary("mul", _terms(e.a), _terms(e.b))
+    return Cast("f32", e)
 
 
 def axes_of(reduction: str, axis: Axis | Sequence[Axis]) -> tuple[Axis, ...]:

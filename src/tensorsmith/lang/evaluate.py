@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from tensorsmith.elements import kind_of
 from tensorsmith.errors import InternalError, OutOfMemory, UserError
 from tensorsmith.lang.affine import affine
-from tensorsmith.lang.dtypes import Array, dtype
+from tensorsmith.lang.dtypes import Array, converted, dtype
 from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var, uses, variables
 from tensorsmith.lang.workload import Stage, Workload
 
@@ -34,7 +35,7 @@ _PRODUCT_LIMIT = 1 << 22  # elements of both factors and the result of one chunk
 def evaluate(workload: Workload, inputs: Mapping[str, Array], *, precise: bool = False) -> dict[str, Array]:
     """Every stage's result by name.
 
-    With `precise`, f16 and f32 stages are computed in f64 and rounded to their own type once, at the end of the stage:
+    With `precise`, f16, bf16 and f32 stages are computed in f64 and rounded to their own type once, at the end of the stage:
     what generated code is compared with, up to a tolerance. Otherwise every operation rounds to its own type.
     """
     arrays: dict[str, Array] = {}
@@ -74,7 +75,7 @@ def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
     if stage.reduction:
         result[...] = identity(stage.reduction, stage.dtype)
     if any(a.extent == 0 for a in stage.all_axes):
-        return result.astype(dtype(stage.dtype).numpy)
+        return converted(result, stage.dtype)
     rank = len(stage.axes)
     body = stage.body
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
@@ -87,13 +88,13 @@ def _stage(stage: Stage, arrays: Mapping[str, Array], precise: bool) -> Array:
             part = _part(result, chunk)
             value = _Scope(stage, arrays, precise, chunk).value(body)
             if stage.reduction is None:
-                part[...] = value
+                part[...] = converted(value, stage.dtype)
             else:
                 value = np.broadcast_to(value, [high - low for low, high in chunk])
                 combine = _REDUCTIONS[stage.reduction]
                 reduced = combine.reduce(value, axis=tuple(range(rank, value.ndim)), dtype=kind)
                 part[...] = combine(part, reduced)
-    return result.astype(dtype(stage.dtype).numpy, copy=False)
+    return converted(result, stage.dtype)
 
 
 def _part(array: Array, chunk: Chunk) -> Array:
@@ -139,7 +140,11 @@ def _sum_of_product(a: Array, b: Array, chunk: Chunk, rank: int) -> Array:
     left = a.transpose(batch + rows + inner + columns).reshape(*lead, -1, depth)
     right = b.transpose(batch + inner + columns + rows).reshape(*lead, depth, -1)
     order = batch + rows + columns
-    product = np.matmul(left, right).reshape([max(a.shape[d], b.shape[d]) for d in order])
+    if kind_of(left.dtype) == "f" and left.dtype.itemsize == 2:  # NumPy's products of f16 are slow, and it has none of bf16
+        product = np.matmul(left.astype(np.float32), right.astype(np.float32)).astype(left.dtype)
+    else:
+        product = np.matmul(left, right)
+    product = product.reshape([max(a.shape[d], b.shape[d]) for d in order])
     return np.broadcast_to(product.transpose([order.index(d) for d in range(rank)]), extents[:rank])
 
 
@@ -173,7 +178,7 @@ class _Scope:
     def _value(self, e: Expr) -> Array:
         chunk, rank = self.chunk, len(self.chunk)
         if isinstance(e, Const):
-            rounded = np.array(e.value).astype(dtype(e.dtype).numpy)
+            rounded = converted(np.array(e.value), e.dtype)
             return rounded.astype(self.numpy(e.dtype)).reshape((1,) * rank)
         if isinstance(e, Var):
             position = next(d for d, a in enumerate(self.stage.all_axes) if a.name == e.name)
@@ -182,10 +187,10 @@ class _Scope:
         if isinstance(e, Load):
             return self.load(e).astype(self.numpy(e.dtype), copy=False)
         if isinstance(e, Cast):
-            rounded = self.value(e.a).astype(dtype(e.dtype).numpy)
+            rounded = converted(self.value(e.a), e.dtype)
             return rounded.astype(self.numpy(e.dtype), copy=False)
         if isinstance(e, Bitcast):
-            bits = self.value(e.a).astype(dtype(e.a.dtype).numpy).view(dtype(e.dtype).numpy)
+            bits = converted(self.value(e.a), e.a.dtype, copy=True).view(dtype(e.dtype).numpy)
             return bits.astype(self.numpy(e.dtype), copy=False)
         if isinstance(e, Select):
             return np.where(self.value(e.cond), self.value(e.a), self.value(e.b))

@@ -1,7 +1,7 @@
 """Functions of elements that are put together of operations: they cost what their text says, and there is no code of their own.
 
 Those with an error say how large it is, in units in the last place of f32: a little more than `tests/lang/test_functions.py` finds.
-f16 is computed in f32 and rounded once. Special values are NumPy's, but for the sign of a zero where that is said.
+f16 and bf16 are computed in f32 and rounded once. Special values are NumPy's, but for the sign of a zero where that is said.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from tensorsmith.lang.expr import Expr, ExprLike, wrap
 
 
 def of_float(f: Callable[[Expr], Expr]) -> Callable[[ExprLike], Expr]:
-    """A function of a float, computed in f32 where it is of f16."""
+    """A function of a float, computed in f32 where it is of f16 or bf16."""
 
     @functools.wraps(f)
     def function(x: ExprLike) -> Expr:
         e = _float(f.__name__, x)
-        return cast("f16", f(cast("f32", e))) if e.dtype == "f16" else f(e)
+        return cast(e.dtype, f(cast("f32", e))) if dtype(e.dtype).is_half else f(e)
 
     return function
 
 
 def of_floats(f: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
-    """A function of two floats of one type, computed in f32 where they are f16."""
+    """A function of two floats of one type, computed in f32 where they are f16 or bf16."""
 
     @functools.wraps(f)
     def function(a: ExprLike, b: ExprLike) -> Expr:
         left, right = _two(f.__name__, a, b)
-        if left.dtype == "f16":
-            return cast("f16", f(cast("f32", left), cast("f32", right)))
+        if dtype(left.dtype).is_half:
+            return cast(left.dtype, f(cast("f32", left), cast("f32", right)))
         return f(_float(f.__name__, left), right)
 
     return function

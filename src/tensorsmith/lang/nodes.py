@@ -518,22 +518,21 @@ def _inverted(a: Expr) -> Expr:
     """`~`: not of a bool, every bit of an integer."""
     if dtype(a.dtype).kind not in "iu":
         return unary("not", a)
-    return Binary("bitxor", a, wrap(-1 if dtype(a.dtype).kind == "i" else 255, a.dtype))
+    return Binary("bitxor", a, wrap(-1 if dtype(a.dtype).kind == "i" else int(np.iinfo(dtype(a.dtype).numpy).max), a.dtype))
 
 
-def shift(a: ExprLike, by: ExprLike, *, left: bool, unsigned: bool = False) -> Expr:
+def shift(a: ExprLike, by: ExprLike, *, left: bool) -> Expr:
     """The bits of an integer moved by some places; what leaves is lost. To the right the sign comes in, to the left zeros.
 
     By less than 0, or by as many places as there are bits or more, only the sign is left: -1 of what is below 0 and moved to the
-    right, else 0. That is what NumPy gives. `unsigned` takes the numbers of a signed type for unsigned ones: to the right, zeros
-    come in whatever the sign.
+    right, else 0. That is what NumPy gives.
     """
     op = "shl" if left else "shr"
     value, count = _pair(op, a, by)
     kind, bits = dtype(value.dtype).kind, dtype(value.dtype).bytes * 8
     if kind not in "iu":
         raise UserError(f"`{_show_call(op, value, count)}` needs integers, not {value.dtype}")
-    if isinstance(count, Const) and not unsigned:
+    if isinstance(count, Const):
         if not 0 <= count.value < bits:
             raise UserError(
                 f"`{_show_call(op, value, count)}` moves {value.dtype} by {count.value} places; allowed are 0..{bits - 1}"
@@ -547,10 +546,6 @@ def shift(a: ExprLike, by: ExprLike, *, left: bool, unsigned: bool = False) -> E
     moved = Binary("shr", value, places)
     if kind == "u":
         return Select(inside, moved, nothing)
-    if unsigned:
-        largest = wrap((1 << bits - 1) - 1, value.dtype)  # its sign bit is 0, so that one place less leaves the right zeros
-        cleared = Binary("bitand", moved, Binary("shr", largest, Select(places > 0, places - 1, nothing)))
-        return Select(inside, Select(places > 0, cleared, value), nothing)
     return Select(inside, moved, Select(value < 0, wrap(-1, value.dtype), nothing))
 
 

@@ -68,8 +68,8 @@ def _position(op: str, source: ExprLike, axis: Axes) -> Expr:
     count = math.prod(a.extent for a in axes)
     if count == 0:
         raise UserError(f"{op}({value}) has nothing to choose from: a reduce axis has the extent 0")
-    if value.dtype in ("bool", "f16"):
-        value = cast({"bool": "u8", "f16": "f32"}[value.dtype], value)
+    if value.dtype == "bool" or dtype(value.dtype).is_half:
+        value = cast("u8" if value.dtype == "bool" else "f32", value)
     place: Expr = Var(axes[0].name)
     for a in axes[1:]:
         place = place * a.extent + Var(a.name)

@@ -34,7 +34,7 @@ class Reference:
         return None
 
     def _bound(self, name: str, want: Array) -> Array | None:
-        if want.dtype.kind != "f" or want.dtype.itemsize < 4 or not want.size:
+        if want.dtype not in (np.float32, np.float64) or not want.size:
             return None
         wide = want.astype(np.float64)
         if not np.isfinite(wide).all():

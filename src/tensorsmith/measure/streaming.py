@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.elements import kind_of
 from tensorsmith.runtime.buffers import aligned_empty, round_up
 from tensorsmith.runtime.running import Prepared
 from tensorsmith.targets.target import Target
@@ -48,7 +49,7 @@ def streamed(prepared: Prepared, target: Target) -> Callable[[int], float]:
 
 def places_of(constants: Mapping[str, Array], *caches: int) -> list[dict[str, Array]]:
     """Arrays like the constants, as often as the largest of the caches asks for; none where the constants are small."""
-    kept = {name: a for name, a in constants.items() if a.dtype.kind == "f" and a.dtype.itemsize >= 4}
+    kept = {name: a for name, a in constants.items() if kind_of(a.dtype) == "f" or a.dtype.itemsize == 1}  # others may be indices
     each = sum(round_up(a.nbytes) for a in kept.values())
     if each < _LEAST_BYTES:
         return []

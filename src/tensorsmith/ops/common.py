@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute
-from tensorsmith.lang.expr import Expr, ExprLike
+from tensorsmith.lang.dtypes import dtype, is_float, is_int, widened
+from tensorsmith.lang.expr import Axis, Expr, ExprLike
 
 #: an int for all dimensions, or one per dimension
 PerDimension = int | Sequence[int]
@@ -32,6 +33,37 @@ def compute_named(shape: Sequence[int], axes: Sequence[str], body: Callable[[tup
 def at(tensor: Tensor, *indices: ExprLike) -> Expr:
     """The element at indices given one by one, some of them unpacked."""
     return tensor[indices]
+
+
+def sum_of_products(x: Expr, weight: Expr, axis: Axis | Sequence[Axis], sums: str | None = None) -> Expr:
+    """sum(x * weight) over `axis`, in the type `sums` if one is given.
+
+    Else a weight may be stored in fewer bits than x, a float or a small integer: it is widened first. Either factor may be that
+    weight: the result has the other's type.
+    """
+    if sums is not None:
+        return define.sum(define.cast(sums, x) * define.cast(sums, weight), axis=axis)
+    if x.dtype == weight.dtype or not (_holds(x.dtype, weight.dtype) or _holds(weight.dtype, x.dtype)):
+        return define.sum(x * weight, axis=axis)
+    kind = x.dtype if _holds(x.dtype, weight.dtype) else weight.dtype
+    wide = widened(kind)
+    return as_type(kind, define.sum(as_type(wide, x) * as_type(wide, weight), axis=axis))
+
+
+def widen(v: Expr) -> Expr:
+    """A float of 16 bits as an f32, in which what is made of several operations is computed; anything else as it is."""
+    return as_type(widened(v.dtype), v)
+
+
+def as_type(kind: str, v: Expr) -> Expr:
+    """A value as another type; itself if it has that."""
+    return v if v.dtype == kind else define.cast(kind, v)
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether weights of a type can be multiplied with floats of another, or of f32 that these are computed in."""
+    small = dtype(narrow).is_half or (is_int(narrow) and dtype(narrow).bytes <= 2)
+    return is_float(wide) and small and (dtype(wide).bytes > dtype(narrow).bytes or is_int(narrow))
 
 
 def scaled(index: Expr, factor: int = 1, offset: int = 0) -> Expr:
@@ -69,8 +101,3 @@ def check_rank(tensor: Tensor, rank: int, what: str, layout: str) -> None:
     """Raises `UserError` unless a tensor has so many dimensions; `what` wants it, in that `layout`."""
     if len(tensor.shape) != rank:
         raise UserError(f"{what}: {tensor.name} has the shape {list(tensor.shape)}; expected {rank} dimensions, {layout}")
-
-
-def times(a: Expr, b: Expr, sums: str | None) -> Expr:
-    """The product of two factors in the type in which it is added up, their own if none is given."""
-    return a * b if sums is None else define.cast(sums, a) * define.cast(sums, b)

@@ -19,7 +19,7 @@ from tensorsmith.ops.common import (
     pad_pairs,
     per_dimension,
     scaled,
-    times,
+    sum_of_products,
 )
 
 
@@ -104,7 +104,7 @@ def conv(
     def product(n: Expr, place: Sequence[Expr], channel_in: Expr, channel_out: Expr) -> Expr:
         window = [scaled(i, s) + scaled(t, d) for i, s, t, d in zip(place, strides, taps, dilations)]
         data, factor = at(source, n, *window, channel_in), at(weight, *taps, rc, channel_out)
-        return define.sum(times(data, factor, sums), axis=[*taps, rc])
+        return sum_of_products(data, factor, [*taps, rc], sums)
 
     if groups == 1:
         return compute_named(
@@ -197,7 +197,7 @@ def depthwise_conv(
 
     def body(i: tuple[Expr, ...]) -> Expr:
         window = [scaled(h, s) + scaled(t, d) for h, s, t, d in zip(i[1:-1], strides, taps, dilations)]
-        return define.sum(times(at(source, i[0], *window, i[-1]), at(weight, *taps, i[-1]), sums), axis=taps)
+        return sum_of_products(at(source, i[0], *window, i[-1]), at(weight, *taps, i[-1]), taps, sums)
 
     return compute_named((x.shape[0], *out, channels), ("n", *SPATIAL[rank], "c"), body, name)
 

@@ -12,7 +12,8 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute, select
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Expr, ExprLike, binary
+from tensorsmith.lang.expr import Binary, Expr, ExprLike, Unary, binary, walk
+from tensorsmith.ops.common import as_type, widen
 
 Operand = Tensor | float | int
 
@@ -39,13 +40,26 @@ def broadcast_read(tensor: Tensor, indices: tuple[Expr, ...], shape: tuple[int, 
 
 
 def apply(f: Callable[..., ExprLike], *operands: Operand, name: str) -> Tensor:
-    """The tensor of `f` of the elements of all operands; numbers are handed to `f` as they are."""
+    """The tensor of `f` of the elements of all operands; numbers are handed to `f` as they are.
+
+    What takes several operations is computed in f32 where it is of f16 or bf16, and rounded once.
+    """
     shape = broadcast_shape(*(x.shape for x in operands if isinstance(x, Tensor)))
 
     def body(*indices: Expr) -> ExprLike:
-        return f(*(broadcast_read(x, indices, shape) if isinstance(x, Tensor) else x for x in operands))
+        values = [broadcast_read(x, indices, shape) if isinstance(x, Tensor) else x for x in operands]
+        plain = f(*values)
+        if not isinstance(plain, Expr) or not dtype(plain.dtype).is_half or _operations(plain) < 2:
+            return plain
+        wide = f(*(widen(v) if isinstance(v, Expr) else v for v in values))
+        return as_type(plain.dtype, wide) if isinstance(wide, Expr) else wide
 
     return compute(shape, body, name=name)
+
+
+def _operations(e: Expr) -> int:
+    """How often an expression rounds to its own type."""
+    return sum(isinstance(x, (Unary, Binary)) and x.dtype == e.dtype for x in walk(e))
 
 
 class BinaryOperator(Protocol):

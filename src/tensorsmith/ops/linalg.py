@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tensorsmith.errors import UserError
-from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, reduce_axis
 from tensorsmith.lang.expr import Expr
-from tensorsmith.ops.common import at, check_rank, compute_named, times
+from tensorsmith.ops.common import at, check_rank, compute_named, sum_of_products
 from tensorsmith.ops.elementwise import bias_add, broadcast_read, broadcast_shape
 
 
@@ -45,7 +44,7 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, transposed: boo
 
     def body(indices: tuple[Expr, ...]) -> Expr:
         *rows, j = indices
-        return define.sum(at(x, *rows, k) * (weight[j, k] if transposed else weight[k, j]), axis=k)
+        return sum_of_products(at(x, *rows, k), weight[j, k] if transposed else weight[k, j], k)
 
     product = compute_named((*x.shape[:-1], columns), axes, body, name if bias is None else f"{name}_product")
     return product if bias is None else bias_add(product, bias, name)
@@ -66,7 +65,7 @@ def _product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: s
         *lead, i, j = indices
         left = (k, i) if transpose_a else (i, k)
         right = (j, k) if transpose_b else (k, j)
-        return define.sum(times(_read(a, lead, left, batch), _read(b, lead, right, batch), sums), axis=k)
+        return sum_of_products(_read(a, lead, left, batch), _read(b, lead, right, batch), k, sums)
 
     names = ["b"] if len(batch) == 1 else [f"b{d}" for d in range(len(batch))]
     return compute_named((*batch, rows, columns), [*names, "i", "j"], body, name)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute, reduce_axis, select
-from tensorsmith.lang.dtypes import is_float
+from tensorsmith.lang.dtypes import is_float, widened
 from tensorsmith.lang.expr import Expr
 from tensorsmith.ops import reduce
-from tensorsmith.ops.common import at, normal_axis
+from tensorsmith.ops.common import as_type, at, normal_axis, widen
 from tensorsmith.ops.conv import pad
 from tensorsmith.ops.elementwise import apply
 
@@ -38,7 +38,7 @@ def root(v: Expr, p: int) -> Expr:
 
 def wider(v: Expr) -> Expr:
     """A float in the next wider type, in which its square is neither too large nor too small; f64 stays."""
-    return define.cast({"f16": "f32", "f32": "f64"}[v.dtype], v) if v.dtype in ("f16", "f32") else v
+    return as_type("f64" if v.dtype == "f32" else widened(v.dtype), v)
 
 
 def lp_normalize(x: Tensor, axis: int = -1, p: int = 2, name: str = "lp_normalize") -> Tensor:
@@ -61,7 +61,8 @@ def softmax(x: Tensor, axis: int = -1, name: str = "softmax", masked: bool = Fal
 
     def body(*i: Expr) -> Expr:
         share = powers[i] / total[without(i)]
-        return select(define.equal(largest[without(i)], -math.inf), 0.0, share) if masked else share
+        shown = select(define.equal(largest[without(i)], -math.inf), 0.0, share) if masked else share
+        return as_type(x.dtype, shown)
 
     return compute(x.shape, body, name=name)
 
@@ -69,21 +70,28 @@ def softmax(x: Tensor, axis: int = -1, name: str = "softmax", masked: bool = Fal
 def log_softmax(x: Tensor, axis: int = -1, name: str = "log_softmax") -> Tensor:
     """x - max - log(sum(exp(x - max))) along one dimension."""
     largest, _, total, without = _exponentials(x, axis, name)
-    return compute(x.shape, lambda *i: x[i] - largest[without(i)] - define.log(total[without(i)]), name=name)
+
+    def body(*i: Expr) -> Expr:
+        return as_type(x.dtype, widen(x[i]) - widen(largest[without(i)]) - define.log(total[without(i)]))
+
+    return compute(x.shape, body, name=name)
 
 
 Indices = tuple[Expr, ...]
 
 
 def _exponentials(x: Tensor, axis: int, name: str) -> tuple[Tensor, Tensor, Tensor, Callable[[Indices], Indices]]:
-    """The maximum, exp(x - maximum) and its sum along a dimension, and what leaves that dimension's index out."""
+    """The maximum, exp(x - maximum) and its sum along a dimension, and what leaves that dimension's index out.
+
+    Exponentials and sum of f16 and bf16 are f32.
+    """
     dim = normal_axis(axis, len(x.shape), name)
 
     def without(i: Indices) -> Indices:
         return i[:dim] + i[dim + 1 :]
 
     largest = reduce.max(x, dim, name=f"{name}_max")
-    powers = compute(x.shape, lambda *i: define.exp(x[i] - largest[without(i)]), name=f"{name}_exp")
+    powers = compute(x.shape, lambda *i: define.exp(widen(x[i]) - widen(largest[without(i)])), name=f"{name}_exp")
     return largest, powers, reduce.sum(powers, dim, name=f"{name}_sum"), without
 
 
@@ -125,20 +133,20 @@ def layer_norm(
 def normalize(x: Tensor, axes: Sequence[int], epsilon: float = 1e-5, centre: bool = True, name: str = "normalize") -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) over any dimensions; without `centre`, x / sqrt(mean of squares + epsilon).
 
-    f16 is computed in f32 and rounded at the end, as every peer does.
+    f16 and bf16 are computed in f32 and rounded at the end, as every peer does.
     """
     mean, squares, count = _moments(x, axes, centre, name)
 
     def normal(v: Expr, s: Expr, m: Expr | None = None) -> Expr:
-        off = _widened(v) if m is None else _widened(v) - m
+        off = widen(v) if m is None else widen(v) - m
         result = off * define.rsqrt(s * (1 / count) + epsilon)
-        return define.cast("f16", result) if x.dtype == "f16" else result
+        return as_type(x.dtype, result)
 
     return apply(normal, x, squares, *([] if mean is None else [mean]), name=name)
 
 
 def moments(x: Tensor, axes: Sequence[int], epsilon: float = 1e-5, name: str = "moments") -> tuple[Tensor, Tensor]:
-    """The mean and 1 / sqrt(variance + epsilon) over some dimensions, which stay with extent 1; in f32 for f16."""
+    """The mean and 1 / sqrt(variance + epsilon) over some dimensions, which stay with extent 1; in f32 for f16 and bf16."""
     mean, squares, count = _moments(x, axes, True, name)
     assert mean is not None
     return mean, apply(lambda s: define.rsqrt(s * (1 / count) + epsilon), squares, name=f"{name}_scale")
@@ -150,21 +158,17 @@ def _moments(x: Tensor, axes: Sequence[int], centre: bool, name: str) -> tuple[T
     count = math.prod(x.shape[d] for d in dims)
     if not is_float(x.dtype) or not count:
         raise UserError(f"{name}: {x.name} is {x.dtype}{list(x.shape)}; expected floats, and some along {list(axes)}")
-    total = reduce.reduce(define.sum, x, dims, True, f"{name}_total", _widened) if centre else None
+    total = reduce.reduce(define.sum, x, dims, True, f"{name}_total", widen) if centre else None
     mean = None if total is None else apply(lambda v: v * (1 / count), total, name=f"{name}_mean")
     over = {d: reduce_axis(x.shape[d], f"k{n}") for n, d in enumerate(dims)}
 
     def square(*i: Expr) -> Expr:
-        off = _widened(x[reduce.full_indices(x, over, i, True)])
+        off = widen(x[reduce.full_indices(x, over, i, True)])
         if mean is not None:
             off = off - at(mean, *(0 if d in over else i[d] for d in range(len(i))))
         return define.sum(off * off, axis=list(over.values()))
 
     return mean, compute(reduce.reduced_shape(x, dims, True), square, name=f"{name}_squares"), count
-
-
-def _widened(v: Expr) -> Expr:
-    return define.cast("f32", v) if v.dtype == "f16" else v
 
 
 def local_response_norm(

@@ -14,7 +14,18 @@ from tensorsmith.lang.dtypes import is_float
 from tensorsmith.lang.evaluate import identity
 from tensorsmith.lang.expr import Expr
 from tensorsmith.ops import reduce
-from tensorsmith.ops.common import SPATIAL, Padding, PerDimension, at, compute_named, pad_pairs, per_dimension, scaled
+from tensorsmith.ops.common import (
+    SPATIAL,
+    Padding,
+    PerDimension,
+    as_type,
+    at,
+    compute_named,
+    pad_pairs,
+    per_dimension,
+    scaled,
+    widen,
+)
 from tensorsmith.ops.conv import pad_spatial, window_extents
 from tensorsmith.ops.elementwise import apply
 from tensorsmith.ops.norm import root, to_power
@@ -102,7 +113,7 @@ def avg_pool(
 ) -> Tensor:
     """As max_pool. With `count_pad` padding counts as zeros (but not what lies past it), else not at all."""
     rank = len(x.shape) - 2
-    total = _windows("sum", x, kernel, stride, padding, dilation, ceil_mode, f"{name}_sum")
+    total = _windows("sum", x, kernel, stride, padding, dilation, ceil_mode, f"{name}_sum", widen)
     given = _arguments(x, kernel, stride, padding, dilation, ceil_mode, name)
     spans = [(0, b + n + a) if count_pad else (b, b + n) for n, (b, a) in zip(x.shape[1:-1], pad_pairs(padding, rank))]
 
@@ -115,9 +126,9 @@ def avg_pool(
                 end = define.minimum(_taps_before(high, h, s, d), k)
                 varying.append(end - define.maximum(_taps_before(low, h, s, d), 0) if low > 0 else end)
         if not varying:
-            return total[i] * (1 / fixed)
+            return as_type(x.dtype, total[i] * (1 / fixed))
         count = functools.reduce(lambda a, b: a * b, varying)
-        return total[i] / define.cast(x.dtype, scaled(count, fixed))
+        return as_type(x.dtype, total[i] / define.cast(total.dtype, scaled(count, fixed)))
 
     return compute_named(total.shape, ("n", *SPATIAL[rank], "c"), body, name)
 

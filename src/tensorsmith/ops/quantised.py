@@ -22,8 +22,8 @@ def _quantised(value: Expr, zero: Expr | None, dtype: str) -> Expr:
 
 
 def _check(dtype: str, name: str) -> None:
-    if not is_int(dtype) or facts(dtype).bytes > 1:
-        raise UserError(f"{name}: cannot quantise to {dtype}; known are i8 and u8")
+    if not is_int(dtype) or facts(dtype).bytes > 2:
+        raise UserError(f"{name}: cannot quantise to {dtype}; known are i8, u8, i16 and u16")
 
 
 def _wide(v: Expr) -> Expr:

@@ -11,7 +11,7 @@ from tensorsmith.lang import define
 from tensorsmith.lang.define import Reduction, Tensor, compute, reduce_axis, select
 from tensorsmith.lang.dtypes import dtype, is_float
 from tensorsmith.lang.expr import Axis, Expr, Var
-from tensorsmith.ops.common import normal_axis
+from tensorsmith.ops.common import as_type, normal_axis, widen
 from tensorsmith.ops.elementwise import apply
 
 Axes = int | Sequence[int] | None
@@ -90,8 +90,8 @@ def mean(x: Tensor, axes: Axes = None, keepdims: bool = False, name: str = "mean
     if not is_float(x.dtype):
         raise UserError(f"{name}: {x.name} is {x.dtype}; cast to a float first")
     count = float(np.prod([x.shape[d] for d in reduced_dimensions(x, axes, name)]))
-    total = reduce(define.sum, x, axes, keepdims, f"{name}_sum")
-    return apply(lambda v: v * (1 / count) if count else v / 0.0, total, name=name)
+    total = reduce(define.sum, x, axes, keepdims, f"{name}_sum", widen)
+    return apply(lambda v: as_type(x.dtype, v * (1 / count) if count else v / 0.0), total, name=name)
 
 
 def argmax(x: Tensor, axis: int, keepdims: bool = False, name: str = "argmax") -> Tensor:

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorsmith.errors import UserError
-from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, reduce_axis, select
 from tensorsmith.lang.expr import Axis, Expr
 from tensorsmith.ops.common import (
@@ -33,6 +32,7 @@ from tensorsmith.ops.common import (
     pad_pairs,
     per_dimension,
     scaled,
+    sum_of_products,
 )
 from tensorsmith.ops.conv import pad_spatial
 
@@ -134,7 +134,7 @@ def transposed_conv(
         inside = [i < p.kernel for p, i in zip(plan, kernel_at) if p.ragged]
         if inside:
             factor = select(functools.reduce(lambda a, b: a & b, inside), factor, 0)
-        return define.sum(element * factor, axis=over)
+        return sum_of_products(element, factor, over)
 
     plain = all(s == 1 for s in strides)  # one phase, and no axis for it
     end = 1 + (1 if plain else 2) * rank

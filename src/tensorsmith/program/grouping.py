@@ -53,7 +53,7 @@ def group_axis(stage: Stage) -> Axis | None:
 def lane_bytes(workload: Workload, stage: Stage) -> int:
     """The bytes of the elements that a stage's vectors are counted in: its own, or those of a wider sum that it reads element by
     element, so that it can be computed on the sum's registers (sums of products in i32 that become bytes again)."""
-    own = dtype(stage.dtype).bytes
+    own = dtype(stage.dtype).lane_bytes
     read = [workload.stage(x.tensor) for x in stage.reads if workload.is_stage(x.tensor)] if stage.reduction is None else []
-    sums = [s for s in read if s.reduction and dtype(s.dtype).bytes > own and elementwise_match(workload, s.name, stage.name)]
-    return max([own, *(dtype(s.dtype).bytes for s in sums)])
+    sums = [s for s in read if s.reduction and dtype(s.dtype).lane_bytes > own and elementwise_match(workload, s.name, stage.name)]
+    return max([own, *(dtype(s.dtype).lane_bytes for s in sums)])

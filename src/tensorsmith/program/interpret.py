@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.dtypes import converted, dtype
 from tensorsmith.lang.evaluate import BINARY_FUNCTIONS, UNARY_FUNCTIONS, identity
 from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer
@@ -125,13 +125,13 @@ class _Body:
 
     def _value(self, e: Expr) -> Any:
         if isinstance(e, Const):
-            return np.array(e.value, dtype(e.dtype).numpy)
+            return converted(np.array(e.value), e.dtype)
         if isinstance(e, Var):
             return np.asarray(self.axes[e.name], np.int64)
         if isinstance(e, Load):
             return self.load(e)
         if isinstance(e, Cast):
-            return self.value(e.a).astype(dtype(e.dtype).numpy)
+            return converted(np.asarray(self.value(e.a)), e.dtype)
         if isinstance(e, Bitcast):
             return np.asarray(self.value(e.a)).view(dtype(e.dtype).numpy)
         if isinstance(e, Select):

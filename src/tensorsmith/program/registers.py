@@ -21,7 +21,7 @@ def stays_in_registers(workload: Workload, block: Block, reader: Block) -> bool:
     lanes, read_lanes = _lanes(block), _lanes(reader)
     if (lanes is None) != (read_lanes is None):
         return False
-    if lanes is not None and (lanes.reduce or dtype(stage.dtype).bytes != lane_bytes(workload, reader.stage)):
+    if lanes is not None and (lanes.reduce or dtype(stage.dtype).lane_bytes != lane_bytes(workload, reader.stage)):
         return False
     reads = [x for x in reader.stage.reads if x.tensor == stage.name]
     if workload.consumers[stage.name] != (reader.stage.name,) or len(reads) != 1:

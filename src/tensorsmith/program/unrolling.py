@@ -42,11 +42,14 @@ def is_written_whole(marked: Flag, steps: Number, in_a_row: Number) -> Flag:
     return either(flag(steps < 2 * in_a_row), is_laid_out(marked, steps))
 
 
-def partial_sums(in_a_row: int, results: int, chains: int) -> int:
+def partial_sums(in_a_row: int, results: int, chains: int, registers: int | None = None) -> int:
     """Over how many registers the steps in a row spread each result.
 
     A result waits for its last addition; `chains` additions must be under way to keep the machine busy. The results of a full tile
-    are enough, those of the few rows that are left at the end of an axis are not.
+    are enough, those of the few rows that are left at the end of an axis are not. All sums together take no more than so many
+    `registers`, if that is given.
     """
     wanted = -(-chains // max(1, results))
+    if registers is not None:
+        wanted = min(wanted, max(1, registers // max(1, results)))
     return max(n for n in range(1, in_a_row + 1) if in_a_row % n == 0 and n <= wanted)

@@ -10,21 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.elements import BY_NUMPY, TABLE
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.buffers import aligned_empty, as_array, data_pointer
 from tensorsmith.show.line import line
 
-DTYPES: dict[str, np.dtype] = {
-    "f16": np.dtype(np.float16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "i8": np.dtype(np.int8),
-    "u8": np.dtype(np.uint8),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "bool": np.dtype(np.bool_),
-}
-_NAMES: dict[np.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
+DTYPES: dict[str, np.dtype] = {name: facts.numpy for name, facts in TABLE.items()}
 
 
 @dataclass(frozen=True)
@@ -38,6 +29,11 @@ class Argument:
     @functools.cached_property
     def numpy_dtype(self) -> np.dtype:
         return DTYPES[self.dtype]
+
+    @property
+    def kind(self) -> str:
+        """As in `elements.DType`: "f", "i", "u" or "b"."""
+        return TABLE[self.dtype].kind
 
     @property
     def bytes(self) -> int:
@@ -114,14 +110,14 @@ def random_arrays(arguments: Sequence[Argument]) -> list[np.ndarray]:
     """The same ones every time: floats in -1..1, integers all ones."""
     generator = np.random.default_rng(0)
     return [
-        generator.uniform(-1, 1, a.shape).astype(a.numpy_dtype) if a.numpy_dtype.kind == "f" else np.ones(a.shape, a.numpy_dtype)
+        generator.uniform(-1, 1, a.shape).astype(a.numpy_dtype) if a.kind == "f" else np.ones(a.shape, a.numpy_dtype)
         for a in arguments
     ]
 
 
 def _check_dtype(argument: Argument, array: np.ndarray, where: str = "") -> None:
     if array.dtype != argument.numpy_dtype:
-        given = _NAMES.get(array.dtype, str(array.dtype))
+        given = BY_NUMPY.get(array.dtype, str(array.dtype))
         hint = " (byte order swapped)" if array.dtype.newbyteorder() == argument.numpy_dtype else ""
         raise UserError(f"{where or argument.name} must be {argument.dtype}, {given}{hint} given")
 
@@ -134,8 +130,8 @@ def _check_shape(argument: Argument, array: np.ndarray, where: str = "") -> None
 def _number(argument: Argument, x: bool | int | float) -> np.ndarray:
     """A Python number as an array of rank 0: it has no dtype of its own, so it takes the argument's if it fits."""
     dtype = argument.numpy_dtype
-    fits = {"b": (bool,), "f": (int, float), "i": (int,), "u": (int,)}[dtype.kind]
-    if isinstance(x, bool) != (dtype.kind == "b") or not isinstance(x, fits):
+    fits = {"b": (bool,), "f": (int, float), "i": (int,), "u": (int,)}[argument.kind]
+    if isinstance(x, bool) != (argument.kind == "b") or not isinstance(x, fits):
         raise UserError(f"{argument.name} must be {argument.dtype}, the {type(x).__name__} {x!r} given")
     try:
         return np.array(x, dtype)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.elements import TABLE
 from tensorsmith.errors import OutOfMemory, UserError
 from tensorsmith.targets.host import memory_bytes
 
@@ -106,13 +107,38 @@ def _from_dlpack(x: Any, name: str) -> np.ndarray:
     try:
         device = x.__dlpack_device__()
         if int(device[0]) == _CPU:
-            return np.from_dlpack(x)
+            bits = _Bits(x)
+            return np.from_dlpack(bits).view(TABLE["bf16"].numpy) if bits.are_of_bf16 else np.from_dlpack(x)
     except Exception as error:  # whatever the other library raises
         raise UserError(f"{name} is a {_type_name(x)} that does not export its data as an array: {error}") from error
     raise UserError(f"{name} is a {_type_name(x)} on another device than the CPU; copy it there first ({name}.cpu())")
 
 
 _CPU = 1  # kDLCPU
+_UNSIGNED, _BFLOAT = 1, 4  # kDLUInt, kDLBfloat
+_TYPE_AT = 20  # in a DLTensor, behind the data, the device and the rank
+
+
+class _Bits:
+    """A tensor that says of bf16, which NumPy's importer does not know, that they are u16."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+        self.are_of_bf16 = str(getattr(tensor, "dtype", "")).endswith("bfloat16")
+
+    def __dlpack_device__(self) -> Any:
+        return self._tensor.__dlpack_device__()
+
+    def __dlpack__(self, **_: Any) -> Any:
+        """Without arguments, a library gives the first form of DLPack, in which the type is a byte at a fixed place."""
+        capsule = self._tensor.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        code = ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + _TYPE_AT)
+        if code.value != _BFLOAT:
+            raise TypeError("it calls itself bf16, and exports another type")
+        code.value = _UNSIGNED
+        return capsule
 
 
 def _type_name(x: object) -> str:

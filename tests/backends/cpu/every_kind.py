@@ -19,7 +19,7 @@ from tensorsmith.ops import conv, elementwise, linalg, norm, reduce
 #: libraries that bring functions of compilers' run-time libraries into a process
 GUESTS = ("onnxruntime", "torch", "openvino", "scipy", "numba")
 #: a few roundings of the type; whole numbers and bools are exact
-TOLERANCE = {"f16": 2e-2, "f32": 1e-5, "f64": 1e-13}
+TOLERANCE = {"f16": 2e-2, "bf16": 1e-1, "f32": 1e-5, "f64": 1e-13}
 
 ROW = (6, 21)  # no multiple of any vector's lanes
 

@@ -30,7 +30,7 @@ def test_every_type_and_kind_of_operator_in_a_bare_process(tmp_path):
     command = [sys.executable, "-m", "tests.backends.cpu.every_kind", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "152 computations\n"
+    assert done.stdout == "307 computations\n"
 
 
 def test_what_the_process_has_and_the_list_has_not_is_refused():

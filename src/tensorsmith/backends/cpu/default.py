@@ -153,7 +153,7 @@ class _Default:
                 continue
             producer = self.now.stage(read.tensor)
             if _reuses(producer) and elementwise_match(self.now, producer.name, stage.name):
-                if dtype(producer.dtype).bytes == lane_bytes(self.now, stage):
+                if dtype(producer.dtype).lane_bytes == lane_bytes(self.now, stage):
                     return producer
         return None
 

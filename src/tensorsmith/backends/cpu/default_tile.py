@@ -28,7 +28,7 @@ class TilePlan:
 
     def __init__(self, workload: Workload, stage: Stage, target: CpuTarget) -> None:
         self.workload, self.stage, self.target = workload, stage, target
-        self.lanes = target.lanes(dtype(stage.dtype).bytes)
+        self.lanes = target.lanes(dtype(stage.dtype).lane_bytes)
         self.across = False
         self.vector_axis = self._choose_vector()
         self.group = self._choose_group()

@@ -16,6 +16,7 @@ from tensorsmith.frontends.common.spatial import channels_first, channels_last
 from tensorsmith.frontends.common.values import scalar
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
+from tensorsmith.lang.dtypes import is_float
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,6 @@ def _back(b: Builder, x: Value, dtype: str) -> Value:
     """In the type of the input; an integer type gets the nearest number in its range."""
     if x.dtype == dtype:
         return x
-    if dtype in ("f16", "f32", "f64"):
+    if is_float(dtype):
         return b.add("cast", [x], to=dtype)
     return b.add("quantize", [x, scalar(b, 1.0, x)], dtype=dtype)

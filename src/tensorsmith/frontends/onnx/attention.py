@@ -11,6 +11,7 @@ from tensorsmith.frontends.onnx.read import type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
+from tensorsmith.lang.dtypes import dtype
 
 
 @onnx_operator("Attention", since=23)
@@ -63,8 +64,8 @@ def attention(node: OnnxNode, b: Builder) -> Sequence[Value]:
 
 
 def _scaled_product(b: Builder, query: Value, key: Value, scale: float) -> Value:
-    """query key^T scale. In f16 both sides are scaled before, as ONNX asks for, so that the sums do not overflow."""
-    if query.dtype != "f16":
+    """query key^T scale. In f16 and bf16 both sides are scaled before, as ONNX asks for, so that the sums do not overflow."""
+    if not dtype(query.dtype).is_half:
         scores = b.add("matmul", [query, key], transpose_b=True)
         return b.add("multiply", [scores, scalar(b, scale, scores)])
     factor = scalar(b, math.sqrt(scale), query)

@@ -21,7 +21,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.importer import UnsupportedOperators, load_onnx
-from tensorsmith.frontends.onnx.read import TYPES, UnsupportedType, held
+from tensorsmith.frontends.onnx.read import UnsupportedType, numbers
 from tensorsmith.frontends.onnx.table import NeedsConstant
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Array, Graph
@@ -67,12 +67,12 @@ class PreparedModel(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, by position and by name, for the inputs as a list or by name."""
         try:
-            arrays = {name: held(np.asarray(a), f"input {name}") for name, a in self._named(inputs).items()}
+            arrays = {name: numbers(np.asarray(a), f"input {name}") for name, a in self._named(inputs).items()}
             runner, names = self._prepared(arrays)
         except (UnsupportedOperators, UnsupportedType) as problem:
             raise _not_supported(problem) from problem
         results = runner({name: a for name, a in arrays.items() if name not in self._constants})
-        made = [self._declared(v, results[name]) for v, name in zip(self._model.graph.output, names)]
+        made = [np.asarray(results[name]) for name in names]
         return namedtupledict("Outputs", self._outputs)(*made) if len(set(self._outputs)) == len(made) else tuple(made)
 
     def _named(self, inputs: Any) -> dict[str, Any]:
@@ -104,14 +104,6 @@ class PreparedModel(BackendRep):
             runner = _reference(graph) if self._reference else _compiled(graph)
             self._compiled[key] = runner, [name for name, _ in graph.outputs]
             return self._compiled[key]
-
-    @staticmethod
-    def _declared(value: onnx.ValueInfoProto, array: Array) -> Array:
-        """A result in the type that the model declares, which may be narrower than the one it is held in."""
-        number = value.type.tensor_type.elem_type
-        return (
-            np.asarray(array).astype(helper.tensor_dtype_to_np_dtype(number), copy=False) if number in TYPES else np.asarray(array)
-        )
 
 
 class TensorsmithBackend(Backend):

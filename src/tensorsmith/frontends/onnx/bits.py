@@ -6,7 +6,7 @@ import numpy as np
 from onnx import helper
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.onnx.read import held, type_of
+from tensorsmith.frontends.onnx.read import type_of
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
@@ -30,21 +30,17 @@ def bitwise_not(node: OnnxNode, b: Builder) -> Value:
 
 @onnx_operator("BitShift", since=11)
 def bit_shift(node: OnnxNode, b: Builder) -> Value:
-    """Before version 28 there were unsigned types only; those that are held in signed ones are shifted as what they are."""
     left = node.needed("direction") == "LEFT"
     node.choice("direction", "", ("LEFT", "RIGHT"))
-    return b.add("shift", [node.required(0), node.required(1)], left=left, unsigned=node.version < 28)
+    return b.add("shift", [node.required(0), node.required(1)], left=left)
 
 
 @onnx_operator("BitCast", since=26)
 def bit_cast(node: OnnxNode, b: Builder) -> Value:
-    """Of what is known. The type in the file has the width of the result's, which tells it from the wider one it is held in."""
+    """Of what is known."""
     number = node.needed("to")
     type_of(number, f"{node}: the result")
     to, x = np.dtype(helper.tensor_dtype_to_np_dtype(number)), node.constant(0, "the data")
-    if x.dtype.kind == "f" and x.dtype.itemsize != to.itemsize:
-        raise UserError(
-            f"{node}: a float of {x.dtype.itemsize * 8} bits cannot be taken for {to.name}, which has {to.itemsize * 8}"
-        )
-    narrow = x if x.dtype.itemsize == to.itemsize else x.astype(f"u{to.itemsize}")
-    return b.constant(held(np.ascontiguousarray(narrow).view(to).reshape(x.shape), str(node)))
+    if x.dtype.itemsize != to.itemsize:
+        raise UserError(f"{node}: {x.dtype.itemsize * 8} bits cannot be taken for {to.name}, which has {to.itemsize * 8}")
+    return b.constant(np.ascontiguousarray(x).view(to).reshape(x.shape))

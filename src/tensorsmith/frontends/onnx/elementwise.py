@@ -189,20 +189,10 @@ def is_inf(node: OnnxNode, b: Builder) -> Value:
     return b.add("is_inf", [node.required(0)], positive=bool(positive), negative=bool(negative))
 
 
-_WRAPPED = {"INT16": (1 << 16, 1 << 15), "UINT16": (1 << 16, 0), "UINT32": (1 << 32, 0)}  # size of the type, and its negative half
-
-
 def cast_to(x: Value, number: int, b: Builder, what: str) -> Value:
-    """A cast to a type of ONNX; one that is held in a wider type wraps around as it would itself."""
+    """A cast to a type of ONNX."""
     to = type_of(number, what)
-    name = next(name for name, value in _type_numbers().items() if value == number)
-    if name not in _WRAPPED:
-        return x if x.dtype == to else b.add("cast", [x], to=to)
-    size, half = _WRAPPED[name]
-    x = b.add("cast", [x], to="i64")
-    shifted = b.add("add", [x, scalar(b, half, x)]) if half else x
-    wrapped = b.add("modulo", [shifted, scalar(b, size, x)])
-    return b.add("cast", [b.add("subtract", [wrapped, scalar(b, half, x)]) if half else wrapped], to=to)
+    return x if x.dtype == to else b.add("cast", [x], to=to)
 
 
 def _type_numbers() -> dict[str, int]:

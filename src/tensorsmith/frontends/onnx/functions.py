@@ -7,13 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto
 
+from tensorsmith.elements import TABLE
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.onnx.schema import find_schema
 from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS
-
-_ONNX_TYPES = {
-    "f32": "FLOAT", "f64": "DOUBLE", "f16": "FLOAT16", "i8": "INT8", "u8": "UINT8", "i32": "INT32", "i64": "INT64", "bool": "BOOL",
-}  # fmt: skip
 
 
 def has_body(node: NodeProto, version: int) -> bool:
@@ -59,7 +56,7 @@ def _type(value: tuple[str, tuple[int, ...]] | None) -> TypeProto:
     if value is None:
         return TypeProto()
     name, shape = value
-    return onnx.helper.make_tensor_type_proto(getattr(onnx.TensorProto, _ONNX_TYPES[name]), shape)
+    return onnx.helper.make_tensor_type_proto(getattr(onnx.TensorProto, TABLE[name].onnx), shape)
 
 
 def bound(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> NodeProto:

@@ -21,7 +21,7 @@ from tensorsmith.frontends.common.unsupported import UnsupportedOperators
 from tensorsmith.frontends.onnx import functions, names
 from tensorsmith.frontends.onnx.inputs import Bindings, bind
 from tensorsmith.frontends.onnx.open_inputs import OpenBindings, opened
-from tensorsmith.frontends.onnx.read import UnsupportedType, held, malformed, read_attribute, read_model, read_tensor
+from tensorsmith.frontends.onnx.read import UnsupportedType, malformed, numbers, read_attribute, read_model, read_tensor
 from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS, OnnxNode, Subgraph, find_handler
 from tensorsmith.frontends.onnx.unread import refuse_unread
 from tensorsmith.graph.builder import Builder
@@ -54,7 +54,7 @@ def load_or_open(
     model, folder = read_model(source)
     with malformed("the model is malformed"):
         importer = _Importer(model, folder)
-        arrays = importer.held(constants or {})
+        arrays = importer.known(constants or {})
         found = opened(importer.inputs(), shapes, {name: array.shape for name, array in arrays.items()})
         if found is None:
             return importer.run(cast(Bindings, shapes), arrays)
@@ -110,17 +110,17 @@ class _Importer:
         given = {t.name for t in self.model.graph.initializer}
         return [v for v in self.model.graph.input if v.name not in given]  # older files repeat the initializers there
 
-    def held(self, constants: Mapping[str, Array]) -> dict[str, Array]:
-        """Arrays for inputs that become constants, in types of ours."""
+    def known(self, constants: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays for inputs that become constants."""
         unknown = [name for name in constants if name not in {v.name for v in self.inputs()}]
         if unknown:
             raise UserError(f"{unknown[0]!r} is given as a constant, but the model has no such input")
-        return {name: held(np.asarray(array), f"input {name}") for name, array in constants.items()}
+        return {name: numbers(np.asarray(array), f"input {name}") for name, array in constants.items()}
 
     def run(self, shapes: Bindings, constants: Mapping[str, Array]) -> Graph:
         graph = self.model.graph
         names.check_graph(graph, self.name)
-        inputs, arrays = self.inputs(), self.held(constants)
+        inputs, arrays = self.inputs(), self.known(constants)
         types = bind(inputs, shapes, {name: array.shape for name, array in arrays.items()})
         scope = _Scope(_versions(self.model.opset_import))
         for v in inputs:

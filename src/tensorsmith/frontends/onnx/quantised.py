@@ -18,6 +18,7 @@ from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph import integer
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
+from tensorsmith.ops.common import normal_axis
 
 
 def _along(node: OnnxNode, b: Builder, parameter: Value, x: Value) -> Value:
@@ -59,15 +60,22 @@ def quantize_linear(node: OnnxNode, b: Builder) -> Value:
     x, zero = node.required(0), node.optional(2)
     kind = node.attribute("output_dtype", 0)
     dtype = zero.dtype if zero is not None else type_of(kind, f"{node}: output_dtype") if kind else "u8"
-    if dtype not in ("i8", "u8"):
-        raise UserError(f"{node}: results are supported in INT8 and UINT8, not in 16 bits or more")
+    if dtype not in ("i8", "u8", "i16", "u16"):
+        raise UserError(f"{node}: results are supported in 8 and 16 bits, not as {dtype}")
     x = b.add("cast", [x], to="f32") if x.dtype == "i32" else x
     return b.add("quantize", [x, *_parameters(node, b, x)], dtype=dtype)
 
 
 @onnx_operator("DequantizeLinear", since=10)
 def dequantize_linear(node: OnnxNode, b: Builder) -> Value:
+    """Blocks of constants stay what they are until it is known what reads them."""
     x = node.required(0)
+    if (block := int(node.attribute("block_size", 0))) and b.known(x) is not None and len(node.required(1).shape) == len(x.shape):
+        operands = [v for v in (x, node.required(1), node.optional(2)) if v is not None]
+        axis = normal_axis(int(node.attribute("axis", 1)), len(x.shape), str(node))
+        kind = node.attribute("output_dtype", 0)
+        dtype = type_of(kind, f"{node}: output_dtype") if kind else operands[1].dtype
+        return b.add("dequantize_blocks", operands, axis=axis, block=block, dtype=dtype)
     kind = node.attribute("output_dtype", 0)
     dtype = type_of(kind, f"{node}: output_dtype") if kind else node.required(1).dtype
     return b.add("dequantize", [x, *_parameters(node, b, x)], dtype=dtype)

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 
+from tensorsmith.elements import TABLE
 from tensorsmith.errors import TensorsmithError, UserError
 from tensorsmith.graph.graph import Array
 
@@ -23,16 +24,8 @@ class UnsupportedType(UserError):
     """An element type, or a kind of value, that there is no equivalent of."""
 
 
-#: ONNX's element types and ours. The small and the unsigned integers that `lang` lacks are held in the next wider type (u64 in i64,
-#: so numbers of 2^63 and above wrap around), bfloat16 in f32, which holds every one of its numbers.
-TYPES: dict[int, str] = {
-    TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "f32",
-    TensorProto.INT8: "i8", TensorProto.UINT8: "u8", TensorProto.INT16: "i32", TensorProto.UINT16: "i32",
-    TensorProto.INT32: "i32", TensorProto.UINT32: "i64", TensorProto.INT64: "i64", TensorProto.UINT64: "i64",
-    TensorProto.BOOL: "bool",
-}  # fmt: skip
-
-_HELD = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "bfloat16": "float32"}
+#: ONNX's element types and ours
+TYPES: dict[int, str] = {TensorProto.DataType.Value(facts.onnx): name for name, facts in TABLE.items()}
 
 
 def type_of(number: int, what: str) -> str:
@@ -48,12 +41,15 @@ def _type_name(number: int) -> str:
     return str(TensorProto.DataType.Name(number))
 
 
-def held(array: Array, what: str) -> Array:
-    """The array in a type of ours that holds its numbers."""
-    name = array.dtype.name
+#: only constants may have these: they are held in 8 bits, and packed again by whoever multiplies with them
+_FOUR_BITS: dict[int, np.dtype] = {TensorProto.INT4: np.dtype(np.int8), TensorProto.UINT4: np.dtype(np.uint8)}
+
+
+def numbers(array: Array, what: str) -> Array:
+    """The array itself, if it is no array of strings."""
     if array.dtype.kind in "OSU":
         raise UnsupportedType(f"{what} holds strings; only numbers and bools are supported")
-    return array.astype(_HELD[name]) if name in _HELD else array
+    return array
 
 
 #: what a file that is not what it claims to be makes Python, NumPy and ONNX raise
@@ -104,7 +100,8 @@ def read_tensor(tensor: TensorProto, folder: Path | None, what: str) -> Array:
     """The array of a tensor in the file or beside it, in a type of ours."""
     with malformed(what):
         name = f"{what} {tensor.name}".rstrip()
-        type_of(tensor.data_type, name)
+        if tensor.data_type not in _FOUR_BITS:
+            type_of(tensor.data_type, name)
         shape = tuple(tensor.dims)
         count = 1
         for n in shape:
@@ -117,7 +114,8 @@ def read_tensor(tensor: TensorProto, folder: Path | None, what: str) -> Array:
             if not shape and not tensor.raw_data and not any(len(getattr(tensor, f)) for f in _DATA_FIELDS):
                 raise UserError(f"{name} is empty, but has no dimension of 0")
             array = numpy_helper.to_array(tensor)
-        return held(array.reshape(shape), name)
+        array = array.astype(_FOUR_BITS.get(tensor.data_type, array.dtype), copy=False)
+        return numbers(array.reshape(shape), name)
 
 
 _DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")

@@ -25,7 +25,7 @@ from tensorsmith.graph.graph import Array, Value
 #: each registers its handlers when it is imported
 _MODULES = (
     "elementwise", "logic", "bits", "movement", "indexing", "shape", "data_sized", "reduction", "control", "signal", "chance",
-    "convolution", "pooling", "normalisation", "resize", "recurrent", "attention", "quantised", "matrix",
+    "convolution", "pooling", "normalisation", "resize", "recurrent", "attention", "quantised", "matrix", "contrib",
 )  # fmt: skip
 
 #: the names under which the standard operators go

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.spatial import per_channel
 from tensorsmith.frontends.common.values import as_type, reshaped
@@ -91,7 +89,7 @@ def _last(node: AtenNode, x: Value) -> tuple[int, ...]:
 @aten_operator("rms_norm")
 def rms_norm(node: AtenNode, b: Builder) -> Value:
     x, scale = node.value("input"), node.optional("weight")
-    epsilon = node.number("eps") if node.given("eps") else float(np.finfo(dtype(x.dtype).numpy).eps)
+    epsilon = node.number("eps") if node.given("eps") else dtype(x.dtype).epsilon
     node.ignore("eps")
     if 0 in x.shape:
         raise UserError(f"{node}: {x} is empty")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from tensorsmith.elements import TABLE
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Array
 
-TYPES: dict[torch.dtype, str] = {
-    torch.float16: "f16", torch.float32: "f32", torch.float64: "f64", torch.int8: "i8", torch.uint8: "u8",
-    torch.int32: "i32", torch.int64: "i64", torch.bool: "bool",
-}  # fmt: skip
+TYPES: dict[torch.dtype, str] = {getattr(torch, facts.long_name): name for name, facts in TABLE.items()}
 
 
 def type_of(given: torch.dtype, what: object) -> str:
@@ -59,6 +57,8 @@ def array_of(tensor: torch.Tensor) -> Array:
         tensor = tensor.detach()
     if not tensor.is_contiguous() or tensor.is_neg():
         tensor = tensor.resolve_neg().contiguous()
+    if tensor.dtype is torch.bfloat16:  # which NumPy's own functions know nothing of
+        return tensor.view(torch.uint16).numpy().view(TABLE["bf16"].numpy)
     return tensor.numpy()
 
 
@@ -69,4 +69,6 @@ def copied(tensor: torch.Tensor) -> Array:
 
 def tensor_of(array: Array) -> torch.Tensor:
     """A tensor on the memory of an array."""
+    if array.dtype == TABLE["bf16"].numpy:
+        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(array)

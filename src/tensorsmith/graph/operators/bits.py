@@ -26,9 +26,6 @@ def bitwise_not(x: Tensor, *, name: str) -> Tensor:
 
 
 @operator("shift", Kind.ELEMENTWISE)
-def shift(x: Tensor, by: Tensor, *, left: bool, unsigned: bool = False, name: str) -> Tensor:
-    """The bits of x moved by some places; what leaves is lost. By less than 0, or by all the bits, only the sign is left.
-
-    `unsigned` takes the numbers of a signed type for unsigned ones: to the right, zeros come in whatever the sign.
-    """
-    return apply(lambda e, count: moved(e, count, left=left, unsigned=unsigned), x, by, name=name)
+def shift(x: Tensor, by: Tensor, *, left: bool, name: str) -> Tensor:
+    """The bits of x moved by some places; what leaves is lost. By less than 0, or by all the bits, only the sign is left."""
+    return apply(lambda e, count: moved(e, count, left=left), x, by, name=name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tensorsmith.graph.operators import Kind, operator
 from tensorsmith.graph.operators.complex import Numbers, Pairs
 from tensorsmith.lang.define import Tensor
+from tensorsmith.ops import blocks, linalg, quantised
 from tensorsmith.ops import conv as convolutions
-from tensorsmith.ops import linalg, quantised
 
 operator("quantize", Kind.ELEMENTWISE)(quantised.quantize)
 operator("dequantize", Kind.ELEMENTWISE)(quantised.dequantize)
@@ -35,3 +35,22 @@ def integer_depthwise_conv(
 def integer_matmul(a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False, name: str) -> Tensor:
     """`matmul` of bytes in i32."""
     return linalg.batch_matmul(a, b, transpose_a, transpose_b, name, "i32")
+
+
+@operator("block_matmul", Kind.COMPLEX)
+def block_matmul(
+    x: Tensor, q: Tensor, scale: Tensor, zero: Tensor | None = None, *, bits: int, middle: int = 0, name: str
+) -> Tensor:
+    """x (..., K) times a matrix that is quantised in blocks: q (blocks, bytes of a block, M), scale and zero (blocks, M)."""
+    return blocks.block_matmul(x, q, scale, zero, bits, middle, name)
+
+
+@operator("dequantize_blocks", Kind.INJECTIVE)
+def dequantize_blocks(
+    q: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int, block: int, dtype: str = "f32", name: str
+) -> Tensor:
+    """(q - zero) * scale, with a scale and a zero point for each `block` of elements along `axis`.
+
+    Of constants it is no constant at once: `passes.blocks` makes it a part of the product that reads it.
+    """
+    return blocks.dequantize_blocks(q, scale, zero, axis, block, dtype, name)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.passes import (
     algebra,
+    blocks,
     dequantised,
     integer,
     layout,
@@ -23,7 +24,9 @@ from tensorsmith.graph.passes import (
 )
 
 #: in order; each round gives the others something to do
-PASSES: tuple[Callable[[Graph], Graph], ...] = (algebra.run, normalisation.run, rows.run, layout.run, reshape.run, scale.run)
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    blocks.run, algebra.run, normalisation.run, rows.run, layout.run, reshape.run, scale.run,
+)  # fmt: skip
 _ROUNDS = 6  # most networks are done after two or three
 
 

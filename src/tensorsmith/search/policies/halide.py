@@ -352,7 +352,7 @@ class Schedules:
         if id(stage) not in self._lanes:
             axes = [a for a in stage.axes if tiled(a)]
             along = lane_axis(stage) in {a.name for a in axes} or (bool(axes) and needs_tiling(stage))
-            self._lanes[id(stage)] = stage, self.space.tactics.lanes(dtype(stage.dtype).bytes) if along else 0, axes
+            self._lanes[id(stage)] = stage, self.space.tactics.lanes(dtype(stage.dtype).lane_bytes) if along else 0, axes
         return self._lanes[id(stage)][1:]
 
     # -- programs ----------------------------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ class Schedules:
                 found[f"{nest.stage}.parallel"] = len(stage.axes)
             if not width:
                 if nest.vector is not None and f"{nest.stage}.{nest.vector}" in found:
-                    found[f"{nest.stage}.{nest.vector}"] = self.space.tactics.lanes(dtype(stage.dtype).bytes)
+                    found[f"{nest.stage}.{nest.vector}"] = self.space.tactics.lanes(dtype(stage.dtype).lane_bytes)
                 continue
             own = [a for a in stage.axes if tiled(a)]
             in_registers = math.prod(d.inner) <= SETTINGS.registers

@@ -28,6 +28,7 @@ import numpy as np
 
 from tensorsmith.build import Found, build_default, build_kernel
 from tensorsmith.compile import Records, best_alike
+from tensorsmith.elements import BY_NUMPY, kind_of
 from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.flops import flops
@@ -48,7 +49,7 @@ log = logging.getLogger(__name__)
 
 _CLEARLY = 1.02  # another program than the default schedule's has to be faster by more than this
 _AFFORDABLE = 1e10  # operations of a network that the reference evaluator is asked about: it takes some seconds for them
-_TOLERANCE = {np.dtype(np.float16): 1e-1, np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-2}  # rounding of many layers
+_TOLERANCE = {"bf16": 4e-1, "f16": 1e-1, "f32": 1e-2, "f64": 1e-2}  # rounding of many layers
 _MOST_DIFFERENT = 0.01  # share of integers and bools that rounding before them may change
 
 
@@ -278,7 +279,7 @@ def unlike(name: str, got: Array, want: Array) -> str | None:
         return f"{name} is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
     if not want.size:
         return None
-    if want.dtype.kind != "f":
+    if kind_of(want.dtype) != "f":
         share = float(np.mean(got != want))
         return f"{name}: {share:.0%} of the elements are wrong" if share > _MOST_DIFFERENT else None
     g, w = got.astype(np.float64), want.astype(np.float64)
@@ -286,5 +287,5 @@ def unlike(name: str, got: Array, want: Array) -> str | None:
     size = float(np.sqrt(np.mean(np.square(w[finite])))) if finite.any() else 0.0
     with np.errstate(invalid="ignore"):
         same = (g == w) | (np.isnan(g) & np.isnan(w))
-        wrong = ~same & ~(finite & (np.abs(g - w) <= _TOLERANCE[want.dtype] * (np.abs(w) + size)))
+        wrong = ~same & ~(finite & (np.abs(g - w) <= _TOLERANCE[BY_NUMPY[want.dtype]] * (np.abs(w) + size)))
     return f"{name}: {int(wrong.sum())} of {want.size} elements are wrong" if wrong.any() else None

@@ -60,7 +60,7 @@ class Ahead:
         apart, distance = {}, 1
         for v in reversed([var, *inside] if in_a_row > 1 else inside):
             apart[v.name], distance = distance, distance * int(v.count)
-        lanes = target.lanes(dtype(self.block.stage.dtype).bytes)
+        lanes = target.lanes(dtype(self.block.stage.dtype).lane_bytes)
         # LLVM spills parts of registers if they are carried from round to round
         self.gathered = gathers(target) or (rounds > 1 and self.count % lanes > 0)
         width = max(1 << n for n in range(lanes.bit_length()) if 1 << n <= self.count)

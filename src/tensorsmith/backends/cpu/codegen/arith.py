@@ -104,6 +104,8 @@ class Arithmetic:
     def binary(self, op: str, a: Value, b: Value) -> Value:
         a, b = self.same_lanes(a, b)
         kind, lanes = dtype(a.dtype).kind, a.lanes
+        if a.dtype == "bf16":  # rounded once, at the end; what compares has nothing to round
+            return self._rounded("bf16", self.binary(op, self.cast("f32", a), self.cast("f32", b)))
         if op in ("lt", "le", "eq", "ne"):
             return self.compare(op, a, b)
         if op in ("max", "min"):
@@ -224,6 +226,8 @@ class Arithmetic:
 
     def unary(self, op: str, a: Value) -> Value:
         kind, lanes = dtype(a.dtype).kind, a.lanes
+        if a.dtype == "bf16":
+            return self._rounded("bf16", self.unary(op, self.cast("f32", a)))
         if op == "not":
             return self.f.op(f"xor {a}, {const(True, 'bool', lanes).text}", "bool", lanes)
         if op == "neg":
@@ -241,9 +245,9 @@ class Arithmetic:
     def function(self, op: str, *args: Value) -> Value:
         """A transcendental function, by our own polynomial code."""
         name, lanes = args[0].dtype, args[0].lanes
-        if name == "f16":
+        if dtype(name).is_half:
             wide = [self.cast("f32", a) for a in args]
-            return self.cast("f16", self.function(op, *wide))
+            return self.cast(name, self.function(op, *wide))
         symbol = vecmath.function_name(op, lanes or 1, name)
         if symbol not in self.helpers:
             text, declarations = vecmath.definition(op, lanes or 1, name)
@@ -255,9 +259,9 @@ class Arithmetic:
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c, rounded once where the machine can do that; elsewhere a product and a sum."""
         a, b, c = self.same_lanes(a, b, c)
-        if a.dtype == "f16" and not self.target.fuses_half:
-            # LLVM would go through f64, lane by lane; a product of two f16 is exact in f32
-            return self.cast("f16", self.fma(*(self.cast("f32", v) for v in (a, b, c))))
+        if dtype(a.dtype).is_half and not (a.dtype == "f16" and self.target.fuses_half):
+            # LLVM would go through f64, lane by lane; a product of two such is exact in f32
+            return self.cast(a.dtype, self.fma(*(self.cast("f32", v) for v in (a, b, c))))
         if self.target.fuses:
             return self.overloaded("llvm.fma", a, b, c)
         if a.lanes * dtype(a.dtype).bytes == self.target.relaxed_bytes:
@@ -268,6 +272,10 @@ class Arithmetic:
         source, target, lanes = dtype(a.dtype), dtype(to), a.lanes
         if a.dtype == to:
             return a
+        if a.dtype == "bf16":
+            return self.cast(to, self._from_bf16(a))
+        if to == "bf16":
+            return self._to_bf16(self._rounded_to_odd(a) if a.dtype == "f64" else self.cast("f32", a))
         if to == "bool":
             zero = const(0, a.dtype, lanes)
             return self.f.op(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {a}, {zero.text}", "bool", lanes)
@@ -281,7 +289,7 @@ class Arithmetic:
         elif target.kind == "f":
             word = "sitofp" if source.kind == "i" else "uitofp"
         elif source.kind != "b" and target.bytes == source.bytes:
-            return Value(a.text, to, lanes)  # i8 and u8 differ in name only
+            return Value(a.text, to, lanes)  # signed and unsigned ones differ in name only
         elif source.kind != "b" and target.bytes < source.bytes:
             word = "trunc"
         else:
@@ -293,6 +301,39 @@ class Arithmetic:
         if type_text(to, a.lanes) == a.type:
             return Value(a.text, to, a.lanes)
         return self.f.op(f"bitcast {a} to {type_text(to, a.lanes)}", to, a.lanes)
+
+    def _rounded(self, to: str, a: Value) -> Value:
+        """A result as the type it was asked for in; a truth stays one."""
+        return a if a.dtype == "bool" else self.cast(to, a)
+
+    def _from_bf16(self, a: Value) -> Value:
+        """The same number as an f32, whose upper half it is."""
+        lanes, bits = a.lanes, type_text("i32", a.lanes)
+        wide = self.f.op(f"zext {a} to {bits}", "i32", lanes)
+        upper = self.f.op(f"shl {wide}, {const(16, 'i32', lanes).text}", "i32", lanes)
+        return self.f.op(f"bitcast {upper} to {type_text('f32', lanes)}", "f32", lanes)
+
+    def _to_bf16(self, a: Value) -> Value:
+        """An f32 rounded to the nearest, of two as near to the even one, in integers: just below half of the last bit that stays is
+        added, and that bit. A number too large becomes infinity so, as it has to. NaN keeps its sign, and is quiet.
+
+        AVX512-BF16 has an instruction for it, which takes numbers below the normal ones for 0.
+        """
+        lanes, bits = a.lanes, type_text("i32", a.lanes)
+
+        def op(word: str, x: Value, y: Value) -> Value:
+            return self.f.op(f"{word} {x}, {y.text}", "i32", lanes)
+
+        def constant(n: int) -> Value:
+            return const(n, "i32", lanes)
+
+        pattern = self.f.op(f"bitcast {a} to {bits}", "i32", lanes)
+        last = op("and", op("lshr", pattern, constant(16)), constant(1))
+        rounded = op("add", op("add", pattern, constant(0x7FFF)), last)
+        nothing = self.f.op(f"fcmp uno {a}, {a.text}", "bool", lanes)
+        chosen = self.select(nothing, op("or", pattern, constant(0x400000)), rounded)
+        upper = op("lshr", chosen, constant(16))
+        return self.f.op(f"trunc {upper} to {type_text('bf16', lanes)}", "bf16", lanes)
 
     def _rounded_to_odd(self, a: Value) -> Value:
         """An f64 as the f32 towards zero, with its last bit set where something was lost.
@@ -313,11 +354,25 @@ class Arithmetic:
 
     def float_to_int(self, to: str, a: Value) -> Value:
         """Truncates towards zero; what does not fit wraps from the i64 (or, beyond that, is anything but never a trap)."""
-        wide = "i32" if dtype(to).bytes < 4 else to
+        if to == "u64":
+            return self._float_to_u64(a)
+        wide = "i32" if dtype(to).bytes < 4 else "i64" if to == "u32" else to
         type_ = type_text(wide, a.lanes)
         cast = self.f.op(f"fptosi {a} to {type_}", wide, a.lanes)
         safe = self.f.op(f"freeze {type_} {cast.text}", wide, a.lanes)
         return self.cast(to, safe)
+
+    def _float_to_u64(self, a: Value) -> Value:
+        """From 2^63 on, by way of what is left beyond that; what is below 0 wraps around as an i64 does."""
+        lanes = a.lanes
+        if dtype(a.dtype).is_half:
+            a = self.cast("f32", a)
+        limit = const(2.0**63, a.dtype, lanes)
+        large = self.f.op(f"fcmp oge {a}, {limit.text}", "bool", lanes)
+        rest = self.select(large, self.f.op(f"fsub {a}, {limit.text}", a.dtype, lanes), a)
+        low = self.float_to_int("i64", rest)
+        high = self.f.op(f"xor {low}, {const(-(1 << 63), 'i64', lanes).text}", "i64", lanes)
+        return Value(self.select(large, high, low).text, "u64", lanes)
 
 
 def _is_nan(constant: Value) -> bool:
@@ -328,5 +383,5 @@ def _is_nan(constant: Value) -> bool:
 def _suffix(v: Value) -> str:
     """`v8f32`, `i64`: how LLVM spells a type in the names of its intrinsics."""
     facts = dtype(v.dtype)
-    scalar = f"{'f' if facts.kind == 'f' else 'i'}{facts.bytes * 8}"
+    scalar = f"{'f' if facts.kind == 'f' and v.dtype != 'bf16' else 'i'}{facts.bytes * 8}"
     return f"v{v.lanes}{scalar}" if v.lanes else scalar

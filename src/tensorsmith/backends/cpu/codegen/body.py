@@ -377,7 +377,7 @@ class BodyEmitter(Addresses):
     def masked_load(self, pointer: Value, on: Value, name: str) -> Value:
         """The lanes that are on, and 0 in the others."""
         stored, kind = storage_type(name, on.lanes), stored_type(name)
-        suffix = f"v{on.lanes}{'f' if dtype(kind).kind == 'f' else 'i'}{dtype(kind).bytes * 8}"
+        suffix = f"v{on.lanes}{'f' if dtype(kind).kind == 'f' and kind != 'bf16' else 'i'}{dtype(kind).bytes * 8}"
         self.arith.declarations.add(f"declare {stored} @llvm.masked.load.{suffix}.p0(ptr, i32, <{on.lanes} x i1>, {stored})")
         passed = const(0, kind, on.lanes)
         call = f"call {stored} @llvm.masked.load.{suffix}.p0({pointer}, i32 {_align(name)}, {on}, {passed})"

@@ -285,7 +285,7 @@ class _Work:
             self._nodes(node.body, {**env, var.name: position}, {**left, var.axis: inside}, _stage(node))
             return []
 
-        lanes = self.generator.target.lanes(dtype(_stage(node).dtype).bytes)
+        lanes = self.generator.target.lanes(dtype(_stage(node).dtype).lane_bytes)
         if isinstance(trips, int) and 1 < lanes <= trips and turns_over(self.body, node, lanes):
             self._together(node, env, left, trips, lanes, step)
             return

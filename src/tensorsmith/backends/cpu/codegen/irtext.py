@@ -10,12 +10,17 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tensorsmith.errors import Refusal
-from tensorsmith.lang.dtypes import dtype
+import numpy as np
 
-_SCALARS = {
-    "f16": "half", "f32": "float", "f64": "double", "i8": "i8", "u8": "i8", "i32": "i32", "i64": "i64", "bool": "i1",
-}  # fmt: skip
+from tensorsmith.elements import TABLE
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.dtypes import converted, dtype
+
+#: LLVM's types. A bf16 is 16 bits here, of which `Arithmetic` makes an f32 and back: most machines have no arithmetic of it, and
+#: LLVM would call functions that most processes lack
+_SCALARS = {"f16": "half", "bf16": "i16", "f32": "float", "f64": "double", "bool": "i1"} | {
+    name: f"i{facts.bytes * 8}" for name, facts in TABLE.items() if facts.kind in "iu"
+}
 
 BOUNDARY = "declare void @llvm.codeview.annotation(metadata)"  # what `Function.boundary` wants declared
 MAX_LINES = 60_000  # of one module: more is a candidate that unrolls without measure
@@ -52,7 +57,9 @@ def number(value: float | int | bool, name: str) -> str:
     """A scalar constant as LLVM writes it."""
     kind = dtype(name).kind
     if kind == "f":
-        rounded = dtype(name).numpy.type(value)
+        rounded = converted(np.array(value, np.float64), name)
+        if name == "bf16":
+            return str(int(rounded.view(np.int16)))
         if name == "f16":
             return f"0xH{struct.unpack('<H', struct.pack('<e', float(rounded)))[0]:04X}"
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(rounded)))[0]:016X}"

@@ -213,7 +213,7 @@ class Reduction(Borders):
             main = whole - whole % in_a_row
             if main:
                 chains = self.tile.target.chains if self.groups is None else self.groups.chains
-                sums = partial_sums(in_a_row, len(self.keys), chains)
+                sums = partial_sums(in_a_row, len(self.keys), chains, self._room_for_sums() if self.groups is None else None)
 
                 def several(bound: Value, now: list[Value]) -> list[Value]:
                     groups = [now[n::sums] for n in range(sums)]
@@ -263,6 +263,14 @@ class Reduction(Borders):
             now[v.axis] = Remaining(int(v.stride))
         ahead = Ahead(self, var, inside, env, in_a_row, sums, rounds)
         return ahead if ahead.possible else None
+
+    def _room_for_sums(self) -> int | None:
+        """Registers for the sums of a step, where an operand is unpacked in registers: LLVM does that for all points of a step
+        before it multiplies. Operands that are not unpacked are read from memory in the multiplication itself."""
+        size = dtype(self.block.stage.dtype).lane_bytes
+        if not any(dtype(x.dtype).bytes < size and dtype(x.dtype).kind != "b" for x in self.block.stage.reads):
+            return None
+        return self.tile.target.vector_registers - len(self.keys) - 2
 
     def _nothing(self, lanes: int) -> Value:
         """What a result is before its first step."""

@@ -12,16 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from tensorsmith.backends.cpu.arm import kernel_bits
 from tensorsmith.backends.cpu.export.names import c_names
 from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.elements import TABLE
 from tensorsmith.errors import InternalError
 from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.built import CONSTANT, KINDS, Guard, Network
 
-#: how C calls our types of elements; it has none of 16 bits
-_C_TYPES = {
-    "f16": "uint16_t", "f32": "float", "f64": "double", "bool": "uint8_t",
-    "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
-    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
-}  # fmt: skip
 _KIND_NAMES = dict(zip(KINDS, ("INPUT", "OUTPUT", "WEIGHT", "ARENA")))
 #: features of x86 that compilers can ask a processor for; all others come with one of these
 _ASKED = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16")
@@ -38,9 +33,9 @@ class Weights:
 
 def c_type(argument: Argument) -> str:
     """How C calls the type of an argument's elements."""
-    if argument.dtype not in _C_TYPES:
+    if argument.dtype not in TABLE:
         raise InternalError(f"elements of type {argument.dtype} have no name in C")
-    return _C_TYPES[argument.dtype]
+    return TABLE[argument.dtype].c
 
 
 def files(

@@ -142,10 +142,10 @@ def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], ta
             return None
     stage = state.now.stage(name)
     reader = fusible_reader(state, name)
-    if reader is not None and lane_bytes(state.now, state.now.stage(reader)) != dtype(stage.dtype).bytes:
+    if reader is not None and lane_bytes(state.now, state.now.stage(reader)) != dtype(stage.dtype).lane_bytes:
         reader = None
     owner = state.now.stage(reader) if reader else stage
-    lanes = target.lanes(dtype(stage.dtype).bytes)
+    lanes = target.lanes(dtype(stage.dtype).lane_bytes)
     group = group_axis(stage) if groups_pay(cast(CpuTarget, target)) else None
     tile = _Tile(stage, owner, _padding_axes(state.now, stage), lanes, group)
     build = {"held": _held, "split": _split, "across": _across}[structure]
