@@ -8,6 +8,8 @@ import pytest
 import int8
 import quantise
 import tensorsmith as ts
+from contest import Settings
+from harness import Comparison, Timing
 from tensorsmith.graph import operators
 from tensorsmith.graph.evaluate import evaluate
 
@@ -49,3 +51,16 @@ def test_grouped_and_dilated_convolutions_are_exact():
     options = {"stride": (2, 1), "padding": ((1, 0), (0, 1)), "dilation": (2, 1), "groups": 2, "fill": 7}
     (wanted,) = operators.evaluate("integer_conv", [x, w], options)
     np.testing.assert_array_equal(quantise._convolved(x, w, options, False), wanted)
+
+
+def test_the_row_of_a_layer(monkeypatch):
+    """With us alone, and no time taken."""
+
+    def at_once(contestants, ours, case, settings, **how):
+        return Comparison({name: Timing.of([[1e-3 * (1 + n)]], 1) for n, name in enumerate(contestants)}, frozenset(ours))
+
+    monkeypatch.setattr(int8, "PEERS", ())
+    monkeypatch.setattr(int8, "hold", at_once)
+    row = int8.of_layer(SMALL[1], Settings(1, 0.1, ()))
+    assert row["equal_to_exact"] == 1.0 and row["ratio_to_own_f32"] == pytest.approx(2.0) and "error" not in row
+    assert "100.0000% equal to the exact answer" in int8.line(row)

@@ -237,3 +237,38 @@ def test_an_image_has_as_many_channels_as_are_taken_at_once():
     (node,) = [n for n in model.graph.nodes if n.operator == "integer_conv"]
     assert [model.graph.values[name].shape for name in node.inputs] == [(1, 9, 9, 4), (3, 3, 4, 8)]
     exactly(model, given, x, convolved(centred_input(given, x), centred_weight(given), 1, False)[:, ::2, ::2])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_of_a_byte_are_tables(kind):
+    """GELU, quantised again behind every step of it, is one table."""
+    rng = np.random.default_rng(13)
+    b = Builder("gelu")
+    x = b.input("x", (5, 70), kind)
+    zeros = iter([3, 100, 0, 128, 7] if kind == "u8" else [3, -100, 0, -128, 7])
+
+    def steps(value, scale):
+        given = [b.constant(np.float32(scale)), b.constant(np.array(next(zeros), KINDS[kind]))]
+        return b.add("dequantize", [b.add("quantize", [value, *given], dtype=kind), *given])
+
+    real = b.add("dequantize", [x, b.constant(np.float32(0.03)), b.constant(np.array(9, KINDS[kind]))])
+    inner = steps(b.add("divide", [real, b.constant(np.float32(2**0.5))]), 0.02)
+    erf = steps(b.add("erf", [inner]), 0.008)
+    half = steps(b.add("multiply", [b.add("add", [erf, b.constant(np.float32(1))]), b.constant(np.float32(0.5))]), 0.004)
+    given = [b.constant(np.float32(0.02)), b.constant(np.array(next(zeros), KINDS[kind]))]
+    b.output("y", b.add("quantize", [b.add("multiply", [real, half]), *given], dtype=kind))
+    model = Model.from_graph(b.graph())
+    assert operators(model.graph) == ["table"]
+    limits = np.iinfo(KINDS[kind])
+    data = rng.integers(limits.min, limits.max + 1, (5, 70)).astype(KINDS[kind])
+    wanted = evaluate(model.source, {"x": data})["y"]
+    np.testing.assert_array_equal(ts.compile(model)(data), wanted)
+    assert len(np.unique(wanted)) > 20
+
+
+def test_what_is_made_of_two_bytes_is_no_table():
+    b = Builder("two")
+    x, y = b.input("x", (6,), "u8"), b.input("y", (6,), "u8")
+    one, other = (b.add("dequantize", [v, b.constant(np.float32(0.1))]) for v in (x, y))
+    b.output("z", b.add("quantize", [b.add("exp", [b.add("add", [one, other])]), b.constant(np.float32(0.5))], dtype="u8"))
+    assert "table" not in operators(Model.from_graph(b.graph()).graph)

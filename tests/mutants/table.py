@@ -1063,6 +1063,24 @@ _BYTES = (
         (INTEGERS + "test_bytes_that_are_only_compared_stay_bytes",),
     ),
     Mutant(
+        "a-table-of-two-bytes",
+        "len(found.sources) != 1:",
+        "not found.sources:",
+        (INTEGERS + "test_what_is_made_of_two_bytes_is_no_table",),
+    ),
+    Mutant(
+        "real-numbers-between-kernels",
+        "while (last := self._root(group)) != group and self._widens(last) and not self.leaves[last]:",
+        "while False and (last := group):",
+        (INTEGERS + "test_a_network_stays_in_bytes",),
+    ),
+    Mutant(
+        "scales-are-in-the-definitions",
+        "any(part[0] in _QUANTISED for part in nodes)",
+        "False",
+        (INTEGERS + "test_layers_with_other_scales_are_one_task",),
+    ),
+    Mutant(
         "scales-along-the-depth-are-one",
         'builder.constant(rows[0].copy(), "scale") if (rows == rows[0]).all() else None',
         'builder.constant(rows[0].copy(), "scale")',

@@ -13,6 +13,7 @@ from tensorsmith.ops import conv, quantised
 from tensorsmith.program.grouping import factors, group_axis, lane_bytes
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
+from tensorsmith.records.names import renamed
 from tensorsmith.space.sketch.nest import Nest
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
@@ -109,3 +110,21 @@ def test_bytes_behind_a_sum_are_computed_in_its_lanes():
     x = ts.placeholder((4, 8), "f32", name="x")
     alone = workload([x, quantised.quantize(x, ts.compute((), lambda: 0.5, name="s"), dtype="u8", name="q")])
     assert lane_bytes(alone, alone.stage("q")) == 1
+
+
+def test_sketches_with_a_group_are_told_in_other_names():
+    a, b = ts.placeholder((6, 8), "u8", name="left"), ts.placeholder((8, 16), "i8", name="right", constant=True)
+    depth = ts.reduce_axis(8, "depth")
+    there = workload(
+        [
+            a,
+            b,
+            ts.compute(
+                (6, 16), lambda y, x: ts.sum(ts.cast("i32", a[y, depth]) * ts.cast("i32", b[depth, x]), axis=depth), name="S"
+            ),
+        ]
+    )
+    (nest,) = renamed(grouped(8), there).sketch.nests
+    assert (
+        str(nest.group) == "depth.1" and str(nest) == "S: y.0 x.0 | depth.0 depth.1 y.1 x.1 vector x.1 packed right group depth.1"
+    )

@@ -11,6 +11,7 @@ from tests.backends.cpu.bytes import PAIRS, Case, built_by_meaning, convolution,
 import tensorsmith as ts
 from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
+from tensorsmith.backends.cpu.features.batch import extract_groups
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.build import build
 from tensorsmith.errors import Refusal
@@ -87,6 +88,21 @@ def test_the_largest_products_do_not_saturate(a, b):
             case = replace(base, arrays=arrays, wanted=np.full((5, 40), 70 * x * y, np.int32))
             got = build(default_candidate(case.workload, native()), native()).run(case.arrays)
             np.testing.assert_array_equal(got["C"], case.wanted)
+
+
+@pytest.mark.parametrize(
+    "case", [matmul(40, 70, 96, "i8", "i8", bytes_out=True), convolution(9, 7, 24, 3, "u8", "i8")], ids=["matmul", "conv"]
+)
+def test_features_of_a_population_are_those_of_its_candidates(case):
+    machine = ts.Target.named("znver4", cores=2)
+    space = space_of(case.workload, machine)
+    for population in sample(space, 24, np.random.default_rng(3)):
+        plan = space.plans[population.plan]
+        for group in plan.groups(population.matrix):
+            (together,) = extract_groups([(group.sketch, group.decisions)], machine)
+            for n, row in enumerate(group.rows[:2]):
+                alone = extract(lower(plan.candidate(population.matrix[row])), machine)
+                np.testing.assert_allclose(together.values[n : n + 1], alone.values, rtol=1e-6, atol=1e-6)
 
 
 def test_features_of_a_group_count_what_the_code_does():

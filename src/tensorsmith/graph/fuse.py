@@ -333,8 +333,8 @@ class _Fuser:
         )
 
     def _far_apart(self, n: int, reader: int) -> bool:
-        """Whether a convolution would read, through a transpose, many channels that lie far apart in memory; of bytes, of which it
-        takes several at once, any."""
+        """Whether a convolution would read, through a transpose, many channels that lie far apart in memory; of bytes, several of
+        which are taken at once, any."""
         if self.nodes[n].operator != "transpose" or self._turns(n) or "conv" not in self.nodes[reader].operator:
             return False
         return self._shape(n)[-1] > _FEW_CHANNELS or self.nodes[reader].operator == "integer_conv"

@@ -12,6 +12,7 @@ from tensorsmith.lang.dtypes import dtype as facts
 from tensorsmith.lang.dtypes import is_int
 from tensorsmith.lang.expr import Expr
 from tensorsmith.ops import reduce
+from tensorsmith.ops.common import at, compute_named
 from tensorsmith.ops.elementwise import apply, saturated
 
 
@@ -78,3 +79,15 @@ def dynamic_quantize(x: Tensor, name: str = "dynamic_quantize") -> tuple[Tensor,
 
     zero = compute((), place, name=f"{name}_zero_point")
     return quantize(x, scale, zero, "u8", name), scale, zero
+
+
+def table(x: Tensor, entries: Tensor, name: str = "table") -> Tensor:
+    """A function of bytes, given by what it makes of each of them, the smallest first."""
+    if facts(x.dtype).bytes != 1 or not is_int(x.dtype) or entries.shape != (256,):
+        raise UserError(f"{name}: {x.name} is {x.dtype} and {entries.name} {list(entries.shape)}; expected bytes and 256 entries")
+    first = -128 if x.dtype == "i8" else 0
+
+    def body(indices: tuple[Expr, ...]) -> Expr:
+        return entries[define.cast("i64", at(x, *indices)) - first]
+
+    return compute_named(x.shape, [f"i{d}" for d in range(len(x.shape))], body, name)

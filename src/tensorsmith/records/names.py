@@ -68,6 +68,7 @@ class _Names:
             "packed": lambda tensors: [self.tensors[t] for t in tensors],
             "follows": self.tensors.__getitem__,
             "also": list,  # kinds of holes
+            "group": lambda loop: self._loop(stage, loop),
         }
         unknown = set(form) - set(translate)
         if unknown:

@@ -31,10 +31,9 @@ class TilePlan:
         self.lanes = target.lanes(dtype(stage.dtype).lane_bytes)
         self.across = False
         self.vector_axis = self._choose_vector()
-        self.group = self._choose_group()
         self.streams = len(self._long_axes()) > 1 and self._from_memory()
-        other = self.across or self.streams or self.group is not None
-        self.window = {} if other else window_tile(workload, stage, self.vector_axis.name, target)
+        self.window = {} if self.across or self.streams else window_tile(workload, stage, self.vector_axis.name, target)
+        self.group = None if self.window else self._choose_group()
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
         self.vector = NestLoop(self.vector_axis.name, 1)
@@ -224,12 +223,12 @@ class TilePlan:
     def unroll(self) -> int:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
-        if self.window:
-            return 1
         if self.group is not None:
             innermost = -(-self.stage.axis(self.group.axis).extent // GROUP)
             if not dots(self.target):  # a step in pairs is long by itself, and of several LLVM spills sums
                 return 1
+        if self.window:
+            return 1
         if self.target.in_order:
             return in_order.copies([a.extent for a in self.stage.reduce_axes])
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))

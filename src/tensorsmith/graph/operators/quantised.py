@@ -13,6 +13,7 @@ operator("dequantize", Kind.ELEMENTWISE)(quantised.dequantize)
 operator("requantize", Kind.ELEMENTWISE)(quantised.requantize)
 operator("centred", Kind.ELEMENTWISE)(quantised.centred)
 operator("dynamic_quantize", Kind.REDUCTION)(quantised.dynamic_quantize)
+operator("table", Kind.INJECTIVE)(quantised.table)
 
 
 @operator("integer_conv", Kind.COMPLEX)

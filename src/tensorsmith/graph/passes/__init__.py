@@ -20,6 +20,7 @@ from tensorsmith.graph.passes import (
     reshape,
     rows,
     scale,
+    tables,
     unquantised,
 )
 
@@ -38,7 +39,7 @@ def optimise(graph: Graph, integers: bool = True) -> Graph:
     graph = dequantised.run(integer.run(graph) if integers else graph)
     for _ in range(_ROUNDS):
         before = graph
-        for run in (*PASSES, unquantised.run, requantise.run) if integers else PASSES:
+        for run in (*PASSES, unquantised.run, requantise.run, tables.run) if integers else PASSES:
             graph = run(graph)
         if graph is before or _outline(graph) == _outline(before):
             break
