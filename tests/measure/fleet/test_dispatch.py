@@ -87,6 +87,19 @@ def test_who_has_nothing_to_do_helps_sooner() -> None:
     assert copy.node == "b" and numbers(copy) == numbers(slow)
 
 
+def test_what_waits_behind_a_late_lease_is_helped_too() -> None:
+    d = ready("a", "b", rules=Rules(batch=2, ahead=2, first=10.0))
+    d.submit(items(8))
+    found = leases(d, 0.0)
+    late = {n for x in found if x.node == "a" for n in numbers(x)}
+    assert len(late) == 4
+    for lease in (x for x in found if x.node == "b"):
+        d.returned(lease.number, numbers(lease), 1.0, 5.0)
+    d.overdue(30.0)
+    copies = leases(d, 30.0)
+    assert {x.node for x in copies} == {"b"} and {n for x in copies for n in numbers(x)} == late
+
+
 def test_what_a_node_did_not_answer_is_handed_out_again() -> None:
     d = ready("a")
     d.submit(items(3))

@@ -291,9 +291,10 @@ class Dispatcher:
         if took > rules.hopeless * due:
             return [(member.name, f"it hangs: {weight} candidates took more than {took:.0f} s")]
         idle = not self._queues and any(other is not member for other in self._standing.free[0].values())
-        if took > (soon if idle else due) and not lease.copied:
-            lease.copied = True
-            self._enqueue([item for item in lease.items if item.number in self._open], first=True)
+        if took > (soon if idle else due):
+            for late in (each for each in member.leases if not each.copied):  # what waits behind it, too
+                late.copied = True
+                self._enqueue([item for item in late.items if item.number in self._open], first=True)
         return []
 
     def _unassigned(self, items: Sequence[Item]) -> list[Item]:
