@@ -1,6 +1,6 @@
 """How a fleet scales: trials per second against the number of nodes, on a SIMULATED fleet; and the real Ray path with three nodes.
 
-    python benchmarks/fleet.py [--nodes 1,3,10,30,100,300,1000] [--each 120] [--most 3000] [--search 0.02] [--losses 1] [--json F]
+    python benchmarks/fleet.py [--nodes 1,3,10,30,100,300,1000] [--each 120] [--most 1500] [--search 0.02] [--losses 1] [--json F]
     python benchmarks/fleet.py --ray [--model mobilenet_v2] [--faults] [--trials 240]
 
 Real are the tuner's loop, the task scheduler, the dispatcher, the runner and its messages: `ts.tune` of a network of 40 tasks.
@@ -145,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", default=",".join(map(str, NODES)))
     parser.add_argument("--each", type=int, default=120, help="trials for each node")
-    parser.add_argument("--most", type=int, default=3000, help="trials for all of them")
+    parser.add_argument("--most", type=int, default=1500, help="trials for all of them")
     parser.add_argument("--search", type=float, default=0.02, help="simulated seconds of searching for each candidate")
     parser.add_argument("--losses", type=float, default=1.0, help="of each node, per simulated hour")
     parser.add_argument("--seed", type=int, default=0)

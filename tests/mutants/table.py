@@ -737,7 +737,7 @@ _FLEET = (
     ),
     Mutant(
         "a-late-lease-has-no-copy",
-        "self._enqueue([item for item in lease.items if item.number in self._open], first=True)",
+        "self._enqueue([item for item in late.items if item.number in self._open], first=True)",
         "pass",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),

@@ -73,6 +73,33 @@ def test_a_result_counts_once_whoever_brings_it() -> None:
     assert d.members["a"].kept == 0 and d.members["b"].kept == 4
 
 
+def test_who_has_nothing_to_do_helps_sooner() -> None:
+    """Ten seconds is late where all are busy; where one is idle, twice the usual time is."""
+    d = ready("a", "b", rules=Rules(batch=4, ahead=1, late_floor=60.0))
+    d.submit(items(12))
+    slow, quick = leases(d, 0.0)
+    d.returned(quick.number, numbers(quick), 1.0, 4.0)  # a second for each
+    (third,) = leases(d, 4.0)
+    assert d.overdue(9.0) == [] and not slow.copied  # nobody is idle
+    d.returned(third.number, numbers(third), 1.0, 9.0)
+    assert d.overdue(9.6) == [] and slow.copied
+    (copy,) = leases(d, 9.6)
+    assert copy.node == "b" and numbers(copy) == numbers(slow)
+
+
+def test_what_waits_behind_a_late_lease_is_helped_too() -> None:
+    d = ready("a", "b", rules=Rules(batch=2, ahead=2, first=10.0))
+    d.submit(items(8))
+    found = leases(d, 0.0)
+    late = {n for x in found if x.node == "a" for n in numbers(x)}
+    assert len(late) == 4
+    for lease in (x for x in found if x.node == "b"):
+        d.returned(lease.number, numbers(lease), 1.0, 5.0)
+    d.overdue(30.0)
+    copies = leases(d, 30.0)
+    assert {x.node for x in copies} == {"b"} and {n for x in copies for n in numbers(x)} == late
+
+
 def test_what_a_node_did_not_answer_is_handed_out_again() -> None:
     d = ready("a")
     d.submit(items(3))

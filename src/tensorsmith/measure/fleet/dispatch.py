@@ -283,15 +283,18 @@ class Dispatcher:
         """A lease that is late has its items handed to others too; one that is hopelessly so means that its node hangs."""
         if lease.begun is None:
             raise InternalError("the first lease of a node has not begun")
-        weight = max(1, lease.weight)
-        due = max(self.rules.late_floor, self.rules.late * statistics.median(self._usual) * weight) if self._usual else 0.0
-        due = due or self.rules.first * max(1, weight // self.rules.batch)
-        took = now - lease.begun
-        if took > self.rules.hopeless * due:
+        rules, weight, took = self.rules, max(1, lease.weight), now - lease.begun
+        due = soon = rules.first * max(1, weight // rules.batch)
+        if self._usual:
+            usual = statistics.median(self._usual) * weight
+            due, soon = max(rules.late_floor, rules.late * usual), max(rules.spare_floor, rules.spare * usual)
+        if took > rules.hopeless * due:
             return [(member.name, f"it hangs: {weight} candidates took more than {took:.0f} s")]
-        if took > due and not lease.copied:
-            lease.copied = True
-            self._enqueue([item for item in lease.items if item.number in self._open], first=True)
+        idle = not self._queues and any(other is not member for other in self._standing.free[0].values())
+        if took > (soon if idle else due):
+            for late in (each for each in member.leases if not each.copied):  # what waits behind it, too
+                late.copied = True
+                self._enqueue([item for item in late.items if item.number in self._open], first=True)
         return []
 
     def _unassigned(self, items: Sequence[Item]) -> list[Item]:

@@ -22,6 +22,8 @@ class Rules:
     joining: float = 180.0  # until a node has to be there: its Python loads, perhaps from a card or under an emulator
     late: float = 4.0  # times the usual seconds of such a lease: another node is given the same candidates
     late_floor: float = 10.0
+    spare: float = 2.0  # the same, while a node has nothing else to do: at the end of a run all wait for the last
+    spare_floor: float = 2.0
     first: float = 120.0  # the same, while nothing is known of what is usual
     hopeless: float = 8.0  # times what is late: the node hangs, though it says that it lives
     unlike: float = 1.3  # times the calibration kernel's time on its peers, or less by that: times of one machine vary by a tenth
