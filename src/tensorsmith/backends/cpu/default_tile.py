@@ -120,7 +120,7 @@ class TilePlan:
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
-        in_lanes = all(self.vector_axis.name in variables(x) for x in self.stage.reads)
+        in_lanes = not self.across and all(self.vector_axis.name in variables(x) for x in self.stage.reads)
         return register_tiles(rows, vectors, self.target, in_lanes, self.stage if self.group else None)[0][1]
 
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:

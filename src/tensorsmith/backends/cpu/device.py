@@ -23,14 +23,14 @@ def why_not(target: Target) -> str | None:
     assert isinstance(target, CpuTarget) and isinstance(here, CpuTarget)
     wanted, given = (t.triple.split("-") for t in (target, here))
     if wanted[0] != given[0] or wanted[2:3] != given[2:3]:
-        return f"was compiled for {target.cpu} ({target.triple}), this is {here.cpu} ({here.triple})"
+        return f"was compiled for {target.name} ({target.triple}), this is {here.name} ({here.triple})"
     missing = [f for f in target.needed_features if not here.has(f)]
     if missing:
         needs = f"needs the CPU features {', '.join(missing)}"
-        return f"was compiled for {target.cpu} and {needs}, which this machine ({here.cpu}) lacks"
+        return f"was compiled for {target.name} and {needs}, which this machine ({here.name}) lacks"
     if target.scalable_bytes not in (0, here.scalable_bytes):
         length = 8 * here.scalable_bytes or "at most 128"
-        return f"was compiled for {target.cpu} with vectors of {8 * target.scalable_bytes} bits, this machine's have {length}"
+        return f"was compiled for {target.name} with vectors of {8 * target.scalable_bytes} bits, this machine's have {length}"
     return None
 
 

@@ -26,7 +26,7 @@ def window_tile(workload: Workload, stage: Stage, lanes: str, target: CpuTarget)
     values = [x for x in stage.reads if not workload.buffers[x.tensor].constant]
     other = len(values) != 1 or len(stage.reads) != 2 or not 1 < math.prod(a.extent for a in taps) <= _MOST_TAPS
     if other or not target.folds_loads:
-        return {}  # machines that load every factor by itself share loads between the taps of a row in another way
+        return {}  # machines that want every value in a register have too few of them for all taps: see default_tile.py
     slides = _slides(stage, values[0], {a.name for a in taps})
     if slides is None or not 0 < len(slides) <= len(_TILES) or lanes in slides:
         return {}
