@@ -131,7 +131,9 @@ class Told:
         for b in self._inside():
             buffer = self.program.buffers[b.stage.name]
             if buffer.kind == "shared":
-                total = total + np.ceil(self.full(_bytes(buffer)) / 16) * 16
+                size, turns = self.full(_bytes(buffer)), self.full(buffer.buffers)
+                aligned = np.where(turns > 1, 16 * dtype(buffer.dtype).bytes, 16)  # of places that are used in turn
+                total = total + turns * np.ceil(size / aligned) * aligned
         return total
 
     def _results(self) -> Array:

@@ -41,12 +41,13 @@ def inner_depth(stage: Stage) -> int:
     return len(stage.axes) + 2 * sum(map(tiled, stage.axes))
 
 
-def product(stage: Stage, reader: Stage) -> Nest:
+def product(stage: Stage, reader: Stage, ahead: bool) -> Nest:
     """What one thread computes of a stage with reuse: the last five levels of SSSRRSRS."""
     own = [a for a in stage.axes if tiled(a)]
     reduce = [a for a in stage.reduce_axes if tiled(a)]
     outer = names(levels(stage.reduce_axes, 0), levels(reduce, 1), levels(stage.axes, 0))
-    return Nest(stage.name, names(outer, "|", levels(reduce, 2), levels(own, 1)), at=f"{reader.name}:{inner_depth(reader)}")
+    loops = names(outer, "|", levels(reduce, 2), levels(own, 1))
+    return Nest(stage.name, loops, at=f"{reader.name}:{inner_depth(reader)}", also=("buffers",) if ahead else ())
 
 
 def fetched(copy: Stage, reader: Stage, padded: bool) -> Nest:

@@ -34,12 +34,12 @@ class CacheInRegisters:
 
 
 class GpuTiling:
-    """Fusion at the third level of tiles: one sketch. Ours may have gaps between the rows of what is fetched."""
+    """Fusion at the third level of tiles: one sketch. Ours may have gaps between the rows of what is fetched, and fetch ahead."""
 
     name = "gpu_tiling"
 
-    def __init__(self, padded: bool = False) -> None:
-        self.padded = padded
+    def __init__(self, ours: bool = False) -> None:
+        self.ours = ours
 
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         stage = state.stage(index)
@@ -50,11 +50,12 @@ class GpuTiling:
     def apply(self, state: State, index: int, target: Target) -> Derived:
         stage = state.stage(index)
         reader = state.now.stage(str(fusible_reader(state, stage.name)))
-        new = state.with_nest(nests.tiled_nest(reader)).with_nest(nests.product(stage, reader))
-        for tensor in nests.fetchable(state.now, stage):
+        fetched = nests.fetchable(state.now, stage)
+        new = state.with_nest(nests.tiled_nest(reader)).with_nest(nests.product(stage, reader, self.ours and bool(fetched)))
+        for tensor in fetched:
             fetch = Fetch(stage.name, tensor)
             new = new.rewritten(fetch)
-            new = new.with_nest(nests.fetched(new.now.stage(fetch.copy), stage, self.padded))
+            new = new.with_nest(nests.fetched(new.now.stage(fetch.copy), stage, self.ours))
         return [(new, [s.name for s in new.now.stages].index(_first(new, stage.name)) - 1)]
 
 
