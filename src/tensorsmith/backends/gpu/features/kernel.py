@@ -15,6 +15,7 @@ import numpy as np
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
+from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks, own_block
@@ -25,7 +26,6 @@ from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PLAIN_THREADS = 64  # of a block, in nests that say nothing of threads
 OTHER_REGISTERS = 28  # of a thread: addresses, counters, what is under way
 LOADED_AHEAD = 24  # registers that compilers fill with operands of steps to come
 _CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
