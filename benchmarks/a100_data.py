@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.backends.gpu.features.access import WIDEST
 from tensorsmith.backends.gpu.features.columns import columns
+from tensorsmith.backends.gpu.features.kernel import OTHER_REGISTERS, operand_registers
 from tensorsmith.backends.gpu.features.schema import SCHEMA
 from tensorsmith.backends.gpu.features.warp import lanes_of, sectors, wavefronts
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.learn.features.rows import FeatureMatrix
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-WIDEST = 16  # bytes of one load or store of a thread
-OTHER_REGISTERS = 24  # of a thread: addresses, counters, what is under way
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
     mine_i, mine_j = v_i * i3 * i4, v_j * j3 * j4
     results = mine_i * mine_j
     laid_out, steps = _laid_out(c["unroll_max"], v_i * v_j, (j4, i4, k2, j3, i3, k1))
-    vector_a = np.where(laid_out[2] | (results * k2 <= target.registers_per_thread), np.gcd(k2, WIDEST // size), 1)
-    registers = (results + mine_i * vector_a + mine_j) * size // 4 + OTHER_REGISTERS
+    rows = np.where(laid_out[2] | (results * k2 <= target.registers_per_thread), k2, 1)  # steps of k that are laid out
+    registers = results * size / 4 + operand_registers((mine_i + mine_j) * size / 4, rows) + OTHER_REGISTERS
     fits = registers <= target.registers_per_thread
     whole = fits | (laid_out[3] & laid_out[4])  # the tile is written out: operands are loaded once for all results
     over = registers - target.registers_per_thread
@@ -99,6 +98,7 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
     there = lanes_of(threads, target.warp)
     row, column = lane // t_j[:, None], lane % t_j[:, None]
     widest = WIDEST // size
+    vector_a = np.gcd(rows, widest)
     vector_b = np.gcd(np.where(whole, j3 * j4, j4), widest)
     loads_a = k * np.where(whole, mine_i, mine_i * j3) / vector_a
     loads_b = k * np.where(whole, mine_j, mine_j * i3) / vector_b

@@ -14,6 +14,7 @@ from tensorsmith.backends import backend_of
 from tensorsmith.backends.gpu.cuda import driver as cuda
 from tensorsmith.backends.gpu.cuda import ptxas
 from tensorsmith.errors import UserError
+from tensorsmith.graph.builder import Builder
 from tensorsmith.measure.measurer import Measurer
 from tensorsmith.tuning import estimated
 from tensorsmith.tuning.estimated import EstimatedProgress, is_estimated
@@ -87,3 +88,22 @@ def test_time_is_limited() -> None:
 def test_only_what_is_not_here_is_estimated() -> None:
     assert is_estimated(ts.Target.named("a100")) and is_estimated(ts.Target.named("mi300x"))
     assert not is_estimated(ts.Target.native()) and not is_estimated(ts.Target.named("neoverse-n1"))
+
+
+def network() -> ts.Model:
+    """Two dense layers of different sizes."""
+    b = Builder("dense")
+    h = b.input("x", (16, 32), "f32")
+    for before, after in ((32, 48), (48, 64)):
+        h = b.add("relu", [b.add("matmul", [h, b.constant(np.ones((before, after), np.float32))])])
+    b.output("y", h)
+    return ts.Model.from_graph(b.graph())
+
+
+def test_a_network(capsys: pytest.CaptureFixture[str]) -> None:
+    made = ts.tune(network(), target="a100", trials=12)
+    said = capsys.readouterr().out
+    assert said.count("nothing was measured") == 2 and {k.schedule for k in made.network.kernels} <= {"estimated", "default"}
+    assert made.network.target.name == "a100" and len(made.network.kernels) >= 2
+    several = ts.tune([network(), network()], target="a100", trials=4, on_progress=lambda p: None)
+    assert len(several) == 2

@@ -90,6 +90,7 @@ class ProgramBuffer:
     )
     origin: tuple[Linear, ...]
     packed: PackedRead | None = None
+    buffers: Num = 1  # of "shared" ones: places that are used in turn
 
 
 @dataclass(frozen=True)

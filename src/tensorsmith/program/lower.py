@@ -170,7 +170,9 @@ class _Lowering:
                     shape = (*shape[:-1], shape[-1] + self.decisions[f"{s.name}.pad"])
                 origin = tuple(bound.region[a.name][0] for a in s.axes)
                 kind = "shared" if bound.nest.loops.is_cooperative else "local"
-                buffers[s.name] = ProgramBuffer(s.name, s.dtype, shape, kind, origin)
+                owner = bound.nest.at.stage
+                turns = self.decisions[f"{owner}.buffers"] if "buffers" in self.sketch.nest(owner).also else 1
+                buffers[s.name] = ProgramBuffer(s.name, s.dtype, shape, kind, origin, buffers=turns)
             if bound.nest.follows is not None:
                 buffers[s.name] = replace(buffers[s.name], packed=self._copy_layout(bound))
         return buffers

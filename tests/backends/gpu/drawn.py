@@ -23,6 +23,12 @@ KINDS = (
     "layer_norm-small", "NRM-small", "max_pool-small", "ConvLayer-small", "TBS-small", "argmax-small", "matmul-i32-small",
 )  # fmt: skip
 
+#: a dozen that compile soon
+QUICK = (
+    "matmul-small", "GMM-small", "C1D-small", "C2D-1x1-small", "GRP-small", "DEP-small", "T1D-small", "softmax-small",
+    "layer_norm-small", "NRM-small", "max_pool-small", "argmax-small",
+)  # fmt: skip
+
 
 def candidates(workload: Workload, count: int, seed: int, target: GpuTarget = OPENCL, rules: str = "default") -> list[Candidate]:
     """So many candidates, or as many as there are, of all sketches in turn."""

@@ -10,7 +10,7 @@ from tests.backends.gpu.faults import faults
 import tensorsmith as ts
 from tensorsmith.backends import space_of
 from tensorsmith.backends.gpu.simt.interpret import Wrong, run
-from tensorsmith.backends.gpu.simt.ir import Kernel
+from tensorsmith.backends.gpu.simt.ir import Barrier, For, Kernel, walk
 from tensorsmith.backends.gpu.simt.make import kernels
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.dtypes import dtype
@@ -61,9 +61,10 @@ def test_threads_that_are_no_power_of_two() -> None:
     assert problems(workload, evaluate(workload, inputs, precise=True), results(made, workload, inputs)) == []
 
 
+@pytest.mark.parametrize("buffers", [1, 2])
 @pytest.mark.parametrize("number", [0, 1])
-def test_gaps_and_split_reductions(number: int) -> None:
-    """What only our rules have: gaps between rows, and partial results of two blocks."""
+def test_gaps_fetching_ahead_and_split_reductions(number: int, buffers: int) -> None:
+    """What only our rules have: gaps between rows, tiles that are fetched while others are used, partial results of two blocks."""
     a, b, k = ts.placeholder((6, 300), name="A"), ts.placeholder((300, 5), name="B"), ts.reduce_axis(300, name="k")
     workload = ts.workload([a, b, ts.compute((6, 5), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
     inputs = random_inputs(workload, 0)
@@ -73,8 +74,14 @@ def test_gaps_and_split_reductions(number: int) -> None:
     for name, column in plan.names.items():
         if name.endswith(".pad"):
             rows[:, column] = 3
+        elif name.endswith(".buffers"):
+            rows[:, column] = buffers
+        elif name.endswith((".k.1", ".k.2")):
+            rows[:, column] = 4  # so that there are rounds
     made = kernels(lower(plan.candidate(rows[0])))
     assert len(made) == 1 + number
+    loop = next(s for s in walk(made[0].body) if isinstance(s, For) and s.name.endswith(".k.0"))
+    assert sum(isinstance(s, Barrier) for s in loop.body) == 3 - buffers  # one of two is left
     assert problems(workload, evaluate(workload, inputs, precise=True), results(made, workload, inputs)) == []
 
 

@@ -1,4 +1,6 @@
-"""Whole networks of reduced size on OpenCL: what the CPU gives, within rounding; and every kernel of them for sm_80."""
+"""Whole networks of reduced size on OpenCL: what the CPU gives, within rounding; and every kernel of them for sm_80.
+
+They are PyTorch's; `make test-gpu` runs them too."""
 
 from __future__ import annotations
 
@@ -8,20 +10,19 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
+from tests.frontends.torch_networks import network
 
 import tensorsmith as ts
 from tensorsmith.backends.gpu.launch import Launches
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.peers
 
 NAMES = ("resnet50", "mobilenet_v2", "bert", "dcgan")
 
 
 def model(name: str) -> tuple[ts.Model, dict[str, np.ndarray]]:
     """A network of random weights, and its inputs by name."""
-    torch = pytest.importorskip("torch")
-    from tests.frontends.torch_networks import network
-
     torch.manual_seed(0)
     module, example = network(name)
     found = ts.from_torch(module, example)

@@ -88,7 +88,11 @@ def test_ptxas_takes_the_code(device: str, tmp_path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     used = [int(n) for n in re.findall(r"(\d+) bytes smem", done.stderr)]
-    assert sum(used) == sum(one.shared_bytes for one in made.launches)
+    predicted = [one.shared_bytes for one in made.launches if one.shared_bytes]
+    assert len(used) == len(predicted)
+    assert all(
+        0 <= more - less < 16 for less, more in zip(sorted(used), sorted(predicted))
+    )  # the last array's end is not rounded up
 
 
 @pytest.mark.gpu

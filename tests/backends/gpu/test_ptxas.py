@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 
+import numpy as np
 import pytest
 from tests.backends.gpu import products
+from tests.backends.gpu.drawn import candidates
 from tests.backends.gpu.ptx import from_llvm
 
 from tensorsmith.backends.gpu.cuda import ptxas
@@ -70,6 +72,21 @@ def test_our_kernels_are_taken(target: str) -> None:
     (features,) = extract_rows([(made.sketch, made.decisions)], t).matrices()
     assert found.shared_bytes == launches.launches[0].shared_bytes == round(float(features.raw("shared_bytes")[0, 0]))
     assert found.spilled_bytes == 0 and found.registers == pytest.approx(float(features.raw("registers")[0, 0]), rel=0.4)
+
+
+@needs_ptxas
+def test_registers_and_shared_memory_are_as_predicted() -> None:
+    """Of random candidates of a large product: registers to a fifth in the median, shared memory but for rounding, no spills."""
+    t = NAMED["a100"]
+    apart = []
+    for made in candidates(products.workload(1024, 1024, 1024), 6, 1, t):
+        launches = Launches.from_bytes(generate(lower(made), t).code.data)
+        (features,) = extract_rows([(made.sketch, made.decisions)], t).matrices()
+        for n, found in enumerate(ptxas.compiled(launches.text, t.architecture).values()):
+            predicted = float(features.raw("registers")[0, n])
+            apart.append(abs(predicted / found.registers - 1))
+            assert abs(found.shared_bytes - float(features.raw("shared_bytes")[0, n])) < 16 and not found.spilled_bytes
+    assert np.median(apart) < 0.2, apart
 
 
 @needs_ptxas

@@ -63,8 +63,8 @@ def pattern(
         offset = offset + (0 if form is None else np.asarray(form.offset, np.int64) * stride)
         stride = stride * np.asarray(extent, np.int64)
     terms = {name: np.broadcast_to(value, count) for name, value in terms.items()}
-    width, further = (_width(terms, offset, x, counts, widest // size, irregular) for x in (runs, {**runs, **steps}))
-    return Access(terms, size, further, np.where(further > width, further, 1), lanes, target, irregular, count)
+    width = _width(terms, offset, {**runs, **steps}, counts, widest // size, irregular)
+    return Access(terms, size, width, lanes, target, irregular, count)
 
 
 def _width(
@@ -90,13 +90,11 @@ def _width(
 
 @dataclass(frozen=True)
 class Access:
-    """`terms`: how many elements further each step of a loop goes. `width`: elements that one instruction takes; `ahead`: steps of
-    a reduction that it loads for."""
+    """`terms`: how many elements further each step of a loop goes. `width`: elements that one instruction takes."""
 
     terms: Mapping[str, Array]
     bytes: int
     width: Array
-    ahead: Array
     lanes: Lanes
     target: GpuTarget
     irregular: bool  # it depends on data: nothing is known of where lanes go

@@ -15,6 +15,7 @@ import numpy as np
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
+from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramBuffer, blocks, own_block
@@ -25,8 +26,8 @@ from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PLAIN_THREADS = 64  # of a block, in nests that say nothing of threads
-OTHER_REGISTERS = 24  # of a thread: addresses, counters, what is under way
+OTHER_REGISTERS = 28  # of a thread: addresses, counters, what is under way
+LOADED_AHEAD = 24  # registers that compilers fill with operands of steps to come
 _CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
 
 
@@ -131,7 +132,9 @@ class Told:
         for b in self._inside():
             buffer = self.program.buffers[b.stage.name]
             if buffer.kind == "shared":
-                total = total + np.ceil(self.full(_bytes(buffer)) / 16) * 16
+                size, turns = self.full(_bytes(buffer)), self.full(buffer.buffers)
+                aligned = np.where(turns > 1, 16 * dtype(buffer.dtype).bytes, 16)  # of places that are used in turn
+                total = total + turns * np.ceil(size / aligned) * aligned
         return total
 
     def _results(self) -> Array:
@@ -251,7 +254,7 @@ class Told:
             often = np.ones(self.count)
             for v in (*at.played, *block.tile):
                 often = often * np.where(access.moves(v.name), self.full(v.count), 1)
-            operands = operands + often * access.ahead * access.bytes / 4
+            operands = operands + often * access.bytes / 4
             moving = np.zeros(self.count, bool)
             for v in reversed(serial):
                 moving = moving | access.moves(v.name)
@@ -266,7 +269,10 @@ class Told:
                 self.add("global_load_bytes", executed * access.width * access.bytes * np.minimum(self.target.warp, self.threads))
                 self.at_least("rounds", 0 if at.cooperative else np.minimum(rounds, executed / at.warps))
                 self.at_least("new_share", access.new_share(at.inner if at.cooperative or not serial else serial[-1].name))
-        self.at_least("operands", operands)
+        rows = np.ones(self.count)
+        for n in in_a_row.values():
+            rows = rows * n
+        self.at_least("operands", operand_registers(operands, rows))
 
     def _store(self, block: Block, at: _Where, points: Array) -> None:
         buffer = self.program.buffers[block.stage.name]
@@ -297,6 +303,12 @@ class Told:
         if in_a_row is None:
             runs = {name: np.where(np.isin(n, WIDTHS), n, 1) for name, n in runs.items() if name == block.vector}
         return pattern(forms, dims, size, runs, in_a_row or {}, counts, at.lanes, self.count, self.target, WIDEST)
+
+
+def operand_registers(operands: Array, rows: Array) -> Array:
+    """Registers for operands of a step, where compilers load for several steps that are laid out in a row, but not for all."""
+    found: Array = np.minimum(operands * rows, operands + LOADED_AHEAD)
+    return found
 
 
 def _own_loops(root: Node) -> list[LoopVar]:

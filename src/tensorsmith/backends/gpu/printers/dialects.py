@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,6 @@ CUDA = Dialect(
     extensions={"f16": "#include <cuda_fp16.h>"},
 )
 
-HIP = Dialect(
-    **{**CUDA.__dict__, "name": "hip", "head": "#include <hip/hip_runtime.h>\n", "extensions": {"f16": "#include <hip/hip_fp16.h>"}}
-)
+HIP = replace(CUDA, name="hip", head="#include <hip/hip_runtime.h>\n", extensions={"f16": "#include <hip/hip_fp16.h>"})
 
 DIALECTS = {d.name: d for d in (OPENCL, CUDA, HIP)}

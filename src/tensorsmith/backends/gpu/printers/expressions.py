@@ -151,11 +151,9 @@ class Expressions:
             return f"({text})" if text.startswith("-") else text
         number = int(e.value)
         if e.dtype == "i64":
-            return (
-                f"(({self.dialect.long}){number}{'L' if number > -(1 << 63) else ''})"
-                if number not in _INT
-                else f"(({self.dialect.long}){number})"
-            )
+            if number == -(1 << 63):  # has no literal
+                return f"(({self.dialect.long})({number + 1}L - 1))"
+            return f"(({self.dialect.long}){number}{'' if number in _INT else 'L'})"
         return f"({number})" if number < 0 else str(number)
 
     def _cast(self, e: Cast) -> str:

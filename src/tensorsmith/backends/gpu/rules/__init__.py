@@ -30,6 +30,6 @@ DEFAULT: tuple[Rule, ...] = (
     SplitReduction(),
     CrossThreadReduction(),
     CacheInRegisters(),
-    GpuTiling(padded=True),
+    GpuTiling(ours=True),
     OneThreadEach(),
 )

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorsmith.backends.gpu.simt import ir
+from tensorsmith.backends.gpu.simt.ahead import fetched_ahead
 from tensorsmith.backends.gpu.simt.blocks import Blocks
 from tensorsmith.backends.gpu.simt.ir import Array, Barrier, For, If, Kernel, Let, Statement, Store
 from tensorsmith.backends.gpu.simt.values import Values, number
@@ -211,7 +212,25 @@ class _Maker:
             return self._dealt(node)
         if node.var.bound or int(node.var.count) == 1:
             return self._nodes(node.body, playing)
+        if self._fetches_ahead(node):
+            return self._ahead(node, playing)
         return [self._loop(node, playing)]
+
+    def _fetches_ahead(self, node: Loop) -> bool:
+        """Whether all that is fetched in a loop has a second place."""
+        fetched = [self.program.buffers[own_block(n).stage.name] for n in node.body[:-1]]
+        return bool(fetched) and all(int(b.buffers) == 2 for b in fetched) and not self._cooperates(node.body[-1])
+
+    def _ahead(self, node: Loop, playing: tuple[LoopVar, ...]) -> list[Statement]:
+        """A loop in which what the next round uses is fetched before this one is computed."""
+        *fetched, own = node.body
+        fetch = [s for n in fetched if isinstance(n, Loop) for s in self._deal_nest(n)]
+        sizes = {b.name: self.values.elements_of_one(b) for n in fetched for b in [self.program.buffers[own_block(n).stage.name]]}
+        made = fetched_ahead(node.var.name, int(node.var.count), fetch, self._plain(own, playing), sizes)
+        arrays = frozenset(sizes)
+        waits = self.since.clashes(_Since(stored=arrays))
+        self.since = _Since(arrays, arrays)
+        return [Barrier(), *made] if waits else made
 
     def _loop(self, node: Loop, playing: tuple[LoopVar, ...]) -> Statement:
         """A loop that all threads go through together: a round begins with what was read and stored at the end of another."""
@@ -247,6 +266,10 @@ class _Maker:
     # -- what threads do together --------------------------------------------------------------------------------------
 
     def _dealt(self, node: Loop) -> list[Statement]:
+        """A nest that the threads of the block share."""
+        return self._waited(self._deal_nest(node), list(blocks(node)))
+
+    def _deal_nest(self, node: Loop) -> list[Statement]:
         """The steps of a nest's loops, dealt out to the threads of the block."""
         loops, inner = [node.var], node.body
         while len(inner) == 1 and isinstance(inner[0], Loop) and inner[0].var.bound == THREAD:
@@ -256,7 +279,7 @@ class _Maker:
             raise Refusal("cannot share", f"loops of {node.var.stage} are shared by threads that share more inside of them")
         body = [s for n in inner for s in (*self._begin(n, ()), *self._plain(n))]
         total = math.prod(int(v.count) for v in loops)
-        return self._waited(self.deal(total, loops, body, f"{node.var.stage}.step"), list(blocks(node)))
+        return self.deal(total, loops, body, f"{node.var.stage}.step")
 
     def deal(self, total: int, loops: Sequence[LoopVar], body: Sequence[Statement], name: str) -> list[Statement]:
         """Steps dealt out: the first thread gets the first, the second the second, and so on, round by round."""

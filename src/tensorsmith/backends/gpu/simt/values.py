@@ -12,6 +12,8 @@ from tensorsmith.program.ir import AxisBinding, Block, LoopVar, Program, Program
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import read_at, stored_at
 
+_ALIGNED = 16  # elements: of any size, more than one load takes
+
 
 def number(value: int) -> Const:
     return Const(value, "i64")
@@ -87,8 +89,14 @@ class Values:
         return number(0) if total is None else total
 
     def elements(self, buffer: ProgramBuffer) -> int:
+        """Of all that a buffer takes. Places that are used in turn begin where loads of several elements may."""
+        each = self.elements_of_one(buffer)
+        return each if int(buffer.buffers) == 1 else each * int(buffer.buffers)
+
+    def elements_of_one(self, buffer: ProgramBuffer) -> int:
         dims = buffer.packed.shape if buffer.packed else buffer.shape
-        return math.prod([int(n) for n in dims] + [self.counts[v.name] for v in self.copies.get(buffer.name, ())])
+        each = math.prod([int(n) for n in dims] + [self.counts[v.name] for v in self.copies.get(buffer.name, ())])
+        return each if int(buffer.buffers) == 1 else -(-each // _ALIGNED) * _ALIGNED
 
     # -- conditions ----------------------------------------------------------------------------------------------------
 

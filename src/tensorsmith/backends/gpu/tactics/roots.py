@@ -65,7 +65,13 @@ def shared_bytes(plan: Plan, root: Root, rows: Matrix, found: Measured) -> Array
         if "pad" in nest.also:
             last = found.lengths[nest.stage][stage.axes[-1].name]
             size = size // last * (last + rows[:, plan.names[f"{nest.stage}.pad"]])
-        total += np.ceil(size / 16) * 16
+        assert nest.at is not None
+        turns = plan.names.get(f"{nest.at.stage}.buffers")
+        each = np.ceil(size / 16) * 16
+        if turns is not None:  # places that are used in turn begin at multiples of sixteen elements
+            aligned = 16 * dtype(stage.dtype).bytes
+            each = np.where(rows[:, turns] == 2, 2 * np.ceil(size / aligned) * aligned, each)
+        total += each
     for nest in (root.nest, *root.shared):
         if any(loop in nest.tile for loop, mark in nest.loops.bound if mark == THREAD):
             total += np.ceil(threads_of(root, found) * dtype(plan.geometry.stages[nest.stage].dtype).bytes / 16) * 16
