@@ -102,7 +102,7 @@ class Genetic:
 class GaTuner:
     """Generations of points; parents by their throughputs, one-point crossover, knobs mutated to any value."""
 
-    def __init__(self, template: Template, rng: np.random.Generator, settings: Genetic = Genetic()) -> None:  # noqa: B008  frozen
+    def __init__(self, template: Template, rng: np.random.Generator, settings: Genetic = Genetic()) -> None:
         self.template, self.rng, self.settings = template, rng, settings
         self.unvisited = Unvisited(template, rng)
         self.queue: list[Point] = []
@@ -185,7 +185,7 @@ class ModelTuner:
         model: CostModel,
         describe: Callable[[Template, Sequence[Point]], tuple[list[Array], Array]],
         predict: Callable[[CostModel, Template, Sequence[Point]], Array],
-        settings: ModelBased = ModelBased(),  # noqa: B008  frozen
+        settings: ModelBased = ModelBased(),
     ) -> None:
         """`describe` gives rows and bases of points to learn from, `predict` scores of points."""
         self.template, self.rng, self.model, self.settings = template, rng, model, settings

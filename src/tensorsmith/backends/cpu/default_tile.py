@@ -6,15 +6,19 @@ import math
 
 from tensorsmith.backends.cpu import in_order
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.lang.affine import conjuncts
+from tensorsmith.backends.cpu.window_tile import window_tile
+from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Axis, Select, variables, walk
+from tensorsmith.lang.expr import Axis, Expr, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.space.sketch.loops import NestLoop
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile
 STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
+_PER_BYTE_OF_MEMORY, _PER_BYTE_OF_L3 = 8, 2  # operations that a core does while these give it a byte, or somewhat more
+_LEAVES_CACHES = 2  # times what all second caches hold: so much is not there any more when it is read again
+_STREAMED_ROWS = 4  # of an image at once: more gained nothing, and took more of the first cache
 
 
 class TilePlan:
@@ -25,6 +29,8 @@ class TilePlan:
         self.lanes = target.lanes(dtype(stage.dtype).bytes)
         self.across = False
         self.vector_axis = self._choose_vector()
+        self.streams = len(self._long_axes()) > 1 and self._from_memory()
+        self.window = {} if self.across or self.streams else window_tile(workload, stage, self.vector_axis.name, target)
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
         self.vector = NestLoop(self.vector_axis.name, 1)
@@ -42,24 +48,66 @@ class TilePlan:
             return reduce[-1]
         return ([a for a in axes if a.extent > 1] or axes or self.stage.reduce_axes)[-1]
 
-    def _choose_rows(self) -> Axis | None:
-        """The longest axis along which the operand that runs in lanes stays the same."""
+    def _from_memory(self) -> bool:
+        """Whether values come from memory about as fast as they are used, as in a depthwise convolution of many images: then a tile
+        has its rows in several rows of the image and goes along them, so that memory is read in long pieces, several at a time."""
+        stage, buffers = self.stage, self.workload.buffers
+        values = {x.tensor for x in stage.reads if not buffers[x.tensor].constant}
+        if self.across or self.target.in_order or len(values) != 1 or len(values) == len({x.tensor for x in stage.reads}):
+            return False  # in-order cores follow few pieces of memory at a time
+        moved = sum(buffers[t].bytes for t in {*values, stage.name})
+        if moved <= _LEAVES_CACHES * self.target.cores * self.target.l2_bytes:
+            return False
+        per_byte = _PER_BYTE_OF_MEMORY if moved > self.target.l3_bytes // 2 else _PER_BYTE_OF_L3
+        return 2 * math.prod(a.extent for a in stage.all_axes) < per_byte * moved
+
+    def _row_axes(self) -> list[Axis]:
+        """Those along which the operand that runs in lanes stays the same."""
         fixed: set[str] = set()
         for x in self.stage.reads:
             if self.vector_axis.name in variables(x):
                 fixed |= {a.name for a in self.stage.axes if a.name not in variables(x)}
         others = [a for a in self.stage.axes if a.extent > 1 and a is not self.vector_axis]
-        candidates = [a for a in others if a.name in fixed] or others
-        if not candidates:
-            return None
-        enough = [a for a in candidates if a.extent >= 4]
-        return enough[-1] if enough else max(candidates, key=lambda a: a.extent)
+        return [a for a in others if a.name in fixed] or others
+
+    def _long_axes(self) -> list[Axis]:
+        return [a for a in self._row_axes() if a.extent >= 4]
+
+    def _choose_rows(self) -> Axis | None:
+        """The last of the row axes that is long enough; the one before it where a tile goes along the last."""
+        if self.window:
+            return self.stage.axis([*self.window][-1])
+        if enough := self._long_axes():
+            return enough[-2 if self.streams else -1]
+        return max(self._row_axes(), key=lambda a: a.extent, default=None)
 
     def _choose_sizes(self) -> tuple[int, int]:
+        if self.window:
+            return [*self.window.values()][-1], 1
         rows = self.row_axis.extent if self.row_axis is not None else 1
+        if self.streams and self.row_axis is not None:
+            rows = self._streamed_rows(self.row_axis)
         if self.across:
             return self._best(rows, self.stage.axes[-1].extent if self.stage.axes else 1)
         return self._best(rows, -(-self.vector_axis.extent // self.lanes))
+
+    def _streamed_rows(self, axis: Axis) -> int:
+        """So many rows of the image that what a tile reads and writes at once finds room in the first cache, where rows that lie a
+        multiple of its reach apart share a set."""
+        reach = self.target.l1_bytes // self.target.l1_ways
+        stage, buffers = self.stage, self.workload.buffers
+        touched = [(x.indices, buffers[x.tensor]) for x in stage.reads] + [(stage.axes, buffers[stage.name])]
+
+        def ways(rows: int) -> float:
+            found = 0.0
+            for indices, buffer in touched:
+                at = max((n for n, index in enumerate(indices) if axis.name in variables(index)), default=None)
+                if at is not None:
+                    apart = math.prod(buffer.shape[at + 1 :]) * dtype(buffer.dtype).bytes
+                    found += _rows_read(indices[at], axis, rows, stage) * math.gcd(apart, reach) / reach
+            return found
+
+        return max((r for r in range(1, min(axis.extent, _STREAMED_ROWS) + 1) if ways(r) <= self.target.l1_ways), default=1)
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
@@ -69,7 +117,10 @@ class TilePlan:
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
         """(outer loops, register tile, sizes)"""
         stage = self.stage
-        sizes: dict[NestLoop, int] = {}
+        if self.window:
+            sizes = {NestLoop(name, 1): size for name, size in self.window.items()} | {self.vector: self.lanes}
+            return [NestLoop(a.name, 0) for a in stage.axes], [*(NestLoop(a.name, 0) for a in stage.reduce_axes), *sizes], sizes
+        sizes = {}
         tile: list[NestLoop] = []
         reduce = [NestLoop(a.name, 0) for a in stage.reduce_axes]
         blocks = self._row_blocks()
@@ -97,7 +148,10 @@ class TilePlan:
         return outer, inner, sizes
 
     def laid_out(self) -> frozenset[NestLoop]:
-        """The loops that padding along the rows depends on, where they are short: laid out, taps on padding are left out."""
+        """The taps of a window; else the loops that padding along the rows depends on, where they are short: laid out, taps on
+        padding are left out."""
+        if self.window:
+            return frozenset(NestLoop(a.name, 0) for a in self.stage.reduce_axes)
         if self.row_axis is None or self.across or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
             return frozenset()
         for condition in (x.cond for x in walk(self.stage.body) if isinstance(x, Select)):
@@ -128,6 +182,8 @@ class TilePlan:
         order = [NestLoop(a.name, 0) for a in axes]
         if lane_axis is None or self.row_axis is None or self.row_axis is lane_axis:
             return order
+        if self.streams:
+            return order
         streamed, kept = 0, 0  # bytes of the operands that do not, and do, move with the lanes
         for x in self.stage.reads:
             size = self.workload.buffers[x.tensor].bytes
@@ -154,6 +210,8 @@ class TilePlan:
     def unroll(self) -> int:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
+        if self.window:
+            return 1
         if self.target.in_order:
             return max(1, min(math.prod(a.extent for a in self.stage.reduce_axes), in_order.COPIES))
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
@@ -164,7 +222,7 @@ class TilePlan:
         if work < 1 << 15:
             return 0
         steps, count = 1, 0
-        tiles = {self.vector_axis.name: self.vectors * self.lanes}
+        tiles = {self.vector_axis.name: self.vectors * self.lanes} | self.window
         if self.row_axis is not None:
             tiles[self.row_axis.name] = self.rows
         for loop in outer:
@@ -177,6 +235,13 @@ class TilePlan:
                 steps *= -(-self.stage.axis(name).extent // tiles.get(name, 1))
             count += 1
         return count
+
+
+def _rows_read(index: Expr, axis: Axis, rows: int, stage: Stage) -> int:
+    """How many steps of a dimension are read at once for so many rows of a tile."""
+    terms = form.terms if (form := affine(index)) is not None else {axis.name: 1}
+    inside = sum(abs(terms[a.name]) * (a.extent - 1) for a in stage.reduce_axes if a.name in terms)
+    return 1 + abs(terms[axis.name]) * (rows - 1) + inside
 
 
 def register_tiles(rows: int, vectors: int, target: CpuTarget, in_lanes: bool = False) -> list[tuple[float, tuple[int, int]]]:

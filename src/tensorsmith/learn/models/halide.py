@@ -116,7 +116,7 @@ class HalideModel:
 
     kind = "halide"
 
-    def __init__(self, settings: HalideSettings = HalideSettings(), seed: int = 0) -> None:  # noqa: B008  frozen
+    def __init__(self, settings: HalideSettings = HalideSettings(), seed: int = 0) -> None:
         self.settings, self.seed = settings, seed
         self.weights: list[Array] | None = None
         self.kept: list[Array] | None = None

@@ -61,7 +61,7 @@ class MlpModel:
 
     kind = "mlp"
 
-    def __init__(self, settings: MlpSettings = MlpSettings(), seed: int = 0) -> None:  # noqa: B008  frozen
+    def __init__(self, settings: MlpSettings = MlpSettings(), seed: int = 0) -> None:
         known = [loss for loss in LOSSES if loss not in OF_THROUGHPUTS]  # scores are added to the prior's, which are logarithms
         if settings.loss not in known:
             raise UserError(f"unknown loss {settings.loss!r}; known are {', '.join(known)}")

@@ -43,7 +43,7 @@ class TemplateModel:
 
     kind = "template"
 
-    def __init__(self, settings: TemplateSettings = TemplateSettings()) -> None:  # noqa: B008  frozen
+    def __init__(self, settings: TemplateSettings = TemplateSettings()) -> None:
         self.settings = settings
         self.local = TreeModel(settings.trees)
         self.bases: dict[str, TreeModel] = {}  # by template: of other workloads
@@ -132,7 +132,7 @@ def _as_wide(given: FeatureRows | Array, features: int) -> FeatureRows | Array:
     return replace(given, values=values) if isinstance(given, FeatureRows) else values
 
 
-def discount(samples: int, settings: TemplateSettings = TemplateSettings()) -> float:  # noqa: B008  frozen
+def discount(samples: int, settings: TemplateSettings = TemplateSettings()) -> float:
     """What a margin is worth after so many samples."""
     worth = float(2.0 ** (-samples / settings.plan))
     return worth if worth >= settings.least else 0.0

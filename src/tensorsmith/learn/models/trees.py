@@ -60,7 +60,7 @@ class TreeModel:
 
     kind = "trees"
 
-    def __init__(self, settings: TreeSettings = TreeSettings()) -> None:  # noqa: B008  frozen
+    def __init__(self, settings: TreeSettings = TreeSettings()) -> None:
         if settings.loss not in LOSSES:
             raise UserError(f"unknown loss {settings.loss!r}; known are {', '.join(LOSSES)}")
         if settings.stop not in STOPS:
