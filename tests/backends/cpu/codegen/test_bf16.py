@@ -121,7 +121,7 @@ def test_each_operation_rounds_as_the_evaluator_does(target: Target) -> None:
 
 
 def test_a_sum_is_made_in_f32_and_rounded_once() -> None:
-    """16,384 ones one after another: a sum in bf16 would stay at 256, one in f16 at 2048, and so would each of four partial sums."""
+    """16,384 ones one after another: in bf16 a sum would stay at 256, in f16 at 2048, and so would each of four partial sums."""
     ones = 1 << 14
     for name in ("bf16", "f16"):
         a, k = ts.placeholder((ones, 3), name, name="A"), ts.reduce_axis(ones)
