@@ -66,7 +66,7 @@ def n_bits(
 CASES: list[dict[str, Any]] = [
     {}, {"zero": "packed"}, {"zero": "float"}, {"bias": True, "flat": False}, {"depth": 100, "block": 32, "zero": "packed"},
     {"bits": 8}, {"bits": 8, "zero": "packed", "depth": 40, "block": 32}, {"kind": np.float16, "zero": "packed"},
-    {"columns": 1, "block": 64}, {"accuracy_level": 1},
+    {"columns": 1, "block": 64}, {"accuracy_level": 1}, {"depth": 48, "zero": "packed"},
 ]  # fmt: skip
 
 

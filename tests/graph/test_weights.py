@@ -45,6 +45,15 @@ def of_conv(groups: int = 1) -> Graph:
     return b.graph()
 
 
+def of_small_conv_and_matmul() -> Graph:
+    """A convolution that Winograd's way can compute, of weights too few to be packed, and a product of more."""
+    b = Builder("both")
+    x, w = b.input("x", (1, 16, 16, 16), "f32"), b.constant(uniform(3, 3, 16, 16), "w")
+    y = b.add("conv", [x, w], stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1))
+    b.output("y", b.add("matmul", [b.add("reshape", [y], shape=(64, 64)), b.constant(uniform(64, 80), "v")]))
+    return b.graph()
+
+
 def of_transposed_conv(groups: int = 2) -> Graph:
     b = Builder("transposed")
     x, w = b.input("x", (1, 5, 6, 32), "f32"), b.constant(uniform(3, 3, 32, 24), "w")
@@ -165,8 +174,9 @@ def test_saved_pickled_and_copied_they_stay_so(tmp_path: Path) -> None:
     stored = pickle.loads(pickle.dumps(model.with_weights("int8")))
     assert stored.weights == "int8"
     np.testing.assert_array_equal(stored.evaluate([x])["y"], model.with_weights("int8").evaluate([x])["y"])
-    direct = model.with_weights("bf16").with_formulations("direct")
-    assert direct.weights == "bf16"
+    stored = Model.from_graph(of_small_conv_and_matmul()).with_weights("bf16")
+    direct = stored.with_formulations("direct")
+    assert direct.partition != stored.partition and direct.weights == "bf16"
     assert model.with_weights("bf16").with_weights(None).graph.constants.keys() == model.graph.constants.keys()
 
 

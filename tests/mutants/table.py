@@ -1127,6 +1127,21 @@ _NARROW = (
         (BF16 + "test_floats_that_fit_are_cut_off",),
     ),
     Mutant(
+        "outputs-in-pieces-do-not-last",
+        "last |= {name: len(uses) for name in lasting}",
+        "last |= {name: last[name] for name in lasting}",
+        (
+            FUSION + "test_outputs_that_are_pieces_of_one_value_last_until_they_are_copied",
+            MEMORY + "test_running_the_plan_never_destroys_a_value_that_is_still_needed",
+        ),
+    ),
+    Mutant(
+        "unpacked-operands-have-no-registers",
+        "return self.tile.target.vector_registers - len(self.keys) - 2",
+        "return self.tile.target.vector_registers",
+        ("tests/backends/cpu/codegen/test_unpacking.py::test_one_load_and_one_more_instruction_for_each_multiply_add",),
+    ),
+    Mutant(
         "one-scale-for-all-channels",
         "largest = np.abs(array).max(axis=over, keepdims=True)",
         "largest = np.maximum(np.abs(array).max(axis=over, keepdims=True), np.abs(array).max())",
