@@ -165,7 +165,7 @@ class TilePlan:
         padding are left out."""
         if self.window:
             return frozenset(NestLoop(a.name, 0) for a in self.stage.reduce_axes)
-        if self.row_axis is None or self.across or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
+        if self.row_axis is None or self.across or self.streams or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
             return frozenset()
         for condition in (x.cond for x in walk(self.stage.body) if isinstance(x, Select)):
             for fact in conjuncts(condition):

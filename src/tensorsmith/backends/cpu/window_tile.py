@@ -20,17 +20,22 @@ _MOST_TAPS = 25  # of a window: more take long to compile, and registers for few
 _TILES = ((8,), (2, 4), (1, 2, 4))  # results along each dimension of the image, for one, two and three dimensions
 
 
+def is_window(stage: Stage, lanes: str) -> bool:
+    """Whether few products of two operands are added up, both of which move with the axis that runs in lanes."""
+    few = 1 < math.prod(a.extent for a in stage.reduce_axes) <= _MOST_TAPS
+    return few and len(stage.reads) == 2 and all(_moves(x, lanes) for x in stage.reads)
+
+
 def window_tile(workload: Workload, stage: Stage, lanes: str, target: CpuTarget) -> dict[str, int]:
     """How many results along each dimension of the image; nothing where the stage is not of this kind, or gains nothing."""
     taps = [a for a in stage.reduce_axes if a.extent > 1]
     values = [x for x in stage.reads if not workload.buffers[x.tensor].constant]
-    other = len(values) != 1 or len(stage.reads) != 2 or not 1 < math.prod(a.extent for a in taps) <= _MOST_TAPS
-    if other or not target.folds_loads:
+    if not is_window(stage, lanes) or len(values) != 1 or not target.folds_loads:
         return {}  # machines that want every value in a register have too few of them for all taps: see default_tile.py
     slides = _slides(stage, values[0], {a.name for a in taps})
     if slides is None or not 0 < len(slides) <= len(_TILES) or lanes in slides:
         return {}
-    if not all(_moves(x, lanes) for x in stage.reads) or len({tap for tap, _, _ in slides.values()}) != len(taps):
+    if len({tap for tap, _, _ in slides.values()}) != len(taps):
         return {}
     tile = dict(zip(slides, _TILES[len(slides) - 1]))
     if any(stage.axis(name).extent < size for name, size in tile.items()) or not _fits(

@@ -23,6 +23,7 @@ from typing import cast
 
 from tensorsmith.backends.cpu.instructions import groups_pay
 from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.backends.cpu.window_tile import is_window
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -164,10 +165,11 @@ def _held(state: State, tile: _Tile) -> State | None:
     stage, vector = tile.stage, f"{own[-1].name}.2"
     reduce, group = tile.reduce(stage.reduce_axes, 0), tile.group_loop(0) or None
     laid_out = tile.reduce(stage.reduce_axes, 0, tile.padded[1]) if tile.padded is not None else ""
+    window = " ".join(f"{a.name}.0!" for a in stage.reduce_axes) if is_window(stage, _last(stage).name) and group is None else ""
     packed = _packed(state.now, stage)
     if tile.fused:
         spatial = levels(stage.axes, 0)
-        tails = [names("|", reduce, spatial)] + ([names("|", laid_out, spatial)] if laid_out else [])
+        tails = [names("|", loops, spatial) for loops in (reduce, laid_out, window) if loops]
         point = AttachPoint(tile.owner.name, tile.outer_orders()[0].depth)
         held = Nest(stage.name, tails[0], vector=f"{_last(stage).name}.0", at=point, packed=packed, group=group)
         state, group = state.with_nest(held), None
@@ -182,6 +184,8 @@ def _held(state: State, tile: _Tile) -> State | None:
         options = [names(o.loops(), "|", reduce, levels(own, 2)) for o in tile.outer_orders()]
         if tile.padded is not None:
             options += [names(o.loops(tile.padded[0]), "|", laid_out, levels(own, 2)) for o in tile.outer_orders()]
+        if window:
+            options.append(names(tile.outer_orders()[0].loops(), "|", window, levels(own, 2)))
     return _with_orders(state, Nest(tile.owner.name, options[0], vector=vector, packed=packed, group=group), options)
 
 
