@@ -6,6 +6,7 @@ import math
 
 from tensorsmith.backends.cpu import in_order
 from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.backends.cpu.window_tile import window_tile
 from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Expr, Select, variables, walk
@@ -29,6 +30,7 @@ class TilePlan:
         self.across = False
         self.vector_axis = self._choose_vector()
         self.streams = len(self._long_axes()) > 1 and self._from_memory()
+        self.window = {} if self.across or self.streams else window_tile(workload, stage, self.vector_axis.name, target)
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
         self.vector = NestLoop(self.vector_axis.name, 1)
@@ -73,11 +75,15 @@ class TilePlan:
 
     def _choose_rows(self) -> Axis | None:
         """The last of the row axes that is long enough; the one before it where a tile goes along the last."""
+        if self.window:
+            return self.stage.axis([*self.window][-1])
         if enough := self._long_axes():
             return enough[-2 if self.streams else -1]
         return max(self._row_axes(), key=lambda a: a.extent, default=None)
 
     def _choose_sizes(self) -> tuple[int, int]:
+        if self.window:
+            return [*self.window.values()][-1], 1
         rows = self.row_axis.extent if self.row_axis is not None else 1
         if self.streams and self.row_axis is not None:
             rows = self._streamed_rows(self.row_axis)
@@ -111,7 +117,10 @@ class TilePlan:
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
         """(outer loops, register tile, sizes)"""
         stage = self.stage
-        sizes: dict[NestLoop, int] = {}
+        if self.window:
+            sizes = {NestLoop(name, 1): size for name, size in self.window.items()} | {self.vector: self.lanes}
+            return [NestLoop(a.name, 0) for a in stage.axes], [*(NestLoop(a.name, 0) for a in stage.reduce_axes), *sizes], sizes
+        sizes = {}
         tile: list[NestLoop] = []
         reduce = [NestLoop(a.name, 0) for a in stage.reduce_axes]
         blocks = self._row_blocks()
@@ -139,7 +148,10 @@ class TilePlan:
         return outer, inner, sizes
 
     def laid_out(self) -> frozenset[NestLoop]:
-        """The loops that padding along the rows depends on, where they are short: laid out, taps on padding are left out."""
+        """The taps of a window; else the loops that padding along the rows depends on, where they are short: laid out, taps on
+        padding are left out."""
+        if self.window:
+            return frozenset(NestLoop(a.name, 0) for a in self.stage.reduce_axes)
         if self.row_axis is None or self.across or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
             return frozenset()
         for condition in (x.cond for x in walk(self.stage.body) if isinstance(x, Select)):
@@ -198,6 +210,8 @@ class TilePlan:
     def unroll(self) -> int:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
+        if self.window:
+            return 1
         if self.target.in_order:
             return max(1, min(math.prod(a.extent for a in self.stage.reduce_axes), in_order.COPIES))
         return max(1, min(innermost, COPIES // 2 if self.laid_out() and innermost > COPIES else COPIES))
@@ -208,7 +222,7 @@ class TilePlan:
         if work < 1 << 15:
             return 0
         steps, count = 1, 0
-        tiles = {self.vector_axis.name: self.vectors * self.lanes}
+        tiles = {self.vector_axis.name: self.vectors * self.lanes} | self.window
         if self.row_axis is not None:
             tiles[self.row_axis.name] = self.rows
         for loop in outer:

@@ -10,7 +10,7 @@ row           i.0@block j.0 j.1@thread |                     a row for each bloc
 from __future__ import annotations
 
 from tensorsmith.lang.affine import affine
-from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.rules.base import levels, names, tiled
 from tensorsmith.space.sketch.nest import Nest
 
@@ -25,9 +25,9 @@ def plain(stage: Stage) -> Nest:
     return Nest(stage.name, names(bound(levels(stage.axes, 0), "grid"), "|", levels(stage.reduce_axes, 0)), also=("threads",))
 
 
-def tiled_nest(stage: Stage) -> Nest:
-    """Blocks, virtual threads, threads, and what each has to compute."""
-    split = [a for a in stage.axes if tiled(a)]
+def tiled_nest(stage: Stage, whole: frozenset[str] = frozenset()) -> Nest:
+    """Blocks, virtual threads, threads, and what each has to compute; the steps of `whole` axes are blocks of their own."""
+    split = _split(stage, whole)
     levels_ = [
         bound(levels(stage.axes, 0), "block"),
         bound(levels(split, 1), "vthread"),
@@ -36,18 +36,22 @@ def tiled_nest(stage: Stage) -> Nest:
     return Nest(stage.name, names(*levels_, "|", levels(split, 3)))
 
 
-def inner_depth(stage: Stage) -> int:
+def _split(stage: Stage, whole: frozenset[str]) -> list[Axis]:
+    return [a for a in stage.axes if tiled(a) and a.name not in whole]
+
+
+def inner_depth(stage: Stage, whole: frozenset[str] = frozenset()) -> int:
     """How many loops of a tiled nest are around what one thread computes."""
-    return len(stage.axes) + 2 * sum(map(tiled, stage.axes))
+    return len(stage.axes) + 2 * len(_split(stage, whole))
 
 
-def product(stage: Stage, reader: Stage, ahead: bool) -> Nest:
+def product(stage: Stage, reader: Stage, ahead: bool, whole: frozenset[str] = frozenset()) -> Nest:
     """What one thread computes of a stage with reuse: the last five levels of SSSRRSRS."""
-    own = [a for a in stage.axes if tiled(a)]
+    own = _split(stage, whole)
     reduce = [a for a in stage.reduce_axes if tiled(a)]
     outer = names(levels(stage.reduce_axes, 0), levels(reduce, 1), levels(stage.axes, 0))
     loops = names(outer, "|", levels(reduce, 2), levels(own, 1))
-    return Nest(stage.name, loops, at=f"{reader.name}:{inner_depth(reader)}", also=("buffers",) if ahead else ())
+    return Nest(stage.name, loops, at=f"{reader.name}:{inner_depth(reader, whole)}", also=("buffers",) if ahead else ())
 
 
 def fetched(copy: Stage, reader: Stage, padded: bool) -> Nest:

@@ -12,7 +12,7 @@ from tensorsmith.backends.gpu.rules import nests
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict
 from tensorsmith.space.rules.fusion import fusible_reader
-from tensorsmith.space.sketch.rewrite import CacheWrite, Fetch
+from tensorsmith.space.sketch.rewrite import CacheWrite, Fetch, Rfactor
 from tensorsmith.targets.target import Target
 
 
@@ -51,12 +51,21 @@ class GpuTiling:
         stage = state.stage(index)
         reader = state.now.stage(str(fusible_reader(state, stage.name)))
         fetched = nests.fetchable(state.now, stage)
-        new = state.with_nest(nests.tiled_nest(reader)).with_nest(nests.product(stage, reader, self.ours and bool(fetched)))
+        whole = _parts(state, stage.name)
+        new = state.with_nest(nests.tiled_nest(reader, whole)).with_nest(
+            nests.product(stage, reader, self.ours and bool(fetched), whole)
+        )
         for tensor in fetched:
             fetch = Fetch(stage.name, tensor)
             new = new.rewritten(fetch)
             new = new.with_nest(nests.fetched(new.now.stage(fetch.copy), stage, self.ours))
         return [(new, [s.name for s in new.now.stages].index(_first(new, stage.name)) - 1)]
+
+
+def _parts(state: State, name: str) -> frozenset[str]:
+    """The axis of a stage that counts the parts of a split reduction: each has blocks of its own."""
+    split = [r for r in state.rewrites if isinstance(r, Rfactor) and name in (r.partial, CacheWrite(r.partial).cache)]
+    return frozenset(f"{r.axis}_f" for r in split)
 
 
 def _first(state: State, name: str) -> str:
