@@ -361,9 +361,9 @@ _GPU = (
     ),
     Mutant(
         "what-is-loaded-at-once-is-said-to-be-aligned",
-        "size * math.gcd(multiple, distance))",
-        "size * multiple)",
-        ("tests/backends/gpu/test_generated_ptx.py::test_what_is_counted_is_what_the_features_say",),
+        "multiple = math.gcd(multiple, coefficient)",
+        "multiple = max(multiple, coefficient)",
+        ("tests/backends/gpu/test_generated_ptx.py::test_steps_that_are_no_multiple_of_four_elements",),
     ),
     Mutant(
         "a-kernel-that-failed-is-done",

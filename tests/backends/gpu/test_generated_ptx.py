@@ -110,6 +110,15 @@ def test_what_is_counted_is_what_the_features_say() -> None:
         assert fronts == pytest.approx(told("shared_wavefronts"), rel=0.05)
 
 
+def test_steps_that_are_no_multiple_of_four_elements() -> None:
+    """Three elements in each round of a loop: every second round begins where two cannot be loaded at once."""
+    workload = products.workload(32, 32, 36)
+    inputs = random_inputs(workload, 0)
+    made = products.candidate(32, 32, 36, thread=(4, 8), tile=(2, 4), deep=(2, 3), unroll=3)
+    found, _ = outputs(launches_of(made), workload, inputs)
+    assert problems(workload, evaluate(workload, inputs, precise=True), found) == []
+
+
 def test_every_barrier_is_needed() -> None:
     """Each barrier of a product left out in the PTX: a race."""
     made = products.candidate(32, 32, 32, thread=(4, 8), tile=(2, 2), deep=(2, 4))
