@@ -27,13 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tensorsmith.backends import backend_of
-from tensorsmith.learn.features.rows import Batch
 from tensorsmith.learn.models.accuracy import pairwise_accuracy, r2, recall
 from tensorsmith.learn.models.model import Array, CostModel, Samples
 from tensorsmith.learn.models.registry import MODELS, as_model
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store
-from tensorsmith.search.transfer import described
+from tensorsmith.search.transfer import described, feature_rows
 from tensorsmith.search.trial import Trial
 from tensorsmith.targets.target import Target, given_or_native
 
@@ -97,18 +96,9 @@ def divided(programs: Sequence[Programs], split: str, seed: int) -> tuple[list[P
 
 def scores(model: CostModel, programs: Programs, target: Target) -> Array:
     """What a model says of programs, one by one: they may differ in structure."""
-    backend = backend_of(target)
-    groups: dict[int, list[int]] = {}
-    for n, trial in enumerate(programs.trials):
-        groups.setdefault(id(trial.candidate.sketch), []).append(n)
-    batches: list[Batch] = []
-    for numbers in groups.values():
-        sketch = programs.trials[numbers[0]].candidate.sketch
-        columns = {h: np.array([programs.trials[n].candidate.decisions[h] for n in numbers], np.int64) for h in sketch.holes}
-        batches.append((sketch, columns))
-    rows = backend.extract_rows(batches, target)
+    rows, order = feature_rows([t.candidate for t in programs.trials], target)
     found = np.empty(len(programs))
-    found[[n for numbers in groups.values() for n in numbers]] = model.predict(rows, backend.prior_scores(rows, target))
+    found[order] = model.predict(rows, backend_of(target).prior_scores(rows, target))
     return found
 
 

@@ -36,7 +36,8 @@ ALLOWED = {
     "frontends": {"errors", "targets", "lang", "ops", "graph", "runtime", "compile", "tune"},
     "build": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime"},
     "carried": {"errors", "targets", "lang", "rewrites", "space", "backends", "records"},
-    "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build", "carried"},
+    "predicted": {"errors", "targets", "lang", "rewrites", "space", "backends", "learn", "search", "records"},
+    "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build", "carried", "predicted"},
     "measure": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "build", "search"},
     "tuning": {
         "backends",

@@ -40,6 +40,14 @@ _SLACK = 64  # elements behind a packed constant: vectors may be read past its e
 Found = tuple[Candidate, Formulation]  # a candidate, and the formulation of the workload in question that it is of
 
 
+@dataclass(frozen=True)
+class Guess:
+    """A schedule that was not measured for its workload, and where it came from: "carried" (from another size) or "model"."""
+
+    found: Found
+    schedule: str
+
+
 def build(candidate: Candidate, target: Target | None = None, name: str | None = None) -> Executable:
     """The executable of one candidate. Raises `Refusal` where the candidate cannot be lowered or compiled."""
     return executable(kernel_alone(candidate.sketch.workload, build_kernel(candidate, target or native(), name)))
@@ -114,13 +122,13 @@ class Wanted:
     found: Sequence[Found]
     name: str | None = None
     options: Options | None = None
-    carried: Found | None = None
+    guess: Guess | None = None
 
 
 def build_all(wanted: Sequence[Wanted], target: Target) -> list[Kernel]:
     """The kernels that `build_best` gives, in order. While one is compiled, the next is generated, where there are two CPUs."""
     if len(wanted) < 2 or thread_count() < 2:
-        return [build_best(w.workload, w.found, target, w.name, w.options, w.carried) for w in wanted]
+        return [build_best(w.workload, w.found, target, w.name, w.options, w.guess) for w in wanted]
     with ThreadPoolExecutor(1, "tensorsmith-compile") as compiler:
         begun: list[Future[Kernel] | None] = []
         try:
@@ -138,8 +146,9 @@ def _first(wanted: Wanted, target: Target) -> Callable[[], Kernel] | None:
         if wanted.found:
             candidate, formulation = wanted.found[0]
             return begin_kernel(candidate, target, wanted.name, "record", formulation)
-        if wanted.carried is not None:
-            return begin_kernel(wanted.carried[0], target, wanted.name, "carried", wanted.carried[1])
+        if wanted.guess is not None:
+            candidate, formulation = wanted.guess.found
+            return begin_kernel(candidate, target, wanted.name, wanted.guess.schedule, formulation)
         formulation = likely(wanted.workload, wanted.options)
         candidate = backend_of(target).default_candidate(formulation.workload, target)
         return begin_kernel(candidate, target, wanted.name, "default", formulation)
@@ -153,7 +162,7 @@ def _finished(future: Future[Kernel] | None, wanted: Wanted, target: Target) -> 
             return future.result()
         except Exception:  # as above
             pass
-    return build_best(wanted.workload, wanted.found, target, wanted.name, wanted.options, wanted.carried)
+    return build_best(wanted.workload, wanted.found, target, wanted.name, wanted.options, wanted.guess)
 
 
 def build_best(
@@ -162,10 +171,10 @@ def build_best(
     target: Target,
     name: str | None = None,
     options: Options | None = None,
-    carried: Found | None = None,
+    guess: Guess | None = None,
 ) -> Kernel:
-    """The first that was `found` and can be built, else what was `carried` over from another size, else the default schedule of one
-    of the `options`, else the plain one."""
+    """The first that was `found` and can be built, else the `guess`, else the default schedule of one of the `options`, else the
+    plain one."""
     for n, (candidate, formulation) in enumerate(found, 1):
         try:
             return build_kernel(candidate, target, name, "record", formulation)
@@ -173,9 +182,9 @@ def build_best(
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
             warnings.warn(message, stacklevel=2)
             log.warning("record %d of %s cannot be built", n, name or workload.title, exc_info=problem)
-    if carried is not None:
-        with contextlib.suppress(Exception):  # it was only a guess
-            return build_kernel(carried[0], target, name, "carried", carried[1])
+    if guess is not None:
+        with contextlib.suppress(Exception):  # it is only that
+            return build_kernel(guess.found[0], target, name, guess.schedule, guess.found[1])
     return build_default(workload, target, name, options)[0]
 
 

@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Literal, Protocol, overload
 
-from tensorsmith.build import Found, Wanted, build_all, build_best, kernel_alone
+from tensorsmith.build import Found, Guess, Wanted, build_all, build_best, kernel_alone
 from tensorsmith.carried import carried
 from tensorsmith.errors import Parameter, UserError
 from tensorsmith.graph.assemble import assemble
@@ -35,6 +35,7 @@ from tensorsmith.targets.target import Target, given_or_native
 
 log = logging.getLogger(__name__)
 
+BY_MODEL = "model"  # the effort of letting the pre-trained model choose
 _RECORDS = 3  # how many records of a task are tried before the default schedule
 
 
@@ -52,6 +53,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    effort: Literal["model"] | None = None,
     check_indices: bool = False,
 ) -> Executable: ...
 
@@ -64,6 +66,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    effort: Literal["model"] | None = None,
     keep: int | None = None,
     background: bool = False,
 ) -> OpenExecutable: ...
@@ -76,6 +79,7 @@ def compile(
     target: Target | str | None = None,
     name: str | None = None,
     formulations: str = ALL,
+    effort: Literal["model"] | None = None,
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
@@ -90,6 +94,10 @@ def compile(
     be saved and printed here, and runs there. With `formulations="direct"` everything is computed as it was written, and nothing by
     another definition of the same outputs (Winograd's convolution), whose rounding is larger.
 
+    Where there is no record of a computation, one of another size is carried over if that is likely to be ahead of the default
+    schedule. With `effort="model"` the pre-trained model of the package chooses instead, among thousands of programs and without
+    any trial, in a few seconds a task; it takes the default schedule unless it is sure of a better one.
+
     An index that is computed from data, as in `A[index[i]]`, is clamped to the tensor. With `check_indices=True` a call with one
     that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
     is for definitions only, and such an executable cannot be saved.
@@ -99,8 +107,7 @@ def compile(
 
     An `OpenModel` gives an executable for any sizes. The sizes that the model names are compiled now, others when they first come;
     of these the last `keep` (16) stay. With `background` new sizes are compiled by a thread, and calls are served meanwhile by the
-    next larger variant, with filled-up inputs, where it is proved that this gives the same results; else they wait. A task without
-    a record of its own takes that of the nearest size where that is likely to be ahead of the default schedule.
+    next larger variant, with filled-up inputs, where it is proved that this gives the same results; else they wait.
 
         kernel = ts.compile([A, B, C]).bind(B=b)
         exe = ts.compile(ts.load("model.onnx"), database="tune.db")
@@ -109,10 +116,11 @@ def compile(
     `name` is what the executable is called in texts, profiles and files.
     """
     target = given_or_native(target)
+    check_effort(effort)
     if check_indices and isinstance(computation, (Model, OpenModel)):
         raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
-        made = open_executable(computation, builder(database, target, formulations), name, keep, background)
+        made = open_executable(computation, builder(database, target, formulations, effort=effort), name, keep, background)
         made.compile(computation.named)
         return made
     if keep is not None or background:
@@ -124,13 +132,15 @@ def compile(
             computation = computation.with_formulations(formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
             best = _best_of_tasks(computation, store, target, timing)
-            _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, store, target, timing)
-            return _network(computation, best, target, name)
+            guesses = _guesses(_missing(computation, best), store, target, timing, effort)
+            _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, guesses, store, target, timing)
+            return _network(computation, best, target, name, guesses=guesses)
         workload = as_workload(computation)
         options = allowed(workload, formulations)
         found = _best_records(workload, store, target, _preferred(timing), options)
-        _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, store, target, timing)
-        alone = _alone(workload, found, target, name, options)
+        guesses = {} if found else _guesses({workload: options}, store, target, timing, effort)
+        _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, guesses, store, target, timing)
+        alone = _alone(workload, found, target, name, options, guesses.get(workload))
         return _checked(workload, alone, target) if check_indices else alone
 
 
@@ -144,7 +154,11 @@ def _checked(workload: Workload, made: Executable, target: Target) -> Executable
 
 
 def builder(
-    database: str | Path | None, target: Target, formulations: str = ALL, constants: Constants | None = None
+    database: str | Path | None,
+    target: Target,
+    formulations: str = ALL,
+    constants: Constants | None = None,
+    effort: str | None = None,
 ) -> Callable[[Model], Executable]:
     """What compiles the variants of one model: they share the `constants` that are packed alike, and records seed other sizes."""
     shared = Constants() if constants is None else constants
@@ -156,7 +170,8 @@ def builder(
             model = model.with_formulations(formulations)
             timing = Timing(usual_cache([model], target), target.cores)
             best = _best_of_tasks(model, store, target, timing)
-            return _network(model, best, target, None, shared, _carried(model, best, store, target, timing))
+            guesses = _guesses(_missing(model, best), store, target, timing, effort)
+            return _network(model, best, target, None, shared, guesses)
 
     return build
 
@@ -172,15 +187,34 @@ def _opened(database: str | Path | None) -> Iterator[Store | None]:
         yield store
 
 
-def _carried(
-    model: Model, best: Mapping[Workload, list[Found]], store: Store | None, target: Target, timing: Timing
-) -> dict[Workload, Found]:
-    """Schedules from other sizes, for tasks without a record."""
-    if store is None:
-        return {}
-    missing = [t for t in model.partition.tasks if t.tunable and not best[t.workload]]
-    found = {t.workload: carried(store, target, timing, t.formulations or formulations_of(t.workload)) for t in missing}
-    return {workload: one for workload, one in found.items() if one is not None}
+def check_effort(effort: str | None) -> None:
+    """Raises `UserError` for an effort that is none of `compile`."""
+    if effort is not None and effort != BY_MODEL:
+        known = f'"{BY_MODEL}", or nothing; to search, use tune'
+        raise UserError(Parameter("effort"), f": there is no effort {effort!r} without a search; it is {known}")
+
+
+def _missing(model: Model, best: Mapping[Workload, list[Found]]) -> dict[Workload, Options]:
+    """The tasks of a model that are worth a thought and have no record, with their formulations."""
+    tasks = [t for t in model.partition.tasks if t.tunable and not best[t.workload]]
+    return {t.workload: t.formulations or formulations_of(t.workload) for t in tasks}
+
+
+def _guesses(
+    missing: Mapping[Workload, Options], store: Store | None, target: Target, timing: Timing, effort: str | None
+) -> dict[Workload, Guess]:
+    """Schedules that were not measured, for workloads without a record: from other sizes, or by the model."""
+    found: dict[Workload, Guess] = {}
+    for workload, options in missing.items():
+        one = None if store is None else carried(store, target, timing, options)
+        if one is not None:
+            found[workload] = Guess(one, "carried")
+    if effort == BY_MODEL and len(found) < len(missing):
+        from tensorsmith.predicted import foresee  # models are loaded by those who ask one
+
+        rest = {w: options for w, options in missing.items() if w not in found}
+        found |= {w: Guess(one, BY_MODEL) for w, one in foresee(rest, store, target, timing).items()}
+    return found
 
 
 def compile_workload(
@@ -214,9 +248,9 @@ def _network(
     target: Target,
     name: str | None,
     constants: Constants | None = None,
-    carried: Mapping[Workload, Found] | None = None,
+    guesses: Mapping[Workload, Guess] | None = None,
 ) -> Executable:
-    partition, other = model.partition, carried or {}
+    partition, other = model.partition, guesses or {}
     known = sum(bool(best[t.workload]) for t in partition.tasks)
     log.info("compiling %s for %s: %d of %d tasks have a record", model.name, target.key, known, len(partition.tasks))
     wanted = [Wanted(t.workload, best[t.workload], t.name, t.formulations, other.get(t.workload)) for t in partition.tasks]
@@ -225,9 +259,14 @@ def _network(
 
 
 def _alone(
-    workload: Workload, found: Sequence[Found], target: Target, name: str | None, options: Options | None = None
+    workload: Workload,
+    found: Sequence[Found],
+    target: Target,
+    name: str | None,
+    options: Options | None = None,
+    guess: Guess | None = None,
 ) -> Executable:
-    return executable(kernel_alone(workload, build_best(workload, found, target, name, options)))
+    return executable(kernel_alone(workload, build_best(workload, found, target, name, options, guess)))
 
 
 def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:
@@ -262,12 +301,17 @@ def best_alike(
 
 
 def _warn_of_missing(
-    names: Mapping[Workload, str], found: Mapping[Workload, list[Found]], store: Store | None, target: Target, timing: Timing
+    names: Mapping[Workload, str],
+    found: Mapping[Workload, list[Found]],
+    guesses: Mapping[Workload, Guess],
+    store: Store | None,
+    target: Target,
+    timing: Timing,
 ) -> None:
     """Whoever names a record file expects something of it. That some tasks of a model were never tried is usual, though."""
     if store is None:
         return
-    missing = {w: name for w, name in names.items() if not found[w]}
+    missing = {w: name for w, name in names.items() if not found[w] and w not in guesses}
     tried = {
         name: f.workload
         for w, name in missing.items()

@@ -64,6 +64,7 @@ class _Options(TypedDict, total=False):
     rules: GivenRules | None
     model: GivenModel | None
     formulations: str
+    early_stop: bool
     verbose: bool
 
 
@@ -110,6 +111,7 @@ def tune(
     formulations: str = ALL,
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
+    early_stop: bool = True,
     verbose: bool = False,
     on_progress: Callable[[Any], None] | None = None,
 ) -> Executable | OpenExecutable | list[Executable]:
@@ -119,7 +121,8 @@ def tune(
     The run ends after `trials` candidates, after `seconds`, or after `patience` trials in a row that did not improve the best by
     more than 1 %, whichever comes first. `effort` presets trials and patience: "quick" (64, the default), "normal" (256, patience
     128) or "thorough" (1000, patience 300), for networks a quarter of that per task; what is given besides wins, and `patience=0`
-    means none. With `seconds` alone, trials are not limited.
+    means none. With `seconds` alone, trials are not limited. A search also ends when its best is within 3 % of what this machine
+    allows, by the operations and bytes that every program of the computation needs, and says so; not with `early_stop=False`.
 
     With a `database` file everything is stored, and what is there already is built upon. The `cache` is what measured runs
     find in the caches: "warm", everything; "streamed", all but their constants; "cold", nothing. By default it is "warm", and
@@ -168,7 +171,7 @@ def tune(
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         _check_memory(task.workload for task in _tunable(models))
         measured = HowMeasured(target, cache or usual_cache(models, target))
-        options = RunOptions(budget, measured, plugins, seed, verbose, sizes=isinstance(computation, OpenModel))
+        options = RunOptions(budget, measured, plugins, seed, verbose, early_stop, sizes=isinstance(computation, OpenModel))
         constants = Constants() if isinstance(computation, OpenModel) else None
         built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants)
         if isinstance(computation, OpenModel):
@@ -183,7 +186,7 @@ def tune(
     workload = as_workload(computation)  # type: ignore[arg-type]
     _check_memory([workload])
     budget = Budget.of(effort, trials, seconds, patience)
-    options = RunOptions(budget, HowMeasured(target, cache or "warm"), plugins, seed, verbose)
+    options = RunOptions(budget, HowMeasured(target, cache or "warm"), plugins, seed, verbose, early_stop)
     return _tune_workload(workload, allowed(workload, formulations), options, database, make_reporter(on_progress))
 
 

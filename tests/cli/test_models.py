@@ -100,6 +100,16 @@ def test_compile_says_which_kernels_have_records(dense: str, records: str, tmp_p
     assert "with a record" not in ran("compile", dense, "-o", tmp_path / "dense.tsm")
 
 
+def test_compile_lets_the_model_choose_if_it_is_asked(dense: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes the last of its proposals here, whatever it is."""
+    monkeypatch.setattr("tensorsmith.predicted.Judged.best", lambda self, margin: self.candidates[-1])
+    out = ran("compile", dense, "--effort", "model", "-o", tmp_path / "dense.tsm")
+    assert "chosen by the model" in out
+    assert "chosen by the model" not in ran("compile", dense, "-o", tmp_path / "dense.tsm")
+    problem = invoke("compile", dense, "--effort", "quick").exception
+    assert isinstance(problem, UserError) and "--effort: there is no effort 'quick' without a search" in told(problem)
+
+
 def test_compile_names_the_file_after_the_model(dense: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert ran("compile", dense).startswith("dense.tsm: dense, ")

@@ -400,7 +400,7 @@ def test_a_graph_is_tuned_with_a_database(tmp_path: Path) -> None:
     [
         ({"speed": 3}, "no option 'speed'; it has database, seconds, effort, threads"),
         ({"threads": 0}, "threads is 0; give a whole number of at least 1"),
-        ({"effort": "fast"}, "no effort 'fast'; it is one of quick, normal, thorough"),
+        ({"effort": "fast"}, "no effort 'fast'; it is one of model, quick, normal, thorough"),
         ({"seconds": "10"}, "seconds is '10'; give a number"),
         ({"database": 3}, "database is 3; give the path of a record file"),
         ({"database": "nowhere.db"}, "no database nowhere.db; give 'seconds' or 'effort' as well"),
@@ -432,3 +432,14 @@ def test_pytorch_finds_the_backend_by_its_name(tmp_path: Path) -> None:
     )
     path = os.pathsep.join([str(tmp_path), str(root / "src")])
     subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def test_the_model_may_choose_and_nothing_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("tensorsmith.predicted.predicted", lambda workload, *more: asked.append(1))
+    monkeypatch.setattr("tensorsmith.tune.tune", lambda *arguments, **options: pytest.fail("a search"))
+    module, x = Dense(), torch.randn(3, 6)
+    for options, times in (({}, 0), ({"effort": "model"}, 1)):
+        compiled = backend(torch.fx.symbolic_trace(module), [x], options=options)
+        compiled(x)
+        assert bool(asked) == bool(times)

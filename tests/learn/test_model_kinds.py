@@ -221,4 +221,12 @@ def test_registered_models_have_names(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UserError, match="there is a cost model called 'trees' already"):
         register_model("trees", TreeModel)
     register_model("mine", Mine)
-    assert isinstance(as_model("mine", SCHEMA), Mine) and MODELS.names() == ("trees", "mlp", "halide", "prior", "random", "mine")
+    assert isinstance(as_model("mine", SCHEMA), Mine) and MODELS.names() == (
+        "trees",
+        "ensemble",
+        "mlp",
+        "halide",
+        "prior",
+        "random",
+        "mine",
+    )

@@ -28,6 +28,9 @@ RECORDS = "tests/records/test_store.py::"
 NAMES = "tests/records/test_names.py::"
 POSITIONS = "tests/lang/test_reductions.py::"
 INDICES = "tests/lang/test_index_check.py::"
+ENSEMBLE = "tests/learn/test_ensemble.py::"
+PREDICTED = "tests/test_predicted.py::"
+RUN = "tests/tuning/test_run.py::"
 
 _LANGUAGE = (
     Mutant(
@@ -677,6 +680,90 @@ _TUNING = (
     ),
 )
 
+_UNMEASURED = (
+    Mutant(
+        "opinions-of-one-lesson",
+        "samples if n == 0 else _some(samples, self._part(samples, n))",
+        "samples",
+        (ENSEMBLE + "test_the_first_learns_from_all_and_each_of_the_others_leaves_some_workloads_out",),
+    ),
+    Mutant(
+        "no-doubt",
+        "ahead.mean(axis=0) - self.sure.doubt * ahead.std(axis=0), -np.inf)",
+        "ahead.mean(axis=0), -np.inf)",
+        (ENSEMBLE + "test_what_the_members_disagree_about_is_no_gain", PREDICTED + "test_doubt_is_for_the_default_schedule"),
+    ),
+    Mutant(
+        "a-model-that-does-not-ask-the-prior",
+        "np.where(base >= base[than], ",
+        "np.where(base <= np.inf, ",
+        (ENSEMBLE + "test_what_the_prior_takes_for_slower_is_no_gain",),
+    ),
+    Mutant(
+        "no-margin",
+        "if first and self.gains[first] >= margin else None",
+        "if first else None",
+        (
+            PREDICTED + "test_the_one_that_the_model_likes_most_is_taken_if_it_is_ahead_by_the_margin",
+            PREDICTED + "test_compile_takes_what_the_model_is_sure_of_if_it_is_asked",
+        ),
+    ),
+    Mutant(
+        "opinions-of-other-candidates",
+        "opinions = model.opinions(rows, prior)[:, at]",
+        "opinions = model.opinions(rows, prior)[:, at[::-1]]",
+        (PREDICTED + "test_the_one_that_the_model_likes_most_is_taken_if_it_is_ahead_by_the_margin",),
+    ),
+    Mutant(
+        "a-model-that-asks-nobody-for-other-sizes",
+        "seed=_SEED, hints=similar, model=model.beginning()",
+        "seed=_SEED, hints=(), model=model.beginning()",
+        (PREDICTED + "test_records_of_other_sizes_are_among_the_candidates",),
+    ),
+    Mutant(
+        "only-networks-take-records-of-other-sizes",
+        "guesses = {} if found else _guesses({workload: options}, store, target, timing, effort)",
+        "guesses = {} if found else _guesses({workload: options}, None, target, timing, effort)",
+        (PREDICTED + "test_a_workload_alone_takes_a_record_of_another_size_too",),
+    ),
+    Mutant(
+        "a-search-that-never-ends-early",
+        "return near is not None and t.best is not None and t.best <= (1 + near) * t.bound",
+        "return False",
+        (RUN + "test_a_search_ends_near_what_the_machine_allows",),
+    ),
+    Mutant(
+        "padding-counts-as-work",
+        "share *= float(inside.mean())",
+        "share *= 1.0",
+        ("tests/tuning/test_needed.py::test_taps_on_padding_do_not_count",),
+    ),
+    Mutant(
+        "other-formulations-need-as-much",
+        "*(_largest(f.workload) for f in options[1:]), math.inf)",
+        "math.inf)",
+        ("tests/tuning/test_needed.py::test_other_formulations_need_fewer",),
+    ),
+    Mutant(
+        "a-final-that-goes-on-when-all-is-clear",
+        "if not hopeful or _beyond_doubt(hopeful[0][2]):",
+        "if not hopeful:",
+        ("tests/tuning/test_verdict.py::test_no_more_rounds_when_one_has_won_whatever_comes",),
+    ),
+    Mutant(
+        "a-population-for-one-candidate",
+        "if count - len(chosen) <= self.settings.few:",
+        "if False:",
+        (POLICY + "test_no_population_evolves_for_the_first_few",),
+    ),
+    Mutant(
+        "a-bound-that-was-beaten-is-believed",
+        "standing.best < (1 - _NOISE) * standing.bound",
+        "False",
+        (RUN + "test_a_search_goes_on_otherwise",),
+    ),
+)
+
 _REPORT = (
     Mutant(
         "pauses-count-as-tuning",
@@ -716,6 +803,7 @@ MUTANTS = (
     *_MEASURING,
     *_RECORDS,
     *_TUNING,
+    *_UNMEASURED,
     *_REPORT,
     Mutant(
         "a-name-is-part-of-the-key",
@@ -737,7 +825,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-latency-before-every-task-is-measured",
-        "first_look=bool(self.scheduler.cold()),",
+        "first_look=bool(self.scheduler.cold()) or any(t.pending and not t.trials for t in self.scheduler.tasks),",
         "first_look=False,",
         ("tests/test_tune_network.py::test_latencies_count_all_tasks_from_the_start_and_never_rise",),
     ),

@@ -71,6 +71,17 @@ class After:
         return self.left < 0
 
 
+def test_no_population_evolves_for_the_first_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network looks at each task with a few trials first: what there is of seeds has to do."""
+    evolved: list[int] = []
+    monkeypatch.setattr(TensorsmithPolicy, "_evolved", lambda self, count: evolved.append(count) or [])
+    for name in ("GMM-small", "DEP-small", "C2D-small"):
+        assert len(TensorsmithPolicy(space(name), seed=0).ask(4)) == 4
+    assert not evolved
+    TensorsmithPolicy(space(), seed=0).ask(64)
+    assert evolved
+
+
 def test_a_search_that_is_stopped_gives_what_it_has() -> None:
     where = space()
     first = text(TensorsmithPolicy(where, settings=SMALL).ask(1)[0])

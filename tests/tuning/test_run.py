@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.measure.small import matmul
@@ -75,7 +76,7 @@ def test_the_trials_that_were_wanted(measurer: Make) -> None:
 def test_the_workers_have_work_while_the_next_batch_is_searched_for(measurer: Make) -> None:
     fake = measurer(slower)
     tune(trials=64)
-    assert fake.pending_at_submit == [0, 8, 8, 8]
+    assert fake.pending_at_submit == [0, 8, 8, 8, 8]  # the first ones are built while the next are searched for
 
 
 def test_patience(measurer: Make) -> None:
@@ -86,13 +87,39 @@ def test_patience(measurer: Make) -> None:
     assert seen[-1].best_seconds == 4.99e-6
 
 
+def pretend_bound(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Lets the machine allow so long for everything."""
+    roof = SimpleNamespace(bound=lambda workload: seconds)
+    monkeypatch.setattr("tensorsmith.tuning.of_workload.Roofline", SimpleNamespace(measured=lambda target, cache: roof))
+
+
+def test_a_search_ends_near_what_the_machine_allows(
+    measurer: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The 20th trial is 2 % above it, the others twice as slow."""
+    fake = measurer(lambda n: 1.02e-5 if n == 20 else 2e-5)
+    pretend_bound(monkeypatch, 1e-5)
+    ts.tune(WORKLOAD, trials=200)
+    assert 21 <= len(fake.measured) <= 48 and fake.finals  # what was on its way is measured, and the final is held
+    assert "the best is within 3% of what this machine allows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("bound", "early_stop"), [(1e-5, False), (0.98e-5, True), (3e-5, True)])
+def test_a_search_goes_on_otherwise(measurer: Make, monkeypatch: pytest.MonkeyPatch, bound: float, early_stop: bool) -> None:
+    """If it is told to; 4 % above what the machine allows; and where that is beaten, so that it was measured wrongly."""
+    fake = measurer(lambda n: 1.02e-5)
+    pretend_bound(monkeypatch, bound)
+    seen = tune(trials=64, early_stop=early_stop)
+    assert len(fake.measured) == 64 == seen[-1].trials
+
+
 def test_time_is_up(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of a batch: what is measured is kept, the rest is dropped."""
     over = []
-    fake = measurer(lambda n: 1e-5, after=lambda n: over.append(n) if n >= 10 else None)
+    fake = measurer(lambda n: 1e-5, after=lambda n: over.append(n) if n >= 18 else None)
     monkeypatch.setattr("tensorsmith.tuning.budget.Clock.searched", property(lambda self: bool(over)))
     seen = tune(trials=64, seconds=1000.0)
-    assert len(fake.measured) == 16 == seen[-1].trials
+    assert len(fake.measured) == 24 == seen[-1].trials
     assert fake.cancelled and fake.finals  # there is time left for the final
 
 

@@ -79,8 +79,16 @@ def test_what_failed_cannot_win_and_what_ran_is_better_than_a_default_that_did_n
 
 
 def test_more_rounds_are_for_those_that_have_not_lost() -> None:
-    assert undecided([rounds(0.9, 3.6, 1.8), DEFAULT, rounds(0.9, 4.8, 1.8)], holder=1) == {0, 1}
+    assert undecided([rounds(0.97, 3.9, 1.95), DEFAULT, rounds(0.9, 4.8, 1.8)], holder=1) == {0, 1}
     assert undecided([rounds(0.9, 4.8, 1.8), DEFAULT], holder=1) == set()
-    three = [rounds(r, 4 * r, 2 * r) for r in (0.9, 0.8, 0.7)]
+    three = [rounds(r, 4 * r, 2 * r) for r in (0.99, 0.98, 0.97)]
     assert undecided([*three, DEFAULT], holder=3) == {1, 2, 3}  # fewer have more rounds each
     assert undecided([rounds(0.9, 3.6, 1.8), None], holder=1) == set()
+
+
+def test_no_more_rounds_when_one_has_won_whatever_comes() -> None:
+    clear, close = rounds(0.8, 3.2, 1.6, noise=0.02), rounds(0.965, 3.86, 1.93)
+    assert undecided([clear, DEFAULT], holder=1) == set() and winner([clear, DEFAULT], holder=1) == 0
+    assert undecided([close, DEFAULT], holder=1) == {0, 1}  # a win, but who knows whether it is worth anything
+    assert undecided([rounds(0.5, 3.99, 1.0), DEFAULT], holder=1) == {0, 1}  # not by more than the noise after a pause
+    assert undecided([rounds(0.8, 3.2, 1.6, noise=0.9), DEFAULT], holder=1) == {0, 1}

@@ -55,6 +55,12 @@ def compile(
     ] = None,
     db: Records = None,
     formulations: Formulations = ALL,
+    effort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="model", help="Let the pre-trained model choose for tasks without a record: no trial, seconds a task."
+        ),
+    ] = None,
     shape: OpenShapes = None,
     target: TargetName = None,
     json: AsJson = False,
@@ -69,7 +75,7 @@ def compile(
         loaded = load_model(model, shape or ())
         if isinstance(loaded, OpenModel) and not loaded.named:
             raise UserError(f"a file needs sizes of {', '.join(loaded.symbols)}: --shape {loaded.symbols[0]}=1,8,32")
-        saved = save(compile_model(loaded, db, target, formulations), file)
+        saved = save(compile_model(loaded, db, target, formulations, effort), file)
     show.answer(saved, json, show_saved)
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 from tensorsmith.cli.arrays import read_all
 from tensorsmith.cli.computation import EXECUTABLE, MODEL, is_executable, is_model, load_model, parse_shapes
-from tensorsmith.compile import compile
+from tensorsmith.compile import BY_MODEL, check_effort, compile
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
@@ -22,6 +22,7 @@ from tensorsmith.runtime.variants.executable import OpenExecutable
 _KINDS = {
     "record": "with a record",
     "carried": "with a record of another size",
+    "model": "chosen by the model",
     "default": "with the default schedule",
     "plain": "with plain loops",
 }
@@ -84,20 +85,30 @@ def _chosen(file: str, executable: OpenExecutable, shapes: Sequence[str]) -> dic
 
 
 @overload
-def compile_model(model: Model, database: str | None, target: str | None = None, formulations: str = ALL) -> Executable: ...
+def compile_model(
+    model: Model, database: str | None, target: str | None = None, formulations: str = ALL, effort: str | None = None
+) -> Executable: ...
 
 
 @overload
-def compile_model(model: OpenModel, database: str | None, target: str | None = None, formulations: str = ALL) -> OpenExecutable: ...
+def compile_model(
+    model: OpenModel, database: str | None, target: str | None = None, formulations: str = ALL, effort: str | None = None
+) -> OpenExecutable: ...
 
 
 def compile_model(
-    model: Model | OpenModel, database: str | None, target: str | None = None, formulations: str = ALL
+    model: Model | OpenModel,
+    database: str | None,
+    target: str | None = None,
+    formulations: str = ALL,
+    effort: str | None = None,
 ) -> Executable | OpenExecutable:
     """Compiles a model; a record file that is named must be there."""
     if database is not None:
         check_database(database)
-    return compile(model, database=database, target=target, formulations=formulations)
+    check_effort(effort)
+    chosen: Literal["model"] | None = "model" if effort == BY_MODEL else None
+    return compile(model, database=database, target=target, formulations=formulations, effort=chosen)
 
 
 def check_database(database: str) -> None:

@@ -114,6 +114,9 @@ def tune(
         ),
     ] = None,
     formulations: Formulations = ALL,
+    early_stop: Annotated[
+        bool, typer.Option("--early-stop/--no-early-stop", help="End when the best is within 3 % of what this machine allows.")
+    ] = True,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
     shape: OpenShapes = None,
     output: Annotated[
@@ -152,6 +155,7 @@ def tune(
         "rules": rules,
         "model": model,
         "formulations": formulations,
+        "early_stop": early_stop,
         "verbose": bool(verbose),
     }
     with show.apart(json):

@@ -81,7 +81,7 @@ class Kernel:
     scratch_bytes_per_thread: int = 0
     flops: int = 0
     result: str = ""  # type and shape of what it gives, for people
-    schedule: str = ""  # where it came from: "record", "carried" (from another size), "default" or "plain"
+    schedule: str = ""  # where it came from: "record", "carried" (from another size), "model" (no trial), "default" or "plain"
     program: Callable[[], str] | None = None
     replaceable: frozenset[int] = frozenset()
     packers: Mapping[int, Packer] = field(default_factory=dict)

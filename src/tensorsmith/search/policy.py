@@ -94,6 +94,7 @@ class Preset:
     make: MakePolicy
     rules: str | Sequence[Rule] = "default"
     model: GivenModel = "trees"
+    pretrained: bool = False  # whether its trees begin with what the package's model knows, unless the user names a model
     transfer: bool | Teaching = True  # whether, or how, a model that is not ready learns from records of other workloads at first
 
     def __repr__(self) -> str:
@@ -128,6 +129,7 @@ _BUILT_IN = {
         "tensorsmith-noevolution": "NO_EVOLUTION",
         "tensorsmith-nocrossover": "NO_CROSSOVER",
         "tensorsmith-nodescent": "NO_DESCENT",
+        "tensorsmith-nopretrained": "NO_PRETRAINED",
         "tensorsmith-notransfer": "NO_TRANSFER",
     },
     "random": {"random": "PRESET"},

@@ -46,7 +46,7 @@ class Schedule:
     round: int = 16  # trials of a step: the paper's 64, for budgets of minutes instead of hours
     warm_up: int = 4  # trials of each task at first: the default schedule, and what was good for similar workloads
     negligible: float = 0.005  # share of the estimated time below which a task needs no warm-up
-    near: float = 0.03  # within this share of its bound, a task cannot gain any more
+    near: float | None = 0.03  # within this share of its bound, a task cannot gain any more; None: it always can
     patience: int | None = None  # trials of a task without an improvement by 1 %, after which it gets no more; None: no end
 
     def __post_init__(self) -> None:
@@ -157,8 +157,12 @@ class Scheduler:
         """Whether trials of a task may still make it faster."""
         t = self.tasks[task]
         patience = self.schedule.patience
-        near = t.best is not None and t.best <= (1 + self.schedule.near) * t.bound
-        return not (t.exhausted or near or (patience is not None and t.unimproved >= patience))
+        return not (t.exhausted or self.is_near(task) or (patience is not None and t.unimproved >= patience))
+
+    def is_near(self, task: int) -> bool:
+        """Whether the best of a task is about what the machine allows."""
+        t, near = self.tasks[task], self.schedule.near
+        return near is not None and t.best is not None and t.best <= (1 + near) * t.bound
 
     def seconds(self, task: int) -> float:
         """The best of a task; if nothing is measured, its estimate, in proportion to the tasks that are measured."""

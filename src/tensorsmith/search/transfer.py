@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorsmith.backends import backend_of
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.features.rows import FeatureRows
+from tensorsmith.learn.features.rows import Batch, FeatureRows
 from tensorsmith.learn.models.model import CostModel, Samples
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
@@ -64,11 +64,7 @@ def learn(trials: Sequence[Trial], target: Target, model: CostModel) -> Taught |
 
 def described(candidates: Sequence[Candidate], target: Target) -> list[tuple[int, Array, float]]:
     """Of each candidate: its number, features [statements, features], and the logarithm of the speed that the prior gives it."""
-    groups: dict[int, list[int]] = {}
-    for n, candidate in enumerate(candidates):
-        groups.setdefault(id(candidate.sketch), []).append(n)
-    numbers = list(groups.values())
-    batches = [(candidates[ns[0]].sketch, _columns(candidates[ns[0]].sketch, [candidates[n] for n in ns])) for ns in numbers]
+    numbers, batches = _batches(candidates)
     extract_rows = backend_of(target).extract_rows
     try:
         found = [(numbers, extract_rows(batches, target))]
@@ -80,6 +76,21 @@ def described(candidates: Sequence[Candidate], target: Target) -> list[tuple[int
             except Exception:
                 continue
     return [one for ns, rows in found for one in _by_candidate(ns, rows, target)]
+
+
+def feature_rows(candidates: Sequence[Candidate], target: Target) -> tuple[FeatureRows, Array]:
+    """Features of candidates, and the number of each candidate of the rows among those given."""
+    numbers, batches = _batches(candidates)
+    return backend_of(target).extract_rows(batches, target), np.array([n for ns in numbers for n in ns], np.int64)
+
+
+def _batches(candidates: Sequence[Candidate]) -> tuple[list[list[int]], list[Batch]]:
+    """Candidates of one structure together: their numbers, and their decisions as columns."""
+    groups: dict[int, list[int]] = {}
+    for n, candidate in enumerate(candidates):
+        groups.setdefault(id(candidate.sketch), []).append(n)
+    numbers = list(groups.values())
+    return numbers, [(candidates[ns[0]].sketch, _columns(candidates[ns[0]].sketch, [candidates[n] for n in ns])) for ns in numbers]
 
 
 def _columns(sketch: Sketch, candidates: Sequence[Candidate]) -> dict[str, Array]:

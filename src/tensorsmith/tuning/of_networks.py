@@ -19,7 +19,7 @@ from tensorsmith.tuning.options import RunOptions
 from tensorsmith.tuning.progress.network import NetworkProgress, TaskSummary, table
 from tensorsmith.tuning.progress.reporter import Reporter
 from tensorsmith.tuning.roofline import Roofline
-from tensorsmith.tuning.run import Run
+from tensorsmith.tuning.run import WITHIN, Run
 from tensorsmith.tuning.tasks.tuned import TunedTask
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class NetworkRun(Run):
             seconds=self.budget.seconds,
             failures=self.opened.failures.by_status(),
             times=self.opened.times,
-            first_look=bool(self.scheduler.cold()),
+            first_look=bool(self.scheduler.cold()) or any(t.pending and not t.trials for t in self.scheduler.tasks),
         )
 
     def latencies(self) -> tuple[float, ...]:
@@ -137,7 +137,8 @@ class NetworkRun(Run):
         elif self.hopeless():
             self.reporter.say(f"no improvement in the last {self.unimproved()} trials")
         elif self.satisfied:
-            self.reporter.say("nothing is left to gain")
+            near = sum(self.scheduler.is_near(n) for n in range(len(self.tasks)))
+            self.reporter.say("nothing is left to gain" + (f": {near} of {len(self.tasks)} tasks are {WITHIN}" if near else ""))
         if self.exhausted:
             names = ", ".join(self.tasks[n].name for n in sorted(self.exhausted))
             self.reporter.say(f"nothing is left to try for {len(self.exhausted)} of {len(self.tasks)} tasks: {names}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tensorsmith.backends import backend_of, rule_set
 from tensorsmith.learn.models.model import CostModel
 from tensorsmith.learn.models.registry import GivenModel, as_model
+from tensorsmith.learn.pretrained import pretrained
 from tensorsmith.plugins import load
 from tensorsmith.records.keys import Timing
 from tensorsmith.search.policy import MakePolicy, Preset, as_preset
@@ -27,6 +28,9 @@ class Plugins:
     policy: Preset
     rules: tuple[Rule, ...]
     model: CostModel  # every search has a fork of it
+    pretrained: bool = (
+        False  # whether that is the package's: records are learned on top of it; another that is ready stays as it is
+    )
 
     @staticmethod
     def of(
@@ -36,9 +40,10 @@ class Plugins:
         model: GivenModel | None = None,
     ) -> Plugins:
         """From what users give. Without rules or a model, those of the policy."""
-        preset = as_preset(policy)
-        own = as_model(preset.model if model is None else model, backend_of(target).schema)
-        return Plugins(preset, as_rules(preset.rules if rules is None else rules, target), own)
+        preset, schema = as_preset(policy), backend_of(target).schema
+        known = pretrained(schema) if model is None and preset.pretrained else None
+        own = as_model(preset.model if model is None else model, schema) if known is None else known.beginning()
+        return Plugins(preset, as_rules(preset.rules if rules is None else rules, target), own, known is not None)
 
 
 def as_rules(given: GivenRules, target: Target) -> tuple[Rule, ...]:
@@ -70,4 +75,5 @@ class RunOptions:
     plugins: Plugins
     seed: int = 0
     verbose: bool = False  # whether to say at the end where the time went
+    early_stop: bool = True  # whether to stop where the best is about what the machine allows
     sizes: bool = False  # whether the networks are one network at several sizes: what is good at one is tried at the others

@@ -1,8 +1,8 @@
 """The roofline: the least time that this machine allows a workload, so that nobody searches for what cannot be.
 
-Only what is certain counts. Operations do where they all are of f32, where no condition lets a program skip some (padding), and
-where no other formulation needs fewer (Winograd). Bytes do as far as they exceed the caches, if those are warm. What a task is seen
-to reach raises the roof: the peak may have been measured while the machine was busy.
+Only what is certain counts. Operations do where they all are of f32, without those that a program can skip (`needed.py`). Bytes do
+as far as they exceed the caches, if those are warm. What a task is seen to reach raises the roof: the peak may have been measured
+while the machine was busy.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass
 
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Load, Select, walk
+from tensorsmith.lang.expr import Load, walk
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
-from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.runtime.device import measure_peak
 from tensorsmith.search.trial import Cache
 from tensorsmith.targets.target import Target
+from tensorsmith.tuning.needed import needed_flops
 
 _OVERHEAD = 1e-6  # seconds that a call takes at least, in estimates
 
@@ -35,12 +35,8 @@ class Work:
 @functools.lru_cache(maxsize=1024)
 def work(workload: Workload) -> Work:
     """The work of a workload."""
-    plain = all(b.dtype == "f32" for b in workload.buffers.values())
-    skips = any(isinstance(e, Select) for s in workload.stages for e in walk(s.body))
-    operations = flops(workload)
-    needed = operations if plain and not skips and len(formulations(workload)) == 1 else 0
     written = sum(workload.buffers[name].bytes for name in workload.outputs)
-    return Work(operations, needed, written + _bytes_read(workload))
+    return Work(flops(workload), needed_flops(workload), written + _bytes_read(workload))
 
 
 def _bytes_read(workload: Workload) -> float:

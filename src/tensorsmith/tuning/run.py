@@ -13,13 +13,14 @@ from __future__ import annotations
 import abc
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from tensorsmith.errors import UserError
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.records.faults import StoreError
 from tensorsmith.search.objectives import Objective
-from tensorsmith.search.scheduler import Schedule, Scheduler, TaskFacts
+from tensorsmith.search.scheduler import SCHEDULE, Schedule, Scheduler, TaskFacts
 from tensorsmith.show.line import line, many
 from tensorsmith.show.units import time
 from tensorsmith.targets import neighbours
@@ -38,8 +39,11 @@ from tensorsmith.tuning.tasks.tuned import TunedTask
 log = logging.getLogger(__name__)
 
 _AHEAD = 8  # candidates at most that the workers build while the next ones are searched for
+_SHORT = 8  # times a search: what is left of the time, when trials are worth more than the next candidates
 _FINISH = 0.25  # share of the run kept for the neighbours of the best
 _IMPROVEMENT = 0.01  # of the objective's value, or more, counts as one
+
+WITHIN = f"within {SCHEDULE.near:.0%} of what this machine allows"
 
 
 class Run(abc.ABC):
@@ -58,6 +62,7 @@ class Run(abc.ABC):
         self.tasks, self.options, self.measured = tuple(tasks), options, options.measured
         self.journal, self.budget, self.clock, self.reporter = journal, options.budget, clock, reporter
         self.ctrl_c = CtrlC()
+        schedule = schedule if options.early_stop else replace(schedule, near=None)
         self.scheduler = Scheduler([self._facts(t) for t in tasks], objective, schedule, seed=options.seed)
         self.trials = [0] * len(tasks)  # of this run
         self.satisfied = False  # the scheduler sees nothing left to gain
@@ -140,8 +145,19 @@ class Run(abc.ABC):
                 self._collect_rest()
             if proposed:
                 self._current = task
-                self.opened.get(task).collect(down_to=min(_AHEAD, proposed // 2), stop=self._searched)
+                self._collect_some(task)
         self._collect_rest()
+
+    def _collect_some(self, task: int) -> None:
+        """What is measured of a task, so that its next candidates can be chosen by it, and the workers have some left to build.
+
+        Nothing at all after a first look while others are to come: the search for these need not wait for it.
+        """
+        tuning, left = self.opened.get(task), self.clock.left
+        short = left is not None and left < _SHORT * tuning.search_seconds
+        first = tuning.pending <= _AHEAD and not tuning.trials and (len(self.tasks) == 1 or bool(self.scheduler.cold()))
+        if short or not first:
+            tuning.collect(down_to=min(_AHEAD, tuning.pending // 2), stop=self._searched)
 
     def _why_over(self) -> str:
         """Of a search that is."""
@@ -166,6 +182,8 @@ class Run(abc.ABC):
             self.satisfied = True
             return None
         task, count = chosen
+        if not self.trials[task] and self.scheduler.tasks[task].best is None:  # nothing is known yet that more could be chosen by
+            count = min(count, self.scheduler.schedule.warm_up)
         log.debug("next: %s, up to %d trials", self.tasks[task].name, count)
         return task, count if left is None else min(count, left)
 
@@ -228,6 +246,7 @@ class Run(abc.ABC):
             self.reporter.say(f"{name}: {policy} has {tuning.programs:,} programs to choose from")
         if self.scheduler.tasks[task].best is None:
             self.scheduler.tell(task, 0, tuning.best_seconds)
+            self._look_at(task)
         return tuning
 
     def _kept(self, task: int, trials: int, best: float | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tensorsmith.compile import builder, compile, database_path
+from tensorsmith.compile import BY_MODEL, builder, compile, database_path
 from tensorsmith.errors import UserError
 from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.model import Model
@@ -18,14 +18,14 @@ from tensorsmith.runtime.pool import with_threads
 from tensorsmith.runtime.variants.executable import KEEP
 from tensorsmith.targets.target import native
 
-Effort = Literal["quick", "normal", "thorough"]
+Effort = Literal["model", "quick", "normal", "thorough"]
 
 
 @dataclass(frozen=True)
 class Options:
     """`database` has the records to use. With `seconds` or `effort` a graph is tuned when it is first called, otherwise it is
-    compiled with the records alone. `threads` is how many run it. Where shapes vary, each is compiled when it first comes, and the
-    last `keep` stay."""
+    compiled with the records alone; with `effort` "model" it is too, and the pre-trained model chooses where there are none.
+    `threads` is how many run it. Where shapes vary, each is compiled when it first comes, and the last `keep` stay."""
 
     database: str | Path | None = None
     seconds: float | None = None
@@ -46,7 +46,7 @@ class Options:
 
     @property
     def searching(self) -> bool:
-        return self.seconds is not None or self.effort is not None
+        return self.seconds is not None or self.effort not in (None, BY_MODEL)
 
     def check(self) -> None:
         """Raises `UserError` for what cannot be: later, it would look like a graph that we cannot have."""
@@ -68,11 +68,12 @@ class Options:
         target = native() if self.threads is None else native().with_facts(cores=self.threads)
         if not self.searching:
             if constants is not None:
-                return builder(self.database, target, constants=constants)(model)
-            return compile(model, database=self.database, target=target)
+                return builder(self.database, target, constants=constants, effort=self.effort)(model)
+            return compile(model, database=self.database, target=target, effort="model" if self.effort == BY_MODEL else None)
         from tensorsmith.tune import tune  # the search is loaded by those who search
 
-        return tune(model, seconds=self.seconds, effort=self.effort, database=self.database, target=target)
+        effort = None if self.effort == "model" else self.effort
+        return tune(model, seconds=self.seconds, effort=effort, database=self.database, target=target)
 
     def running(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs with the threads asked for."""

@@ -1,10 +1,11 @@
 """The cost models there are, by name.
 
-trees    boosted trees that correct the prior (`trees.py`)
-mlp      a small neural network that corrects the prior (`mlp.py`)
-halide   Halide's network, which gives the coefficients of cost terms (`halide.py`)
-prior    the analytic prior alone: learns nothing (`prior.py`)
-random   a random order: what a search is without a model (`random.py`)
+trees        boosted trees that correct the prior (`trees.py`)
+ensemble     several forests of them, which say how sure they are (`ensemble.py`)
+mlp          a small neural network that corrects the prior (`mlp.py`)
+halide       Halide's network, which gives the coefficients of cost terms (`halide.py`)
+prior        the analytic prior alone: learns nothing (`prior.py`)
+random       a random order: what a search is without a model (`random.py`)
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ MODELS: Registry[ModelClass] = Registry(
     "cost model",
     {
         "trees": f"{_PLACE}.trees:TreeModel",
+        "ensemble": f"{_PLACE}.ensemble:EnsembleModel",
         "mlp": f"{_PLACE}.mlp:MlpModel",
         "halide": f"{_PLACE}.halide:HalideModel",
         "prior": f"{_PLACE}.prior:PriorModel",

@@ -146,11 +146,14 @@ class TreeModel:
 
     def save(self, path: str | Path, schema: Schema) -> None:
         """Writes all trees as text, with the features they were learned on."""
+        text = self.text()
+        write(path, schema, self.kind, {"loss": self.settings.loss, "trees": text.count("\nTree=")}, text)
+
+    def text(self) -> str:
+        """All trees, as their library writes them."""
         if self.booster is None:
             raise UserError("there is nothing to save: this model has not learned anything yet")
-        write(
-            path, schema, self.kind, {"loss": self.settings.loss, "trees": self.booster.num_trees()}, self.booster.model_to_string()
-        )
+        return str(self.booster.model_to_string())
 
     @staticmethod
     def load(path: str | Path, schema: Schema, settings: TreeSettings | None = None) -> TreeModel:

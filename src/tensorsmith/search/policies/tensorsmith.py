@@ -57,6 +57,7 @@ class Settings:
     known: bool = True  # whether to start from the default schedule, from similar workloads and from seeds
     hints: int = 8  # candidates of similar workloads that are tried, the nearest shapes first; 0: nothing is heard of them
     seeds: int = 8  # hardware-aligned rows that are measured at first, each of another sketch or with other places of its stages
+    few: int = 8  # of the first candidates, that other seeds are taken for: no population evolves for so few
     prior: bool = True  # whether the analytic estimate counts: alone at first, then as what the model adds to; else chance is first
     descent: bool = True  # whether `finish` proposes the neighbours of the best
     parents: int = 32  # best measured rows that breed
@@ -119,7 +120,10 @@ class TensorsmithPolicy:
         self._stop = stop
         with contextlib.suppress(_Stopped):
             if not self._seeded and len(chosen) < count:
-                chosen += self._pick(self._best_seeds(), min(self.settings.seeds, count - len(chosen)))
+                made = seeds(self.space, self._watch)
+                chosen += self._pick(self._best_of(made), min(self.settings.seeds, count - len(chosen)))
+                if count - len(chosen) <= self.settings.few:
+                    chosen += self._pick(made, count - len(chosen))
                 self._seeded = True
             if len(chosen) < count:
                 chosen += self._evolved(count - len(chosen))
@@ -216,11 +220,10 @@ class TensorsmithPolicy:
 
     # -- proposals -------------------------------------------------------------------------------------------------
 
-    def _best_seeds(self) -> list[Population]:
+    def _best_of(self, made: Sequence[Population]) -> list[Population]:
         """Of each sketch, and of each way to place its stages in it, the seed that the model likes best: it knows more of sizes
         than of structures before anything is measured."""
         found = []
-        made = seeds(self.space, self._watch)
         for p, scores in zip(made, self._scores(made)):
             places = self.space.plans[p.plan].places
             _, group = np.unique(p.matrix[:, places], axis=0, return_inverse=True)
@@ -321,4 +324,4 @@ def _identity(candidate: Candidate) -> tuple[int, tuple[int, ...]]:
     return id(candidate.sketch), tuple(candidate.decisions[h] for h in candidate.sketch.holes)
 
 
-PRESET = Preset("tensorsmith", TensorsmithPolicy)
+PRESET = Preset("tensorsmith", TensorsmithPolicy, pretrained=True)

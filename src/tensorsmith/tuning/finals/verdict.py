@@ -86,12 +86,22 @@ def winner(rounds: Sequence[Rounds | None], holder: int) -> int:
 
 
 def undecided(rounds: Sequence[Rounds | None], holder: int) -> set[int]:
-    """Who is worth more rounds: the two that are ahead by most of those that have lost under no condition yet, and the holder."""
+    """Who is worth more rounds: the two that are ahead by most of those that have lost under no condition yet, and the holder.
+    Nobody, if the first of them has won whatever comes."""
     standard = rounds[holder]
     if standard is None:
         return set()
-    hopeful = [(overall(found).ratio, n) for n, found in _challengers(rounds, standard, holder) if not any(m.lost for m in found)]
-    return {n for _, n in sorted(hopeful)[:_HOPEFUL]} | {holder} if hopeful else set()
+    found = [(overall(m).ratio, n, m) for n, m in _challengers(rounds, standard, holder) if not any(one.lost for one in m)]
+    hopeful = sorted(found, key=lambda one: one[:2])
+    if not hopeful or _beyond_doubt(hopeful[0][2]):
+        return set()
+    return {n for _, n, _ in hopeful[:_HOPEFUL]} | {holder}
+
+
+def _beyond_doubt(found: Sequence[Margin]) -> bool:
+    """Whether a challenger has won under every condition, and by what a win has to be worth in all, each by more than the noise."""
+    whole = overall(found)
+    return all(m.won for m in found) and whole.ratio + whole.noise < 1 - LEAST_GAIN
 
 
 def _challengers(rounds: Sequence[Rounds | None], standard: Rounds, holder: int) -> list[tuple[int, list[Margin]]]:

@@ -1,7 +1,7 @@
 """What a journal teaches about programs in general: the cost model that every search of a run begins with.
 
-There is no model file: the records are enough, and cannot be out of date. The model is made when the first search begins, and anew
-when the run has added twice as much as it had then; all searches begin with it, and each goes on learning by itself.
+Records are learned on top of what the package's model knows (`learn/pretrained/`). The model is made when the first search begins,
+and anew when the run has added twice as much as it had then; all searches begin with it, and each goes on learning by itself.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Experience:
         return self._plugins.model.fork(seed) if found is None else found
 
     def taught(self) -> Taught | None:
-        """What is known by now; None if that is too little, or if there is no need of it: the model is ready as it is."""
+        """What is known by now; None if that is too little, or if there is no need of it: the user's model is ready as it is."""
         how = self._plugins.policy.transfer
-        if not how or self._plugins.model.ready():
+        if not how or (self._plugins.model.ready() and not self._plugins.pretrained):
             return None
         teaching = how if isinstance(how, Teaching) else Teaching(learn, _WORKLOADS, _MOST, _LEAST)
         journal, measured = self._journal, self._measured
