@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 import ceiling
+import harness
 import tensorsmith as ts
 from ceiling import Row, Subject
 from tensorsmith.ops import catalogue
@@ -65,7 +66,16 @@ def test_a_search_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.Monke
     assert log.outcome.note == "failed: RuntimeError: out of luck"
 
 
-def test_a_workload_is_measured_beside_its_bound() -> None:
+def test_a_case_is_searched_and_goes_on_with_more_trials(tmp_path: Path) -> None:
+    subject = Subject("GMM-small", catalogue.get("GMM-small").workload())
+    first = ceiling.search(subject, 2, tmp_path / "a").outcome
+    more = ceiling.search(subject, 4, tmp_path / "a").outcome
+    assert first.trials == 2 and more.trials == 4 and more.points[: len(first.points)] == first.points
+    assert more.best is not None and not more.note
+
+
+def test_a_workload_is_measured_beside_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "MOST_RUNS", 1)  # however disturbed
     found = ceiling.measured(Subject("GMM-small", catalogue.get("GMM-small").workload()), None, None, 0.01)
     assert found.tuned is not None and found.tuned > 0 and found.bound.seconds > 0 and not found.note
 

@@ -7,12 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
+import harness
+import models
 import paper
 import paper_runs
 import tensorsmith as ts
 from figures import Bars, Curves, Line, Timed
+from models import Network
+from network_overhead import SIZE, chain
 from paper_runs import Plan, formulations_of, middle, policy_of, search_workload, timed
 from resume import Outcome
 from rows import OURS, UNTUNED
@@ -22,6 +28,12 @@ from tensorsmith.search.policy import POLICIES
 
 def plan(out: Path, **more: Any) -> Plan:
     return Plan(out, **{"trials": 4, "systems": ("autotvm", OURS), "peers": (), "say": lambda text: None, **more})
+
+
+@pytest.fixture(autouse=True)
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contest is held once, however disturbed."""
+    monkeypatch.setattr(harness, "MOST_RUNS", 1)
 
 
 def test_every_system_of_the_paper_is_a_policy() -> None:
@@ -87,6 +99,28 @@ def test_one_case_is_searched_timed_and_kept(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(ts, "tune", never)
     monkeypatch.setattr(paper_runs, "contest", never)
     assert paper_runs.timed_case(budget, case) == found
+
+
+def test_a_network_is_searched_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "chain.onnx"
+    onnx.save(chain(2), path)
+    network = Network("chain", path, {"x": np.ones((1, SIZE), np.float32)})
+    monkeypatch.setitem(models.MODELS, "chain", lambda name, batch: network)
+    budget = plan(tmp_path / "out", network_systems=("random", OURS), network_trials=4, timing=0.01)
+    found = paper_runs.timed_network(budget, "chain", 1)
+    assert set(found.seconds) >= {"random", OURS} and found.name == "chain-b1" and found.group == "chain"
+    lines = paper_runs.network_lines(budget, "chain", 1)
+    assert [line.system for line in lines] == ["random", OURS] and all(line.trials[-1] == 4 and line.last for line in lines)
+    monkeypatch.setattr(ts, "tune", None)  # would fail if it were called
+    assert paper_runs.timed_network(budget, "chain", 1) == found and paper_runs.network_lines(budget, "chain", 1) == lines
+
+
+def test_an_ablation_is_searched_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = plan(tmp_path, trials=3)
+    found = paper_runs.ablation(budget, ("random", "ansor-limited"), "GMM-small")
+    assert [line.system for line in found] == ["random", "ansor-limited"] and all(line.trials[-1] == 3 for line in found)
+    monkeypatch.setattr(paper_runs, "attempted", None)
+    assert paper_runs.ablation(budget, ("random", "ansor-limited"), "GMM-small") == found
 
 
 def pretended_case(plan: Plan, case: Any) -> Timed:
