@@ -234,6 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--models", default="prior,trees,mlp", help="other models for the first table")
     parser.add_argument("--members", type=int, default=EnsembleSettings().members)
     parser.add_argument("--trees", type=int, default=EnsembleSettings().trees.trees)
+    parser.add_argument("--sure", help="DOUBT,MARGIN to be stored, as no_trial.py found them, instead of those of the table")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", help="write the figures to this file")
     given = parser.parse_args(arguments)
@@ -250,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         others = given.models.split(",") if given.models else []
         figures, ratios, best = evaluate(known, given.splits, others, schema, settings, given.seed)
         show(console, figures, ratios, best)
-        sure = rule(ratios)
+        sure = Sure(*map(float, given.sure.split(","))) if given.sure else rule(ratios)
         print(f"stored: doubt {sure.doubt}, margin {sure.margin}")
         taken = ratios[sure.doubt, sure.margin] if (sure.doubt, sure.margin) in ratios else np.ones(1)
         report = {

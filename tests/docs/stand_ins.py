@@ -70,7 +70,7 @@ def write_model(path: Path, shape: Shape) -> None:
 def tiny(text: str) -> str:
     """A snippet with tiny budgets, and with a computation and the usual rules where the page writes `...` for them."""
     text = re.sub(r"\b(?:seconds|trials)=\d+", f"trials={TRIALS}", text)
-    text = re.sub(r'\beffort="\w+"', rf"\g<0>, trials={TRIALS}", text)
+    text = re.sub(r'\beffort="(?!model")\w+"', rf"\g<0>, trials={TRIALS}", text)
     text = text.replace("ts.tune(...,", f"ts.tune(computation, trials={TRIALS},")
     return text.replace("[MyRule(), ...]", "[MyRule(), *rule_set()]")
 
@@ -199,6 +199,7 @@ PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "docs/embedding.md": _batched,
     "docs/formats.md": _closed,
     "docs/how-long.md": _closed,
+    "docs/no-trial.md": _closed,
     "docs/howto.md": _howto,
     "docs/executables.md": _executables,
     "docs/c-libraries.md": _closed,
