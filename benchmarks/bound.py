@@ -14,7 +14,6 @@ import ctypes
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -25,14 +24,7 @@ from ours import kernel
 from tensorsmith.backends.cpu.link import Linked, link
 from tensorsmith.backends.cpu.llvm import compile_ir
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.errors import Refusal
-from tensorsmith.lang.evaluate import BINARY_FUNCTIONS, UNARY_FUNCTIONS
-from tensorsmith.lang.expr import Binary, Const, Expr, Select, Unary, Var, variables
-from tensorsmith.lang.flops import stage_flops
-from tensorsmith.lang.inline import inline
-from tensorsmith.lang.stage import Stage
 from tensorsmith.lang.workload import Workload
-from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.runtime.buffers import aligned_zeros
 from tensorsmith.runtime.device import peak_round
 from tensorsmith.runtime.pool import Pool, shared, with_threads
@@ -41,7 +33,6 @@ from tensorsmith.tuning.roofline import work
 
 _ROUNDS = 12
 _ROUND_SECONDS = 4e-3
-_LARGEST_GRID = 1 << 22  # points at which a condition is looked at; beyond it nothing is certain
 _PARTS = 8  # of a thread's share of an array
 _CHAINS = 16  # loads that do not wait for each other
 
@@ -86,97 +77,14 @@ class Bound:
 
 def bound(workload: Workload, rates: Rates, streamed: bool = False) -> Bound:
     """The bound of a workload whose inputs were used before: its caches are warm. `streamed`: its constants come from memory."""
-    moved = work(workload).bytes
+    needs = work(workload)
+    moved = needs.bytes
     level = next((one for one in rates.levels if moved <= one.holds), rates.levels[-1])
     seconds, name = moved / level.bytes_per_second, level.name
     constants = min(moved, sum(b.bytes for b in workload.inputs if b.constant)) / rates.levels[-1].bytes_per_second
     if streamed and constants > seconds:
         seconds, name = constants, rates.levels[-1].name
-    return Bound(fewest_flops(workload) / rates.flops, seconds, name, rates.call)
-
-
-# -- operations ------------------------------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=1024)
-def fewest_flops(workload: Workload) -> float:
-    """Of the formulation that needs fewest, without those on padding. Only f32 has the peak that is measured."""
-    if any(b.dtype != "f32" for b in workload.buffers.values()):
-        return 0.0
-    others = [max(map(stage_flops, f.workload.stages)) for f in formulations(workload)[1:]]  # their transforms may be done for less
-    return min([needed_flops(workload), *others])
-
-
-def needed_flops(workload: Workload) -> float:
-    """Operations whose result can differ from zero: products with an element of the padding are not needed."""
-    for stage in workload.stages:
-        if isinstance(stage.body, Select) and _is_zero(stage.body.b):
-            try:
-                workload = inline(workload, stage.name)
-            except Refusal:
-                continue
-    return sum(stage_flops(stage) * needed_share(stage) for stage in workload.stages)
-
-
-def needed_share(stage: Stage) -> float:
-    """Of the points of a sum of products, those at which no factor is zero by its condition. 0 where that cannot be counted."""
-    if stage.reduction != "sum":
-        return 1.0
-    conditions = [c for factor in _factors(stage.body) for c in _conditions(factor)]
-    share = 1.0
-    for group in _connected(conditions):
-        names = sorted({name for c in group for name in variables(c)})
-        extents = [stage.axis(name).extent for name in names]
-        if math.prod(extents) > _LARGEST_GRID:
-            return 0.0
-        grid = dict(zip(names, np.ix_(*(np.arange(n) for n in extents)))) if names else {}
-        holds = functools.reduce(np.logical_and, (_value(c, grid) for c in group))
-        share *= float(np.broadcast_to(holds, extents).mean())
-    return share
-
-
-def _factors(e: Expr) -> list[Expr]:
-    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "mul" else [e]
-
-
-def _conditions(factor: Expr) -> list[Expr]:
-    """What has to hold for a factor not to be zero, as a list of which all have to."""
-    if not isinstance(factor, Select) or not _is_zero(factor.b):
-        return []
-    return [*_conjuncts(factor.cond), *_conditions(factor.a)]
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    return [*_conjuncts(e.a), *_conjuncts(e.b)] if isinstance(e, Binary) and e.op == "and" else [e]
-
-
-def _is_zero(e: Expr) -> bool:
-    return isinstance(e, Const) and e.value == 0
-
-
-def _connected(conditions: Sequence[Expr]) -> list[list[Expr]]:
-    """Conditions in groups that have no variable in common: those hold independently of each other."""
-    groups: list[tuple[set[str], list[Expr]]] = []
-    for c in conditions:
-        names, members = set(variables(c)), [c]
-        for group in [g for g in groups if g[0] & names]:
-            groups.remove(group)
-            names, members = names | group[0], [*group[1], *members]
-        groups.append((names, members))
-    return [members for _, members in groups]
-
-
-def _value(e: Expr, grid: Mapping[str, np.ndarray]) -> np.ndarray:
-    """An expression of indices at all points of a grid."""
-    if isinstance(e, Var):
-        return grid[e.name]
-    if isinstance(e, Const):
-        return np.asarray(e.value)
-    if isinstance(e, Unary):
-        return np.asarray(UNARY_FUNCTIONS[e.op](_value(e.a, grid)))
-    if isinstance(e, Binary):
-        return np.asarray(BINARY_FUNCTIONS[e.op](_value(e.a, grid), _value(e.b, grid)))
-    return np.asarray(True)  # depends on data: it may hold
+    return Bound(needs.needed_flops / rates.flops, seconds, name, rates.call)
 
 
 # -- the machine -----------------------------------------------------------------------------------------------------------

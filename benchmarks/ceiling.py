@@ -113,6 +113,7 @@ def search(subject: Subject, trials: int, place: Path) -> Log:
                 subject.workload,
                 trials=left,
                 database=place.with_suffix(".db"),
+                early_stop=False,
                 on_progress=lambda p: tell(p.trials, p.elapsed, p.best_seconds, 0.0),
             )
         except Exception as problem:

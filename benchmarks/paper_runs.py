@@ -110,6 +110,7 @@ def search_workload(plan: Plan, name: str, workload: Workload, system: str, seed
                 seed=seed,
                 database=place.with_suffix(".db"),
                 formulations=formulations_of(system),
+                early_stop=False,  # all systems have the same budget
                 on_progress=noted,
             )
         except Exception as problem:
@@ -241,6 +242,7 @@ def search_network(plan: Plan, network: Network, name: str, system: str, seed: i
                 seed=seed,
                 database=budget.database,
                 formulations=budget.formulations,
+                early_stop=False,  # all systems have the same budget
                 on_progress=noted,
             )
         except Exception as problem:

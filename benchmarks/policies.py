@@ -186,7 +186,14 @@ def make_school(out: Path, trials: int, say: Callable[[str], None]) -> str:
             done = len(store.history(workload, native(), Timing("warm", native().cores)))
         if done < trials:
             say(f"school: {name}")
-            ts.tune(workload, trials=trials - done, database=path, formulations="direct", on_progress=lambda progress: None)
+            ts.tune(
+                workload,
+                trials=trials - done,
+                database=path,
+                formulations="direct",
+                early_stop=False,
+                on_progress=lambda progress: None,
+            )
     return str(path)
 
 

@@ -169,7 +169,7 @@ def test_a_school_teaches_those_who_learn_from_others(tmp_path: Path) -> None:
     asked = Named("random").policy(other, 0).ask(40)
     with Store.open(school) as store:
         store.add(other, native(), Timing("warm", native().cores), pretended(asked))
-    taught, plain = Named("tensorsmith", str(school)).policy(WORKLOAD, 0), Named("tensorsmith").policy(WORKLOAD, 0)
+    taught, plain = (Named("tensorsmith-nopretrained", where).policy(WORKLOAD, 0) for where in (str(school), None))
     assert taught.model.ready() and not plain.model.ready()  # type: ignore[attr-defined]
     assert not as_preset("ansor").transfer
     with pytest.raises(Exception, match="records of the very workload"):

@@ -47,7 +47,7 @@ def told(one: TensorsmithPolicy, count: int = 16) -> None:
 
 
 def test_there_is_one_for_each_part() -> None:
-    parts = ("seeds", "prior", "trees", "evolution", "crossover", "descent", "transfer")
+    parts = ("seeds", "prior", "trees", "evolution", "crossover", "descent", "pretrained", "transfer")
     assert [f"tensorsmith-no{part}" for part in parts] == NAMES
 
 
@@ -55,7 +55,9 @@ def test_there_is_one_for_each_part() -> None:
 def test_it_differs_in_one_thing(name: str) -> None:
     mine, ours = as_preset(name), as_preset("tensorsmith")
     changed = [f.name for f in fields(SETTINGS) if getattr(settings(name), f.name) != getattr(SETTINGS, f.name)]
-    assert len(changed) + (mine.model != ours.model) == 1
+    alone = name == "tensorsmith-nopretrained"  # else what goes with the model goes with it
+    assert len(changed) + (mine.model != ours.model) + alone == 1
+    assert mine.pretrained == (name not in ("tensorsmith-nopretrained", "tensorsmith-noprior", "tensorsmith-notrees"))
     assert mine.rules == ours.rules
     assert mine.transfer == (name not in ("tensorsmith-notransfer", "tensorsmith-noprior"))
 

@@ -129,6 +129,7 @@ _BUILT_IN = {
         "tensorsmith-noevolution": "NO_EVOLUTION",
         "tensorsmith-nocrossover": "NO_CROSSOVER",
         "tensorsmith-nodescent": "NO_DESCENT",
+        "tensorsmith-nopretrained": "NO_PRETRAINED",
         "tensorsmith-notransfer": "NO_TRANSFER",
     },
     "random": {"random": "PRESET"},

@@ -6,6 +6,7 @@ tensorsmith-notrees        the analytic estimate alone: nothing is learned
 tensorsmith-noevolution    the best of the samples are measured as they are
 tensorsmith-nocrossover    children are changed copies of one row
 tensorsmith-nodescent      no neighbours of the best at the end
+tensorsmith-nopretrained   trees that know nothing at first
 tensorsmith-notransfer     nothing of other workloads: neither their best programs nor a model that knows them
 """
 
@@ -30,4 +31,5 @@ NO_TREES = Preset("tensorsmith-notrees", partial(TensorsmithPolicy, settings=SET
 NO_EVOLUTION = _without("evolution", replace(SETTINGS, generations=0))
 NO_CROSSOVER = _without("crossover", replace(SETTINGS, crossover=False))
 NO_DESCENT = _without("descent", replace(SETTINGS, descent=False))
+NO_PRETRAINED = _without("pretrained", SETTINGS, pretrained=False)
 NO_TRANSFER = _without("transfer", replace(SETTINGS, hints=0), transfer=False)

@@ -57,9 +57,9 @@ class Settings:
     known: bool = True  # whether to start from the default schedule, from similar workloads and from seeds
     hints: int = 8  # candidates of similar workloads that are tried, the nearest shapes first; 0: nothing is heard of them
     seeds: int = 8  # hardware-aligned rows that are measured at first, each of another sketch or with other places of its stages
+    few: int = 8  # of the first candidates, that other seeds are taken for: no population evolves for so few
     prior: bool = True  # whether the analytic estimate counts: alone at first, then as what the model adds to; else chance is first
     descent: bool = True  # whether `finish` proposes the neighbours of the best
-    few: int = 8  # of the first candidates, that other seeds are taken for: no population evolves for so few
     parents: int = 32  # best measured rows that breed
     random: float = 0.1  # share of proposals that are drawn at random, so that the model keeps learning
     per_structure: float = 0.5  # at most this share of a batch has one structure
