@@ -71,3 +71,22 @@ def test_what_stays_in_a_cache_or_is_computed_on_for_long_is_tiled_along_the_las
 
 def test_in_order_cores_follow_few_pieces_of_memory() -> None:
     assert not plan("DEP-1-b16", "cortex-a53").streams
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_rows_that_are_used_once_are_read_along_themselves(scaled: bool) -> None:
+    """A matrix times a vector: lanes along the results would gather numbers that lie a row apart."""
+    x, v = ts.placeholder((1024, 256), name="x"), ts.placeholder((256,), name="v", constant=True)
+    k = ts.reduce_axis(256, name="k")
+    result = ts.compute((1024,), lambda i: ts.sum(x[i, k] * v[k] + (v[k] if scaled else 0.0), axis=k), name="y")
+    candidate = default_candidate(ts.workload([x, v, result]), ts.Target.named("znver4"))
+    (nest,) = candidate.sketch.nests
+    assert nest.vector is not None and nest.vector.axis == "k"
+
+
+def test_rows_that_are_used_again_and_again_are_copied_instead() -> None:
+    a, b = ts.placeholder((64, 256), name="a"), ts.placeholder((128, 256), name="b")
+    k = ts.reduce_axis(256, name="k")
+    product = ts.compute((64, 128), lambda i, j: ts.sum(a[i, k] * b[j, k], axis=k), name="c")
+    candidate = default_candidate(ts.workload([a, b, product]), ts.Target.named("znver4"))
+    assert [n.vector.axis for n in candidate.sketch.nests if n.stage == "c" and n.vector is not None] == ["j"]

@@ -46,10 +46,17 @@ class TilePlan:
         """The last axis; the last reduction axis that fills the lanes where that one does not; else the last that runs at all."""
         axes = self.stage.axes
         reduce = [a for a in self.stage.reduce_axes if a.extent >= self.lanes]
-        if reduce and (not axes or axes[-1].extent < self.lanes):
+        if reduce and (not axes or axes[-1].extent < self.lanes or self._lies_along(reduce[-1])):
             self.across = True
             return reduce[-1]
         return ([a for a in axes if a.extent > 1] or axes or self.stage.reduce_axes)[-1]
+
+    def _lies_along(self, axis: Axis) -> bool:
+        """Whether values that are used once lie side by side along a reduction, not along the results: the rows of a matrix that a
+        vector is multiplied by."""
+        long = {a.name for a in self.stage.axes if a.extent > 1}
+        values = [x for x in self.stage.reads if not self.workload.buffers[x.tensor].constant and long <= variables(x)]
+        return any(axis.name in variables(x.indices[-1]) and not long & variables(x.indices[-1]) for x in values if x.indices)
 
     def _choose_group(self) -> NestLoop | None:
         """The loop of which a lane takes four steps at once, in a sum of products of bytes."""
