@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensorsmith as ts
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.default_tile import TilePlan
 from tensorsmith.backends.cpu.in_order import copies
@@ -79,9 +80,11 @@ def test_rows_that_are_used_once_are_read_along_themselves(scaled: bool) -> None
     x, v = ts.placeholder((1024, 256), name="x"), ts.placeholder((256,), name="v", constant=True)
     k = ts.reduce_axis(256, name="k")
     result = ts.compute((1024,), lambda i: ts.sum(x[i, k] * v[k] + (v[k] if scaled else 0.0), axis=k), name="y")
-    candidate = default_candidate(ts.workload([x, v, result]), ts.Target.named("znver4"))
+    space = space_of(ts.workload([x, v, result]), ts.Target.named("znver4"))
+    candidate = default_candidate(space.workload, space.target)
     (nest,) = candidate.sketch.nests
     assert nest.vector is not None and nest.vector.axis == "k"
+    assert space.find(candidate) is not None
 
 
 def test_rows_that_are_used_again_and_again_are_copied_instead() -> None:

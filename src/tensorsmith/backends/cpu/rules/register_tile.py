@@ -285,12 +285,13 @@ def _last(stage: Stage) -> Axis:
 
 
 def _packed(workload: Workload, stage: Stage) -> tuple[str, ...]:
-    """Constants worth laying out in loop order: read once, at affine indices, moving with the reduction."""
+    """Constants worth laying out in loop order: read once, at affine indices, moving with the reduction; no vectors."""
     found = []
     for x in stage.reads:
         every = [y for s in workload.stages for y in s.reads if y.tensor == x.tensor]
         moving = {a.name for a in stage.reduce_axes} & variables(x)
-        if workload.buffers[x.tensor].constant and len(every) == 1 and moving and all(affine(i) is not None for i in x.indices):
+        known = workload.buffers[x.tensor].constant and len(x.indices) > 1 and all(affine(i) is not None for i in x.indices)
+        if known and len(every) == 1 and moving:
             found.append(x.tensor)
     return tuple(found)
 
