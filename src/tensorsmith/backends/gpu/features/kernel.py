@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
+from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
 from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
 from tensorsmith.backends.gpu.target import GpuTarget
@@ -22,7 +23,7 @@ from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, ProgramB
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import read_at, stored_at
 from tensorsmith.program.unrolling import steps_in_a_row
-from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD
+from tensorsmith.space.sketch.loops import BLOCK, THREAD, VTHREAD
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,15 +82,15 @@ class Told:
     # -- the whole -----------------------------------------------------------------------------------------------------
 
     def told(self) -> Mapping[str, Array]:
-        grid_loops = self._grid_loops()
+        leading = grid_loops(self.root, self.own)
         threads_of = [v for v in self.own if v.bound == THREAD]
         threads = np.maximum(1, self.product(threads_of))
         grid = self.product([v for v in self.own if v.bound == BLOCK])
-        if grid_loops:
+        if leading:
             threads = self.full(self.program.decisions.get(f"{self.stage.name}.threads", PLAIN_THREADS))
-            grid = np.ceil(self.product(grid_loops) / threads)
-            threads_of = grid_loops
-        self.threads, self.dealt_out = threads, {v.name for v in grid_loops}
+            grid = np.ceil(self.product(leading) / threads)
+            threads_of = leading
+        self.threads, self.dealt_out = threads, {v.name for v in leading}
         warps = np.ceil(threads / self.target.warp)
         lanes = digits([(v.name, v.count) for v in threads_of], threads, self.count, self.target.warp)
         one = np.ones(self.count)
@@ -107,17 +108,6 @@ class Told:
         sums["rounds"] = np.maximum(1, sums["rounds"])
         sums["memory_bytes"] = self.full(sum(_bytes(self.program.buffers[name]) for name in self._global()))
         return sums
-
-    def _grid_loops(self) -> list[LoopVar]:
-        """The leading loops that threads of all blocks share: those that say so, or all that can be where nothing is said."""
-        plain = not any(v.bound for v in self.own)
-        found, node = [], self.root
-        while isinstance(node, Loop) and not node.var.reduce and (plain or node.var.bound == GRID):
-            found.append(node.var)
-            if len(node.body) > 1:
-                break
-            node = node.body[0]
-        return found
 
     def _inside(self) -> list[Block]:
         return list(blocks(self.root))

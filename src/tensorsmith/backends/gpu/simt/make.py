@@ -24,6 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt import ir
 from tensorsmith.backends.gpu.simt.ahead import fetched_ahead
 from tensorsmith.backends.gpu.simt.blocks import Blocks
@@ -32,7 +33,7 @@ from tensorsmith.backends.gpu.simt.values import Values, number
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.expr import Binary, Expr, Var, loads
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, blocks, loop_vars, own_block
-from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD
+from tensorsmith.space.sketch.loops import BLOCK, THREAD, VTHREAD
 from tensorsmith.space.sketch.rewrite import identity
 
 PLAIN_THREADS = 64  # of a block, in nests that say nothing of threads
@@ -70,7 +71,7 @@ class _Maker:
         self.values = Values(program, self.loops, self.copies)
         self.private: dict[str, Array] = {}
         self.own = [v for v in self.loops.values() if v.stage == self.stage.name]
-        self.grid_loops = self._grid_loops()
+        self.grid_loops = grid_loops(self.root, self.own)
         threads = [v for v in self._in_order() if v.bound == THREAD]
         self.threads = math.prod(int(v.count) for v in threads)
         if self.grid_loops:
@@ -107,17 +108,6 @@ class _Maker:
             found.append(node.var)
             node = node.body[-1]
         return [*found, *node.tile, *node.reduce]
-
-    def _grid_loops(self) -> list[LoopVar]:
-        """The leading loops that the threads of all blocks share: those that say so, or all that can be where nothing is said."""
-        plain = not any(v.bound for v in self.own)
-        found, node = [], self.root
-        while isinstance(node, Loop) and not node.var.reduce and (plain or node.var.bound == GRID):
-            found.append(node.var)
-            if len(node.body) > 1:
-                break
-            node = node.body[0]
-        return found
 
     def _arguments(self) -> list[Array]:
         kinds = {"input": False, "constant": False, "output": True, "scratch": True}
