@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if models:
         console.print(accuracy_table(models))
     if given.json:
-        Path(given.json).writetext(json.dumps(report, indent=1))
+        Path(given.json).write_text(json.dumps(report, indent=1))
 
 
 def measured_programs(workload: Workload, measure: Measure, count: int) -> list[Trial]:

@@ -53,7 +53,7 @@ def test_a_search_says_when_it_begins_and_ends_and_who_won(
     assert said[0].startswith(f"a search begins: 1 task on {native().key}, Budget(trials=8")
     assert said[1] == "the search is over: 8 trials, all its trials are done"
     assert any(text.startswith("a final of ") and "C f32[16, 32]" in text and " wins, " in text for text in said)
-    assert "next: C, up to 16 trials" in messages(caplog, logging.DEBUG)
+    assert "next: C, up to 8 trials" in messages(caplog, logging.DEBUG)
     assert messages(caplog, logging.WARNING) == []
 
 

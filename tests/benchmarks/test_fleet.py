@@ -20,8 +20,9 @@ def test_a_run_of_the_real_tuner_on_simulated_nodes() -> None:
 
 
 def test_a_search_that_takes_long_is_the_limit() -> None:
-    point = fleet.simulate(fleet.network(tasks=3), Conditions(8, straggling=0.0), trials=96, search=0.1)
-    assert point.trials_per_second < 10
+    """Ten trials a second, but for the first few candidates, which are found while the nodes load."""
+    point = fleet.simulate(fleet.network(tasks=3), Conditions(8, straggling=0.0), trials=480, search=0.1)
+    assert point.trials_per_second < 11
 
 
 def test_shares_and_the_bend(capsys: pytest.CaptureFixture[str]) -> None:

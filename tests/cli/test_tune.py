@@ -75,6 +75,9 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "model": "prior",
         "formulations": "direct",
         "weights": "bf16",
+        "target": None,
+        "runner": "local",
+        "early_stop": True,
         "verbose": False,
     }
 
@@ -88,7 +91,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--patience", "-3"], "patience is -3"),
         (["--policy", "annealing"], "there is no policy 'annealing'; known are tensorsmith, ansor, ansor-nofinetune"),
         (["--rules", "all"], "there is no rule set 'all'; known are default, ansor"),
-        (["--model", "oracle"], "there is no cost model 'oracle'; known are trees, mlp, halide, prior, random, and"),
+        (["--model", "oracle"], "there is no cost model 'oracle'; known are trees, ensemble, mlp, halide, prior, random, and"),
         (["--policy", "nowhere:Policy"], "nowhere cannot be imported"),
         (["--formulations", "some"], "there is no formulation 'some'; known are all, direct"),
     ],

@@ -154,7 +154,7 @@ def test_losses_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no cost model 'oracle'; known are trees, mlp, halide, prior, random"):
+    with pytest.raises(UserError, match="there is no cost model 'oracle'; known are trees, ensemble, mlp, halide, prior, random"):
         as_model("oracle", SCHEMA)
     path = _saved(tmp_path)
     _with_head(path, kind="oracle")

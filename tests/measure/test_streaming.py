@@ -40,7 +40,7 @@ def test_places_are_apart_aligned_and_larger_than_the_cache_together() -> None:
 
 @pytest.mark.parametrize(
     "constants",
-    [{}, {"bias": np.zeros(64, np.float32)}, {"table": np.zeros(1 << 20, np.int64)}, {"h": np.zeros(1 << 20, np.float16)}],
+    [{}, {"bias": np.zeros(64, np.float32)}, {"table": np.zeros(1 << 20, np.int64)}],
 )
 def test_what_is_small_or_no_plain_number_stays_where_it_is(constants) -> None:
     assert places_of(constants, 1 << 20) == []

@@ -37,7 +37,8 @@ class CpuTarget(Target):
 
     @property
     def key(self) -> str:
-        return f"{self.triple.split('-')[0]}/{self.cpu}/v{self.vector_bytes}x{self.vector_registers}/c{self.cores}"
+        architecture = self.triple.split("-")[0] + ("+relaxed" if self.relaxed_bytes else "")
+        return f"{architecture}/{self.cpu}/v{self.vector_bytes}x{self.vector_registers}/c{self.cores}"
 
     def lanes(self, element_bytes: int = 4) -> int:
         """How many elements of that size one vector register holds."""

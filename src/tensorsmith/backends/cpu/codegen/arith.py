@@ -264,7 +264,7 @@ class Arithmetic:
             return self.cast(a.dtype, self.fma(*(self.cast("f32", v) for v in (a, b, c))))
         if self.target.fuses:
             return self.overloaded("llvm.fma", a, b, c)
-        if a.lanes * dtype(a.dtype).bytes == self.target.relaxed_bytes:
+        if 0 < a.lanes * dtype(a.dtype).bytes == self.target.relaxed_bytes:
             return self.overloaded("llvm.wasm.relaxed.madd", a, b, c)
         return self.binary("add", self.binary("mul", a, b), c)
 
