@@ -175,7 +175,7 @@ def die_with_parent(parent: int, folder: Path) -> None:
     closed.register(0, 0)  # hang-up and errors are always reported
     while not closed.poll(1000) and os.getppid() == parent:
         pass
-    for _ in range(20):  # a dying process closes its files first
+    for _ in range(200):  # a dying process closes its files first, and takes its time on a busy machine
         if os.getppid() != parent:  # it cannot clean up any more
             shutil.rmtree(folder, ignore_errors=True)
             break

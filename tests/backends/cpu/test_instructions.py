@@ -83,8 +83,8 @@ EXPECTED = [
     ("neoverse-n1", "i8", "i8", "sdot"),
     ("neoverse-n1", "u8", "u8", "udot"),
     ("neoverse-n1", "u8", "i8", "sdot"),
-    ("neoverse-v1", "u8", "i8", "usdot"),
-    ("neoverse-v1", "i8", "u8", "usdot"),
+    ("neoverse-v2", "u8", "i8", "usdot"),
+    ("neoverse-v2", "i8", "u8", "usdot"),
 ]
 
 
