@@ -143,7 +143,16 @@ def compile(
         raise UserError("keep and background are for models with open dimensions: ", example)
 
     def again(given: Workload | Model, there: Target) -> Executable:
-        return compile(given, database=database, target=there, name=name, formulations=formulations, check_indices=check_indices)
+        return compile(
+            given,
+            database=database,
+            target=there,
+            name=name,
+            formulations=formulations,
+            integers=integers,
+            effort=effort,
+            check_indices=check_indices,
+        )
 
     timing, given = Timing("warm", target.cores), computation
     with _opened(database) as store:

@@ -83,6 +83,18 @@ def test_the_pass_can_be_switched_off():
     assert pickle.loads(pickle.dumps(model)).integers is True
 
 
+@pytest.mark.parametrize("integers", [True, False])
+def test_what_is_compiled_again_for_another_machine_is_computed_in_the_same_way(integers: bool) -> None:
+    """As `export(target=...)` does it."""
+    model = residual()
+    made = ts.compile(model, integers=integers)
+    assert made.origin is not None
+    again = made.origin.compile(made.origin.computation(), ts.Target.native())
+    assert [k.result for k in again.network.kernels] == [k.result for k in made.network.kernels]
+    other = ts.compile(model, integers=not integers)
+    assert [k.result for k in again.network.kernels] != [k.result for k in other.network.kernels]
+
+
 def test_a_bias_that_is_no_whole_number_of_products_is_added_in_f32():
     rng = np.random.default_rng(4)
     given = layer(rng, (16, 8), "u8", "i8", True, False)
