@@ -1,4 +1,4 @@
-"""The process of `measure.networks`: `python -m tensorsmith.measure.network_worker FOLDER`, which holds networks and a request.
+"""The process of `measure.networks`: `python -m tensorsmith.measure.network_worker FOLDER PARENT`: the folder holds networks and a request.
 
 It writes down which network it is at, then the answers of each to a file of its own, and the times of all.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.measure.networks import PROGRESS, REQUEST, TIMES
-from tensorsmith.measure.worker import die_with_parent, limit_memory, load_hook, lower_priority_for_memory
+from tensorsmith.measure.worker import limit_memory, load_hook, lower_priority_for_memory, watch_parent
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.load import load
 from tensorsmith.runtime.running import Prepared
@@ -35,7 +33,7 @@ _QUARTILE = 0.25  # of the rounds: the best one may be luck, the median is the n
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     folder = Path(sys.argv[1])
-    threading.Thread(target=die_with_parent, args=(os.getppid(), folder), daemon=True).start()
+    watch_parent(folder, int(sys.argv[2]))
     lower_priority_for_memory()
     limit_memory(None)  # no core files
     request = json.loads((folder / REQUEST).read_text())

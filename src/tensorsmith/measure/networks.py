@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -73,7 +74,7 @@ def _arrays(path: Path) -> list[Array]:
 
 
 def _process(folder: Path, limit: float) -> Failure | None:
-    command = [sys.executable, "-m", "tensorsmith.measure.network_worker", str(folder)]
+    command = [sys.executable, "-m", "tensorsmith.measure.network_worker", str(folder), str(os.getpid())]
     with open(folder / "errors.txt", "wb") as errors:
         try:
             process = subprocess.Popen(

@@ -29,7 +29,7 @@ class WorkerProcess(Pipe):
         self._errors = folder / f"worker-{number}.txt"
         if not sys.executable:
             raise UserError("measurement needs a Python interpreter to start as a worker, and sys.executable is empty")
-        command = [sys.executable, "-m", "tensorsmith.measure.worker", str(folder)]
+        command = [sys.executable, "-m", "tensorsmith.measure.worker", str(folder), str(os.getpid())]
         try:
             with open(self._errors, "wb") as errors:
                 process = subprocess.Popen(

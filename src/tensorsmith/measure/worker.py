@@ -45,11 +45,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever prints must not garble the replies
-    folder = Path(sys.argv[1])
-    threading.Thread(target=die_with_parent, args=(os.getppid(), folder), daemon=True).start()
+    watch = watch_parent(Path(sys.argv[1]), int(sys.argv[2]))
     service = Service(replies)
     while (message := wire.read(0)) is not None:
         service.obey(message)
+    watch.join()  # it tidies up, and ends the process
 
 
 class Service:
@@ -169,7 +169,14 @@ def resident_bytes() -> int:
         return 0
 
 
-def die_with_parent(parent: int, folder: Path) -> None:
+def watch_parent(folder: Path, parent: int) -> threading.Thread:
+    """A thread that ends this process with its parent, whose number is given: it may be gone before one can ask who it was."""
+    watch = threading.Thread(target=_die_with_parent, args=(parent, folder), daemon=True)
+    watch.start()
+    return watch
+
+
+def _die_with_parent(parent: int, folder: Path) -> None:
     """Wait until standard input has no writer left, or the parent is another one (a fork of it may hold the pipe open)."""
     closed = select.poll()
     closed.register(0, 0)  # hang-up and errors are always reported
