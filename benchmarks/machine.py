@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensorsmith.measure.patience import others_running
+from tensorsmith.measure.retake import others_running
 
 PAUSE_SECONDS = 20e-3  # before every slot, at least; threads spin on for about 10 ms (libgomp's) or 50 ms (ONNX Runtime's)
 STOLEN = 0.05  # of a slot's processor time, above which the slot is disturbed; one of the kernel's hundredths in 0.1 s of 2 cores

@@ -16,7 +16,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _SPOILT = 0.1  # of the seconds that a timing took: what its threads together waited, above which it is taken again
-_AT_ONCE, _SHARE = 1.0, 0.1  # seconds that may be spent on waiting, and the share of all seconds so far that comes to them
+_AT_ONCE, _SHARE = 1.0, 0.1  # the allowance: seconds, and the share of all seconds so far that comes to them
 _NAP = 2e-3  # between two looks
 
 
@@ -51,8 +51,8 @@ class Machine:
     others: Callable[[], int] = others_running
 
 
-class Patience:
-    """Of one process that times. It wears out beside something that never ends: a search must go on there, too."""
+class Retakes:
+    """Of one process that times. Waiting is on an allowance: beside something that never ends a search must go on, too."""
 
     def __init__(self, machine: Machine = Machine()) -> None:
         self._machine = machine
@@ -74,7 +74,7 @@ class Patience:
             self._spent += ended - begun  # it counted for nothing
 
     def _quiet(self) -> bool:
-        """Sleep until two looks in a row find nobody else running, as long as there is patience. Whether it came to that."""
+        """Sleep until two looks in a row find nobody else running, as long as the allowance lasts. Whether it came to that."""
         m = self._machine
         begun, still = m.clock(), 0
         left = _AT_ONCE + _SHARE * (begun - self._born) - self._spent

@@ -7,7 +7,7 @@ import threading
 import time
 import zlib
 
-from tensorsmith.measure.patience import Machine, Patience, waited_seconds
+from tensorsmith.measure.retake import Machine, Retakes, waited_seconds
 
 
 class Simulated:
@@ -32,12 +32,12 @@ class Simulated:
 
 def test_what_nobody_disturbs_is_timed_once() -> None:
     s = Simulated(busy_until=0.0)
-    assert Patience(s.machine).undisturbed(s.timing) == 0.01 and s.timings == [0.01]
+    assert Retakes(s.machine).undisturbed(s.timing) == 0.01 and s.timings == [0.01]
 
 
 def test_what_others_have_spoilt_is_timed_again_when_they_are_done() -> None:
     s = Simulated(busy_until=0.6)
-    assert Patience(s.machine).undisturbed(s.timing) == 0.01 and s.timings == [0.02, 0.01]
+    assert Retakes(s.machine).undisturbed(s.timing) == 0.01 and s.timings == [0.02, 0.01]
     assert 0.6 < s.now < 0.65
 
 
@@ -48,28 +48,28 @@ def test_a_little_is_no_disturbance() -> None:
         s.waited += 0.0005
         return s.timing()
 
-    assert Patience(s.machine).undisturbed(timing) == 0.01 and len(s.timings) == 1
+    assert Retakes(s.machine).undisturbed(timing) == 0.01 and len(s.timings) == 1
 
 
 def test_beside_something_that_never_ends_a_search_goes_on() -> None:
     s = Simulated(busy_until=float("inf"))
-    patience = Patience(s.machine)
+    retakes = Retakes(s.machine)
     for _ in range(1000):
-        assert patience.undisturbed(s.timing) == 0.02
+        assert retakes.undisturbed(s.timing) == 0.02
     alone = 1000 * 0.02
     assert len(s.timings) == 1000 and alone < s.now < 1.2 * alone + 2.0
 
 
-def test_patience_comes_back_with_time() -> None:
+def test_the_allowance_comes_back_with_time() -> None:
     s = Simulated(busy_until=float("inf"))
-    patience = Patience(s.machine)
+    retakes = Retakes(s.machine)
     while s.now < 3.0:
-        patience.undisturbed(s.timing)
+        retakes.undisturbed(s.timing)
     s.busy_until = 0.0
     for _ in range(1000):
-        patience.undisturbed(s.timing)
+        retakes.undisturbed(s.timing)
     s.busy_until = s.now + 0.5
-    assert patience.undisturbed(s.timing) == 0.01
+    assert retakes.undisturbed(s.timing) == 0.01
 
 
 def test_the_kernel_counts_how_long_threads_wait() -> None:
