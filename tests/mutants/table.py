@@ -539,9 +539,9 @@ _MACHINES = (
     ),
     Mutant(
         "times-of-an-emulator-are-kept",
-        "if database is not None and emulated():",
+        "if database is not None and emulator():",
         "if False:",
-        ("tests/targets/test_host.py::test_times_under_an_emulator_are_not_stored",),
+        ("tests/targets/test_emulator.py::test_times_under_an_emulator_are_not_stored",),
     ),
     Mutant(
         "every-core-has-the-same-rates",

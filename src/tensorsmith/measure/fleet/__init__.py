@@ -8,5 +8,5 @@ greeting    who is there, asked without measuring anything
 published   what runs tell those who look on
 forms       what the messages say
 station     what a node does; `node` is one on standard input and output
-health      of the machine that a node runs on: load, temperature, emulator
+health      of the machine that a node runs on: load, temperature
 """
