@@ -538,6 +538,12 @@ _MACHINES = (
         ("tests/backends/cpu/test_fused_ir.py::test_functions_are_as_exact",),
     ),
     Mutant(
+        "the-other-machine-gets-all-bits",
+        "            weights=weights,\n            check_indices=check_indices,",
+        "            check_indices=check_indices,",
+        ("tests/backends/cpu/export/test_export.py::test_weights_in_fewer_bits_are_so_on_the_other_machine_too",),
+    ),
+    Mutant(
         "times-of-an-emulator-are-kept",
         "if database is not None and emulator():",
         "if False:",
