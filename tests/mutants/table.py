@@ -710,14 +710,14 @@ _SEARCH = (
 _FLEET = (
     Mutant(
         "what-a-dead-node-had-is-lost",
-        "self._enqueue(self._unassigned(back), first=True)",
+        "self._queues.put(self._unassigned(back), first=True)",
         "self._unassigned(back)",
         (DISPATCH + "test_what_a_dead_node_had_is_handed_out_first",),
     ),
     Mutant(
         "a-late-result-counts-as-well",
-        "if believed and item.number in answered and self._open.pop(item.number, None) is not None:",
-        "if believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
+        "if judged.believed and item.number in answered and self._open.pop(item.number, None) is not None:",
+        "if judged.believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),
     Mutant(
@@ -743,7 +743,7 @@ _FLEET = (
     ),
     Mutant(
         "a-late-lease-has-no-copy",
-        "self._enqueue([item for item in late.items if item.number in self._open], first=True)",
+        "self._queues.put([item for item in late.items if item.number in self._open], first=True)",
         "pass",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),
