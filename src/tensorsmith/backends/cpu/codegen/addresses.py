@@ -55,13 +55,15 @@ class Addresses:
         constant = int(form.offset)
         step = 0
         running: list[tuple[Value, int]] = []
-        for name in [name for name in env if name in terms]:  # in nesting order: what is common to inner loops comes first
-            bound, coefficient = env[name], int(terms[name])
-            if isinstance(bound, Shifted):
-                constant += coefficient * bound.by
-                bound = bound.value
+        for name, bound in env.items():  # in nesting order: what is common to inner loops comes first
+            if name not in terms:
+                continue
+            coefficient = int(terms[name])
             if isinstance(bound, int):
                 constant += coefficient * bound
+            elif isinstance(bound, Shifted):
+                constant += coefficient * bound.by
+                running.append((bound.value, coefficient))
             else:
                 running.append((bound, coefficient))
         if lanes is not None and lanes.var in terms:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tensorsmith.backends.cpu.codegen import vecmath
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, number, type_text
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, in_lanes, number, type_text
 from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -43,7 +43,7 @@ class Arithmetic:
     """Writes arithmetic into a function, and collects the helper functions and intrinsics it needs."""
 
     def __init__(self, function: Function, helpers: dict[str, str], declarations: set[str], target: MultiplyAdds) -> None:
-        self.f, self.target = function, target
+        self.f, self.target, self.fuses = function, target, target.fuses
         self.helpers = helpers
         self.declarations = declarations
         self._splats: dict[tuple[str, int], tuple[str, Value]] = {}
@@ -55,8 +55,7 @@ class Arithmetic:
         if v.lanes == lanes:
             return v
         if not v.text.startswith("%"):
-            scalar = v.type
-            return Value(f"<{', '.join([f'{scalar} {v.text}'] * lanes)}>", v.dtype, lanes)
+            return in_lanes(v, lanes)
         known = self._splats.get((v.text, lanes))
         if known is not None and known[0] == self.f.basic_block:
             return known[1]
@@ -262,7 +261,7 @@ class Arithmetic:
         if dtype(a.dtype).is_half and not (a.dtype == "f16" and self.target.fuses_half):
             # LLVM would go through f64, lane by lane; a product of two such is exact in f32
             return self.cast(a.dtype, self.fma(*(self.cast("f32", v) for v in (a, b, c))))
-        if self.target.fuses:
+        if self.fuses:
             return self.overloaded("llvm.fma", a, b, c)
         if 0 < a.lanes * dtype(a.dtype).bytes == self.target.relaxed_bytes:
             return self.overloaded("llvm.wasm.relaxed.madd", a, b, c)

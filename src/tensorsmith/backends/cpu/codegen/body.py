@@ -14,7 +14,7 @@ from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64,
 from tensorsmith.backends.cpu.codegen.points import InARow, Lanes, LoopValues, active_mask, blank, stored_type
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
+from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared, variables
 from tensorsmith.lang.in_bounds import simply_in_bounds
 from tensorsmith.program.ir import Block, Program
 from tensorsmith.program.linear import Linear
@@ -49,6 +49,10 @@ class BodyEmitter(Addresses):
         self._facts: dict[tuple[int, int], list[tuple[Linear, FormKey]] | None] = {}
         self._used_again: dict[int, frozenset[Expr]] = {}
         self._unguarded: dict[tuple[int, int], bool] = {}
+        self._held: dict[tuple[int, int], list[Linear]] = {}
+        self._apart: dict[tuple[int, int], tuple[Linear, Linear, int]] = {}
+        self._loops: dict[tuple[int, int], tuple[str, ...] | None] = {}
+        self._decided: dict[tuple[object, ...], Value | bool] = {}
         # The values of nodes that are used again, and the masks they were computed under, at one point.
         self._point: tuple[Block, LoopValues, Lanes | None, str] | None = None
         self._known_values: dict[Expr, tuple[Value | None, Value]] = {}
@@ -146,6 +150,25 @@ class BodyEmitter(Addresses):
         """A condition: decided now where the loop variables in it are numbers or it is known to hold, else a value."""
         if isinstance(e, Const):
             return bool(e.value)
+        loops = self._loops_of(e, block)
+        numbers = None if loops is None else [env.get(name) for name in loops]
+        if numbers is None or not all(type(n) is int for n in numbers):
+            return self._condition(e, block, env, lanes, mask)
+        key = (id(block), id(e), *numbers)
+        if key not in self._decided:
+            self._decided[key] = self._condition(e, block, env, lanes, mask)
+        return self._decided[key]
+
+    def _loops_of(self, e: Expr, block: Block) -> tuple[str, ...] | None:
+        """The loops that an expression depends on; None if it depends on data, too."""
+        key = (id(block), id(e))
+        if key not in self._loops:
+            axes = variables(e)
+            data = any(True for _ in loads(e)) or not axes <= block.axes.keys()
+            self._loops[key] = None if data else tuple({n: 0 for a in sorted(axes) for n in block.axes[a].value.terms})
+        return self._loops[key]
+
+    def _condition(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value | bool:
         if isinstance(e, Binary) and e.op in ("and", "or"):
             a = self.condition(e.a, block, env, lanes, mask)
             b = self.condition(e.b, block, env, lanes, mask)
@@ -251,8 +274,11 @@ class BodyEmitter(Addresses):
         form, _ = self.offset(load, block)
         if form is None:
             return None
-        inner, reach = self.apart(e, block)
-        running, constant, step = self.linear(form - inner, env, lanes)
+        if (id(block), id(e)) not in self._apart:
+            inner, reach = self.apart(e, block)
+            self._apart[id(block), id(e)] = form - inner, inner, reach
+        outer, inner, reach = self._apart[id(block), id(e)]
+        running, constant, step = self.linear(outer, env, lanes)
         moved, distance, _ = self.linear(inner, env, None)
         if step not in (0, 1) or (step and lanes and lanes.active < lanes.width and not self.storage[load.tensor].slack):
             return None
@@ -438,11 +464,14 @@ class BodyEmitter(Addresses):
 
     def held_at(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> tuple[int, ...]:
         """Where inside a register-held buffer a read falls, for its first lane; only numbers can be in it."""
+        key = (id(block), id(e))
+        if key not in self._held:
+            forms = read_at(e, block, self.program.buffers[e.tensor])
+            self._held[key] = [form for form in forms if form is not None]
+            assert len(self._held[key]) == len(forms)
         position = []
-        for index, origin in zip(e.indices, self.program.buffers[e.tensor].origin):
-            form = affine(index)
-            assert form is not None
-            running, constant, _ = self.linear(over_loops(form, block.axes) - origin, env, lanes)
+        for form in self._held[key]:
+            running, constant, _ = self.linear(form, env, lanes)
             assert running is None
             position.append(constant)
         return tuple(position)

@@ -2,10 +2,14 @@
 
 Loops and branches are written functionally: what changes inside is passed in and comes back as phi nodes, so
 no value ever lives in a stack slot and no pass is needed to promote one.
+
+An instruction that depends on its operands alone is written once: who asks for it again, where the first one has been passed for
+certain, gets the same value. LLVM would find the repetitions too, but every line costs it, and us, time.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +27,7 @@ _SCALARS = {"f16": "half", "bf16": "i16", "f32": "float", "f64": "double", "bool
 }
 
 BOUNDARY = "declare void @llvm.codeview.annotation(metadata)"  # what `Function.boundary` wants declared
+_NEVER_THE_SAME = ("load ", "call ", "phi ")  # memory may have changed, and phi nodes belong to their basic block
 MAX_LINES = 60_000  # of one module: more is a candidate that unrolls without measure
 
 
@@ -42,6 +47,7 @@ class Value:
         return f"{self.type} {self.text}"
 
 
+@functools.cache
 def type_text(name: str, lanes: int = 0) -> str:
     """`float`, `<8 x float>`"""
     scalar = _SCALARS.get(name, name)
@@ -55,6 +61,14 @@ def storage_type(name: str, lanes: int = 0) -> str:
 
 def number(value: float | int | bool, name: str) -> str:
     """A scalar constant as LLVM writes it."""
+    return _number(struct.pack("<d", value) if isinstance(value, float) else value, name)
+
+
+@functools.lru_cache(4096)
+def _number(value: bytes | int | bool, name: str) -> str:
+    """The same; a float by its bits, of which -0 has others than 0."""
+    if isinstance(value, bytes):
+        value = struct.unpack("<d", value)[0]
     kind = dtype(name).kind
     if kind == "f":
         rounded = converted(np.array(value, np.float64), name)
@@ -72,11 +86,13 @@ def number(value: float | int | bool, name: str) -> str:
 
 def const(value: float | int | bool, name: str, lanes: int = 0) -> Value:
     """A constant, in every lane."""
-    text = number(value, name)
-    if lanes:
-        scalar = type_text(name)
-        text = f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
-    return Value(text, name, lanes)
+    one = Value(number(value, name), name)
+    return in_lanes(one, lanes) if lanes else one
+
+
+def in_lanes(one: Value, lanes: int) -> Value:
+    """A scalar constant in every lane."""
+    return Value(f"splat ({one})", one.dtype, lanes)
 
 
 def i64(value: int) -> Value:
@@ -92,6 +108,8 @@ class Function:
     basic_block: str = "entry"
     entry: list[str] = field(default_factory=list)  # allocas
     _count: int = 0
+    _known: dict[str, str] = field(default_factory=dict)  # the results of instructions that were passed for certain, by their text
+    _order: list[str] = field(default_factory=list)  # their texts, as they were written
 
     def name(self) -> str:
         self._count += 1
@@ -103,10 +121,30 @@ class Function:
             raise Refusal("code too large", f"more than {MAX_LINES} instructions")
 
     def op(self, text: str, name: str, lanes: int = 0) -> Value:
-        """An instruction with a result."""
-        result = self.name()
-        self.line(f"{result} = {text}")
-        return Value(result, name, lanes)
+        """An instruction with a result: a new one, unless it would be the same again."""
+        if text.startswith(_NEVER_THE_SAME):
+            result = self.name()
+            self.line(f"{result} = {text}")
+            return Value(result, name, lanes)
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self.name()
+            self._order.append(text)
+            self.line(f"{known} = {text}")
+        return Value(known, name, lanes)
+
+    def _passed(self) -> tuple[dict[str, str], int]:
+        """What is known here, to come back to with `_back_to` where a part begins that does not have to be passed."""
+        return self._known, len(self._order)
+
+    def _back_to(self, passed: tuple[dict[str, str], int]) -> None:
+        known, count = passed
+        if self._known is not known:  # forgotten meanwhile
+            self._known, self._order = {}, []
+            return
+        for text in self._order[count:]:
+            del known[text]
+        del self._order[count:]
 
     def barrier(self) -> None:
         """Keeps loads and stores on their side of it when LLVM schedules; costs nothing by itself."""
@@ -121,6 +159,11 @@ class Function:
         return f"b{self._count}"
 
     def start(self, label: str) -> None:
+        """A basic block that any other may jump to."""
+        self._known, self._order = {}, []
+        self._start(label)
+
+    def _start(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self.basic_block = label
 
@@ -153,7 +196,8 @@ class Function:
             self.jump(header)
         else:
             self.branch(self.op(f"icmp slt i64 {begin.text}, {end.text}", "bool"), header, after)
-        self.start(header)
+        passed = self._passed()
+        self._start(header)
         position = len(self.lines)
         variable, following = Value(self.name(), "i64"), self.name()
         inside = [Value(self.name(), v.dtype, v.lanes) for v in state]
@@ -166,7 +210,8 @@ class Function:
         for old, inner, new in zip(state, inside, result):
             phis.append(f"  {inner.text} = phi {inner.type} [ {old.text}, %{before} ], [ {new.text}, %{latch} ]")
         self.lines[position:position] = phis
-        self.start(after)
+        self._start(after)
+        self._back_to(passed)
         if runs:
             return result
         return [self.phi([(old, before), (new, latch)]) for old, new in zip(state, result)]
@@ -182,18 +227,21 @@ class Function:
         yes_label, no_label, after = self.label(), self.label(), self.label()
         before = self.basic_block
         self.branch(cond, yes_label, no_label if no else after)
-        self.start(yes_label)
+        passed = self._passed()
+        self._start(yes_label)
         first = yes()
         first_end = self.basic_block
         self.jump(after)
+        self._back_to(passed)
         if no is None:
             second, second_end = list(otherwise), before
         else:
-            self.start(no_label)
+            self._start(no_label)
             second = no()
             second_end = self.basic_block
             self.jump(after)
-        self.start(after)
+            self._back_to(passed)
+        self._start(after)
         return [self.phi([(a, first_end), (b, second_end)]) for a, b in zip(first, second)]
 
     def alloca(self, type_: str, count: int) -> Value:
