@@ -34,6 +34,18 @@ PASSES = ",".join(
     )
 )
 
+#: The first line of a text in which nothing is repeated that LLVM would have to find, in a loop or otherwise: see
+#: `codegen/scopes.py`. What `PASSES` has beyond these would take most of the time, and change next to nothing.
+TIDY = "; tidy"
+TIDY_PASSES = ",".join(
+    (
+        "sroa",  # small buffers become registers
+        "simplifycfg",
+        "instcombine",
+        "adce",  # of such buffers, what is carried from round to round of a loop though nobody reads it
+    )
+)
+
 #: Other passes that a list may name, with the llvmlite method that adds each.
 _MODULE_PASSES = {
     "always-inline": "add_always_inliner_pass",
@@ -62,7 +74,7 @@ _CODEGEN_LEVEL = 3  # 0.5 ms of 9 over level 2, for the more thorough scheduler 
 
 
 def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, made_from: str = "") -> Code:
-    """The object code of IR text; `passes` is a comma-separated list in place of `PASSES`.
+    """The object code of IR text; `passes` is a comma-separated list in place of `PASSES`, or `TIDY_PASSES` if the text is tidy.
 
     Every defined function that is not `internal` or `private` is exported. Raises `InternalError` on IR that LLVM refuses.
     """
@@ -70,7 +82,7 @@ def compile_ir(ir_text: str, target: CpuTarget, *, passes: str | None = None, ma
     ir_text = fused_ir(ir_text, target)
     ir_text += half_ir(ir_text, target)
     ir_text = _of_one_length(ir_text, target)
-    list_of_passes = PASSES if passes is None else passes
+    list_of_passes = (TIDY_PASSES if ir_text.startswith(TIDY) else PASSES) if passes is None else passes
 
     def optimised() -> llvm.ModuleRef:
         """Made when a text of it is asked for, by running the passes again."""

@@ -10,6 +10,9 @@ from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, storag
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.program.linear import Linear
 
+#: what is added up of a linear form when the code runs: values, each times a number; in nesting order of the loops they come from
+Running = tuple[tuple[Value, int], ...]
+
 _ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
 _LOADED = ("load", "loads")  # the kinds that come from memory
 
@@ -49,7 +52,7 @@ class Addresses:
         self.forget_loads()
         self._memo.update(loaded)
 
-    def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Value | None, int, int]:
+    def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Running | None, int, int]:
         """(run-time part, constant part, step per lane) of a linear form."""
         terms = form.terms
         constant = int(form.offset)
@@ -69,15 +72,15 @@ class Addresses:
         if lanes is not None and lanes.var in terms:
             step = int(terms[lanes.var])
             constant += step * lanes.start
-        return self._sum(running) if running else None, constant, step
+        return tuple(running) or None, constant, step
 
-    def _sum(self, running: list[tuple[Value, int]]) -> Value:
-        whole = tuple([part for value, coefficient in running for part in (value.text, coefficient)])
-        if self._memo_of == self.f.basic_block and (known := self._memo.get(("linear", whole))) is not None:
+    def total(self, running: Running) -> Value:
+        """The run-time part of a linear form."""
+        if self._memo_of == self.f.basic_block and (known := self._memo.get(("linear", running))) is not None:
             return known
         total: Value | None = None
         for n, (value, coefficient) in enumerate(running, 1):
-            key = ("linear", whole[: 2 * n])
+            key = ("linear", running[:n])
             total = self.remember(key, lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
         assert total is not None
         return total
@@ -90,8 +93,11 @@ class Addresses:
             return bound.value
         return self.remember(("linear", bound), lambda: self.f.op(f"add nuw nsw i64 {bound.value.text}, {bound.by}", "i64"))
 
+    def _term(self, value: Value, coefficient: int) -> Value:
+        return value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")
+
     def _add_term(self, total: Value | None, value: Value, coefficient: int) -> Value:
-        term = value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")
+        term = self._term(value, coefficient)
         return term if total is None else self.f.op(f"add nsw i64 {total.text}, {term.text}", "i64")
 
     def remember(self, key: tuple[object, ...], make: Callable[..., Value]) -> Value:
@@ -126,7 +132,8 @@ class Addresses:
         running, constant, step = self.linear(form, env, lanes)
         total = i64(constant)
         if running is not None:
-            total = self.f.op(f"add nsw i64 {running.text}, {constant}", "i64") if constant else running
+            total = self.total(running)
+            total = self.f.op(f"add nsw i64 {total.text}, {constant}", "i64") if constant else total
         if not step or lanes is None:
             return total
         ramp = self.arith.iota("i64", lanes.width)
@@ -135,15 +142,20 @@ class Addresses:
             ramp = Value(f"<{items}>", "i64", lanes.width)
         return self.f.op(f"add {ramp}, {self.arith.splat(total, lanes.width).text}", "i64", lanes.width)
 
-    def pointer(self, tensor: str, running: Value | None, constant: int) -> Value:
+    def pointer(self, tensor: str, running: Running | None, constant: int) -> Value:
         place = self.storage[tensor]
-        element = storage_type(place.dtype)
-        base = place.pointer
+        element, base = storage_type(place.dtype), place.pointer
         if running is not None:
-            base = self.remember(
-                ("pointer", base.text, running.text),
-                lambda: self.f.op(f"getelementptr {element}, ptr {place.pointer.text}, i64 {running.text}", "ptr"),
-            )
+            base = self.remember(("pointer", base.text, running), lambda: self.moved(place.pointer, element, running))
         if not constant:
             return base
         return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")
+
+    def moved(self, pointer: Value, element: str, running: Running) -> Value:
+        """A pointer so many elements on. Where instructions go in front of loops, the terms are added to it one by one: LLVM would
+        take a sum apart for itself, inside the loop, even what the loop does not change."""
+        if not self.f.hoists:
+            return self.f.op(f"getelementptr {element}, {pointer}, i64 {self.total(running).text}", "ptr")
+        for value, coefficient in running:
+            pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {self._term(value, coefficient).text}", "ptr")
+        return pointer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorsmith.backends.cpu.codegen.addresses import Addresses, Storage
+from tensorsmith.backends.cpu.codegen.addresses import Addresses, Running, Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, storage_type, type_text
 from tensorsmith.backends.cpu.codegen.points import InARow, Lanes, LoopValues, active_mask, blank, stored_type
@@ -202,7 +202,7 @@ class BodyEmitter(Addresses):
                 return False
         if not step:
             assert running is not None
-            return self.f.op(f"icmp sge i64 {running.text}, {-constant}", "bool")
+            return self.f.op(f"icmp sge i64 {self.total(running).text}, {-constant}", "bool")
         value = self.integer(form, env, lanes)
         return self.f.op(f"icmp sge {value}, {const(0, 'i64', value.lanes).text}", "bool", value.lanes)
 
@@ -229,7 +229,7 @@ class BodyEmitter(Addresses):
         key = (
             "load",
             e.tensor,
-            running.text if running else "",
+            running,
             constant,
             step,
             lanes if step else None,
@@ -237,14 +237,14 @@ class BodyEmitter(Addresses):
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
 
-    def _one_of_several(self, e: Load, running: Value | None, constant: int, place: int, width: int) -> Value:
+    def _one_of_several(self, e: Load, running: Running | None, constant: int, place: int, width: int) -> Value:
         """What one step reads, out of a vector with what its neighbours read."""
 
         def several() -> Value:
             pointer = self.pointer(e.tensor, running, constant - place)
             return self.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {_align(e.dtype)}", e.dtype, width)
 
-        found = self.remember(("loads", e.tensor, running and running.text, constant - place), several)
+        found = self.remember(("loads", e.tensor, running, constant - place), several)
         return self.remember(("element", found.text, place), lambda: self.arith.piece(found, place, 1))
 
     def _in_bounds(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> Value | bool:
@@ -296,14 +296,14 @@ class BodyEmitter(Addresses):
         def loaded() -> Value:
             pointer = self.remember((*key, "pointer"), chosen)
             if moved is not None:
-                pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {moved.text}", "ptr")
+                pointer = self.moved(pointer, element, moved)
             if distance:
                 pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {distance}", "ptr")
             found = self.f.op(f"load {storage_type(load.dtype, width)}, {pointer}, align {_align(load.dtype)}", kind, width)
             return self.from_storage(found, load.dtype)
 
-        key = ("pointer", load.tensor, running and running.text, constant, lanes if step else None, cond.text, filled.text, reach)
-        return self.remember(("load", *key, moved and moved.text, distance), loaded)
+        key = ("pointer", load.tensor, running, constant, lanes if step else None, cond.text, filled.text, reach)
+        return self.remember(("load", *key, moved, distance), loaded)
 
     def apart(self, e: Select, block: Block) -> tuple[Linear, int]:
         """Of a load or a constant: the part of the load's position that moves with reduction loops on which the choice does not
@@ -357,7 +357,7 @@ class BodyEmitter(Addresses):
         whole = not any(o.terms or o.offset for o in buffer.origin)
         return reshaped_at(e, block, shape) if whole else None, safe
 
-    def _load(self, e: Load, running: Value | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None) -> Value:
+    def _load(self, e: Load, running: Running | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None) -> Value:
         name = e.dtype
         if lanes is None:
             pointer = self.pointer(e.tensor, running, constant)
@@ -379,7 +379,7 @@ class BodyEmitter(Addresses):
             result = self.f.op(f"insertelement {result}, {item}, i32 {n}", stored_type(name), lanes.width)
         return self.from_storage(result, name)
 
-    def _contiguous(self, e: Load, running: Value | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
+    def _contiguous(self, e: Load, running: Running | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
         name, place = e.dtype, self.storage[e.tensor]
         short = lanes.active < lanes.width and not place.slack
         if not short and mask is None:

@@ -2,9 +2,6 @@
 
 Loops and branches are written functionally: what changes inside is passed in and comes back as phi nodes, so
 no value ever lives in a stack slot and no pass is needed to promote one.
-
-An instruction that depends on its operands alone is written once: who asks for it again, where the first one has been passed for
-certain, gets the same value. LLVM would find the repetitions too, but every line costs it, and us, time.
 """
 
 from __future__ import annotations
@@ -13,9 +10,11 @@ import functools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from tensorsmith.backends.cpu.codegen.scopes import Scopes
 from tensorsmith.elements import TABLE
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import converted, dtype
@@ -27,12 +26,11 @@ _SCALARS = {"f16": "half", "bf16": "i16", "f32": "float", "f64": "double", "bool
 }
 
 BOUNDARY = "declare void @llvm.codeview.annotation(metadata)"  # what `Function.boundary` wants declared
-_NEVER_THE_SAME = ("load ", "call ", "phi ")  # memory may have changed, and phi nodes belong to their basic block
+_NEVER_THE_SAME = ("load ", "call ")  # memory may have changed
 MAX_LINES = 60_000  # of one module: more is a candidate that unrolls without measure
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """An SSA value or constant: its text, element type (`ptr` for pointers) and lanes (0 for a scalar)."""
 
     text: str
@@ -108,8 +106,11 @@ class Function:
     basic_block: str = "entry"
     entry: list[str] = field(default_factory=list)  # allocas
     _count: int = 0
-    _known: dict[str, str] = field(default_factory=dict)  # the results of instructions that were passed for certain, by their text
-    _order: list[str] = field(default_factory=list)  # their texts, as they were written
+    hoists: bool = False  # instructions that a loop does not change go in front of it
+    scopes: Scopes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scopes = Scopes(self.hoists)
 
     def name(self) -> str:
         self._count += 1
@@ -121,34 +122,26 @@ class Function:
             raise Refusal("code too large", f"more than {MAX_LINES} instructions")
 
     def op(self, text: str, name: str, lanes: int = 0) -> Value:
-        """An instruction with a result: a new one, unless it would be the same again."""
+        """An instruction with a result: a new one, unless it would be the same as one that was passed."""
         if text.startswith(_NEVER_THE_SAME):
             result = self.name()
+            self.scopes.add_load(result, text)
             self.line(f"{result} = {text}")
             return Value(result, name, lanes)
-        known = self._known.get(text)
+        known = self.scopes.known(text)
         if known is None:
-            known = self._known[text] = self.name()
-            self._order.append(text)
-            self.line(f"{known} = {text}")
+            known = self.name()
+            front = self.scopes.add(known, text)
+            if front is None:
+                self.line(f"{known} = {text}")
+            else:
+                front.append(f"  {known} = {text}")
         return Value(known, name, lanes)
-
-    def _passed(self) -> tuple[dict[str, str], int]:
-        """What is known here, to come back to with `_back_to` where a part begins that does not have to be passed."""
-        return self._known, len(self._order)
-
-    def _back_to(self, passed: tuple[dict[str, str], int]) -> None:
-        known, count = passed
-        if self._known is not known:  # forgotten meanwhile
-            self._known, self._order = {}, []
-            return
-        for text in self._order[count:]:
-            del known[text]
-        del self._order[count:]
 
     def barrier(self) -> None:
         """Keeps loads and stores on their side of it when LLVM schedules; costs nothing by itself."""
         self.line('call void asm sideeffect "", "~{memory}"()')
+        self.scopes.memory_changed()
 
     def boundary(self) -> None:
         """Nothing at all moves past it when LLVM schedules. It is a label that nobody jumps to, and costs nothing by itself."""
@@ -160,7 +153,7 @@ class Function:
 
     def start(self, label: str) -> None:
         """A basic block that any other may jump to."""
-        self._known, self._order = {}, []
+        self.scopes.forget()
         self._start(label)
 
     def _start(self, label: str) -> None:
@@ -178,7 +171,10 @@ class Function:
         if all(v.text == first.text for v, _ in pairs):
             return first
         choices = ", ".join(f"[ {v.text}, %{label} ]" for v, label in pairs)
-        return self.op(f"phi {first.type} {choices}", first.dtype, first.lanes)
+        result = Value(self.name(), first.dtype, first.lanes)
+        self.line(f"{result.text} = phi {first.type} {choices}")
+        self.scopes.here(result.text)
+        return result
 
     def loop(
         self,
@@ -192,26 +188,34 @@ class Function:
     ) -> list[Value]:
         """`for v in begin..end by step: state = body(v, state)`; gives the final state. `runs`: at least one step is taken."""
         before, header, after = self.basic_block, self.label(), self.label()
-        if runs:
+        some = None if runs else self.op(f"icmp slt i64 {begin.text}, {end.text}", "bool")
+        in_front, front = len(self.lines), list[str]()
+        if some is None:
             self.jump(header)
         else:
-            self.branch(self.op(f"icmp slt i64 {begin.text}, {end.text}", "bool"), header, after)
-        passed = self._passed()
+            self.branch(some, header, after)
+        self.scopes.enter(front)
         self._start(header)
         position = len(self.lines)
         variable, following = Value(self.name(), "i64"), self.name()
         inside = [Value(self.name(), v.dtype, v.lanes) for v in state]
+        for value in (variable, *inside):
+            self.scopes.here(value.text)
         result = body(variable, inside)
         latch = self.basic_block
         self.line(f"{following} = add nuw nsw i64 {variable.text}, {step}")
+        self.scopes.here(following)
         again = self.op(f"icmp slt i64 {following}, {end.text}", "bool")
         self.branch(again, header, after)
         phis = [f"  {variable.text} = phi i64 [ {begin.text}, %{before} ], [ {following}, %{latch} ]"]
         for old, inner, new in zip(state, inside, result):
             phis.append(f"  {inner.text} = phi {inner.type} [ {old.text}, %{before} ], [ {new.text}, %{latch} ]")
         self.lines[position:position] = phis
+        self.lines[in_front:in_front] = front
+        self.scopes.leave()
         self._start(after)
-        self._back_to(passed)
+        for value in result:
+            self.scopes.out(value.text)
         if runs:
             return result
         return [self.phi([(old, before), (new, latch)]) for old, new in zip(state, result)]
@@ -227,26 +231,28 @@ class Function:
         yes_label, no_label, after = self.label(), self.label(), self.label()
         before = self.basic_block
         self.branch(cond, yes_label, no_label if no else after)
-        passed = self._passed()
+        self.scopes.enter()
         self._start(yes_label)
         first = yes()
         first_end = self.basic_block
         self.jump(after)
-        self._back_to(passed)
+        self.scopes.leave()
         if no is None:
             second, second_end = list(otherwise), before
         else:
+            self.scopes.enter()
             self._start(no_label)
             second = no()
             second_end = self.basic_block
             self.jump(after)
-            self._back_to(passed)
+            self.scopes.leave()
         self._start(after)
         return [self.phi([(a, first_end), (b, second_end)]) for a, b in zip(first, second)]
 
     def alloca(self, type_: str, count: int) -> Value:
         """Stack memory, made once at the function's start."""
         result = self.name()
+        self.scopes.own_memory(result)
         self.entry.append(f"  {result} = alloca [{count} x {type_}], align 64")
         return Value(result, "ptr")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensorsmith.backends.cpu.codegen.ahead import Ahead, loads_ahead
@@ -151,7 +150,7 @@ class Reduction(Borders):
             first = {v.name: 0 for v in self.block.reduce}
             running, constant, _ = self.body.linear(fact, {**env, **self.zeros(env), **first}, None)
             if running is not None:
-                tests.append(self.f.op(f"icmp sge i64 {running.text}, {-(constant + low + reduce_low)}", "bool"))
+                tests.append(self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-(constant + low + reduce_low)}", "bool"))
                 keys.add(form_key(fact))
         if not tests or self.tiles_of_a_row() < _TILES_WITH_AN_INSIDE:
             return self._level(0, env, left, state)
@@ -339,7 +338,7 @@ class Reduction(Borders):
         for lanes in self.shape.chunks:
             assert lanes is not None
             active = max(0, min(lanes.active, count - lanes.start))
-            cut.append(replace(lanes, active=active) if active else None)
+            cut.append(lanes._replace(active=active) if active else None)
         return self.step(env, state, tuple(cut))
 
     # -- one step --------------------------------------------------------------------------------------------------
