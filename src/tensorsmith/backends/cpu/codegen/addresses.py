@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -93,11 +94,8 @@ class Addresses:
             return bound.value
         return self.remember(("linear", bound), lambda: self.f.op(f"add nuw nsw i64 {bound.value.text}, {bound.by}", "i64"))
 
-    def _term(self, value: Value, coefficient: int) -> Value:
-        return value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")
-
     def _add_term(self, total: Value | None, value: Value, coefficient: int) -> Value:
-        term = self._term(value, coefficient)
+        term = value if coefficient == 1 else self.f.op(f"mul nsw i64 {value.text}, {coefficient}", "i64")
         return term if total is None else self.f.op(f"add nsw i64 {total.text}, {term.text}", "i64")
 
     def remember(self, key: tuple[object, ...], make: Callable[..., Value]) -> Value:
@@ -152,10 +150,11 @@ class Addresses:
         return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")
 
     def moved(self, pointer: Value, element: str, running: Running) -> Value:
-        """A pointer so many elements on. Where instructions go in front of loops, the terms are added to it one by one: LLVM would
-        take a sum apart for itself, inside the loop, even what the loop does not change."""
-        if not self.f.hoists:
-            return self.f.op(f"getelementptr {element}, {pointer}, i64 {self.total(running).text}", "ptr")
-        for value, coefficient in running:
-            pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {self._term(value, coefficient).text}", "ptr")
+        """A pointer so many elements on. Where instructions go in front of loops, it moves loop by loop: LLVM would take a sum apart
+        for itself, inside the innermost loop, even what that does not change."""
+        parts = [running]
+        if self.f.hoists and len(running) > 1:
+            parts = [tuple(part) for _, part in itertools.groupby(running, lambda term: self.f.scopes.level(term[0].text))]
+        for part in parts:
+            pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {self.total(part).text}", "ptr")
         return pointer

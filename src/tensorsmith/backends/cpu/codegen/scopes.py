@@ -77,6 +77,10 @@ class Scopes:
         """A value that came out of a scope that was left."""
         self._levels[name] = min(self._levels.get(name, 0), len(self._stack) - 1)
 
+    def level(self, name: str) -> int:
+        """The number of the scope that a value belongs to, counted from the function."""
+        return self._levels.get(name, 0)
+
     def own_memory(self, name: str) -> None:
         self._own_memory.add(name)
 
