@@ -52,10 +52,11 @@ class BodyEmitter(Addresses):
         self._held: dict[tuple[int, int], list[Linear]] = {}
         self._apart: dict[tuple[int, int], tuple[Linear, Linear, int]] = {}
         self._loops: dict[tuple[int, int], tuple[str, ...] | None] = {}
-        self._decided: dict[tuple[object, ...], Value | bool] = {}
+        self._decided: dict[tuple[object, ...], bool] = {}
         # The values of nodes that are used again, and the masks they were computed under, at one point.
         self._point: tuple[Block, LoopValues, Lanes | None, str] | None = None
         self._known_values: dict[Expr, tuple[Value | None, Value]] = {}
+        self._again: frozenset[Expr] = frozenset()  # nodes that are used again
 
     # -- expressions -----------------------------------------------------------------------------------------------
 
@@ -64,6 +65,7 @@ class BodyEmitter(Addresses):
         now = self._point
         if now is None or now[0] is not block or now[1] is not env or now[2:] != (lanes, self.f.basic_block):
             self._point, self._known_values = (block, env, lanes, self.f.basic_block), {}
+            self._again = self.used_again(block)
         return self._value(e, block, env, lanes, None)
 
     def _value(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
@@ -80,7 +82,7 @@ class BodyEmitter(Addresses):
                 return self.integer(form, env, lanes)
         if isinstance(e, Load):
             return self.load(e, block, env, lanes, mask)
-        if e not in self.used_again(block):
+        if e not in self._again:
             return self._operation(e, block, env, lanes, mask)
         if mask is not None and self.unguarded(e, block):
             mask = None
@@ -94,18 +96,18 @@ class BodyEmitter(Addresses):
         return value
 
     def _operation(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
+        if isinstance(e, Binary):
+            a = self._value(e.a, block, env, lanes, mask)
+            b = self._value(e.b, block, env, lanes, mask)
+            return self.arith.binary(e.op, a, b)
+        if isinstance(e, Select):
+            return self.select(e, block, env, lanes, mask)
         if isinstance(e, Cast):
             return self.arith.cast(e.dtype, self._value(e.a, block, env, lanes, mask))
         if isinstance(e, Bitcast):
             return self.arith.bitcast(e.dtype, self._value(e.a, block, env, lanes, mask))
-        if isinstance(e, Select):
-            return self.select(e, block, env, lanes, mask)
-        if isinstance(e, Unary):
-            return self.arith.unary(e.op, self._value(e.a, block, env, lanes, mask))
-        assert isinstance(e, Binary)
-        a = self._value(e.a, block, env, lanes, mask)
-        b = self._value(e.b, block, env, lanes, mask)
-        return self.arith.binary(e.op, a, b)
+        assert isinstance(e, Unary)
+        return self.arith.unary(e.op, self._value(e.a, block, env, lanes, mask))
 
     def used_again(self, block: Block) -> frozenset[Expr]:
         """The nodes of a block's body that are used more than once."""
@@ -151,13 +153,15 @@ class BodyEmitter(Addresses):
         if isinstance(e, Const):
             return bool(e.value)
         loops = self._loops_of(e, block)
-        numbers = None if loops is None else [env.get(name) for name in loops]
-        if numbers is None or not all(type(n) is int for n in numbers):
+        if loops is None:
             return self._condition(e, block, env, lanes, mask)
-        key = (id(block), id(e), *numbers)
-        if key not in self._decided:
-            self._decided[key] = self._condition(e, block, env, lanes, mask)
-        return self._decided[key]
+        key: tuple[object, ...] = (id(block), id(e), *map(env.get, loops))
+        if (known := self._decided.get(key)) is not None:
+            return known
+        found = self._condition(e, block, env, lanes, mask)
+        if isinstance(found, bool) and all(type(env.get(name)) is int for name in loops):
+            self._decided[key] = found  # not what was computed: that belongs to its basic block
+        return found
 
     def _loops_of(self, e: Expr, block: Block) -> tuple[str, ...] | None:
         """The loops that an expression depends on; None if it depends on data, too."""
