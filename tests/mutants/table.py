@@ -299,8 +299,8 @@ _CODE = (
     ),
     Mutant(
         "the-border-is-one-off",
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")',
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low - 1}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low - 1}", "bool")',
         (GENERATE + "test_padded_sums",),
     ),
     Mutant(

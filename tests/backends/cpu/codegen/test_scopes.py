@@ -134,7 +134,7 @@ def test_a_division_by_what_may_be_zero_stays(divisor, goes):
 
 def test_only_who_asks_for_it_gets_it():
     f = Function("define void @f(i64 %a, i64 %b)")
-    f.loop(i64(0), i64(9), 1, [], lambda n, _: [] if add(f, A, B) else [])
+    f.loop(i64(0), i64(9), 1, [A], lambda n, _: [add(f, A, B)])
     assert "add i64 %a, %b" in body_of(f)
 
 

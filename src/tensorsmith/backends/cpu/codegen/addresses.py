@@ -150,8 +150,8 @@ class Addresses:
         return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")
 
     def moved(self, pointer: Value, element: str, running: Running) -> Value:
-        """A pointer so many elements on. Where instructions go in front of loops, it moves loop by loop: LLVM would take a sum apart
-        for itself, inside the innermost loop, even what that does not change."""
+        """A pointer so many elements on. Where instructions go in front of loops, it moves loop by loop: LLVM would take a sum
+        apart by itself, inside the innermost loop, even what that does not change."""
         parts = [running]
         if self.f.hoists and len(running) > 1:
             parts = [tuple(part) for _, part in itertools.groupby(running, lambda term: self.f.scopes.level(term[0].text))]
