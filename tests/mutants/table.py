@@ -259,6 +259,12 @@ _CODE = (
         (SCOPES + "test_what_a_branch_computes_is_not_there_behind_it_nor_in_the_other",),
     ),
     Mutant(
+        "a-branch-goes-the-other-way-inside-itself",
+        "return scope.condition[1]",
+        "return not scope.condition[1]",
+        (SCOPES + "test_a_branch_that_was_decided_is_not_taken_again",),
+    ),
+    Mutant(
         "repeated-loads-are-tidy",
         "if scope.innermost and scope.repeats:",
         "if not scope:",

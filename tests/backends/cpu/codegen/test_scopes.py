@@ -67,6 +67,28 @@ def test_what_a_branch_computes_is_not_there_behind_it_nor_in_the_other():
     assert add(f, A, B) == found[-1]
 
 
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_that_was_decided_is_not_taken_again(taken):
+    f = function()
+    condition = f.op("icmp slt i64 %a, %b", "bool")
+    ways: list[str] = []
+
+    def way(name: str) -> list[Value]:
+        ways.append(name)
+        return []
+
+    def again() -> list[Value]:
+        return f.choose(condition, lambda: way("yes"), lambda: way("no"))
+
+    def nothing() -> list[Value]:
+        return []
+
+    f.choose(condition, again if taken else nothing, nothing if taken else again)
+    assert ways == ["yes" if taken else "no"] and written(f, "br i1") == 1
+    again()
+    assert ways[1:] == ["yes", "no"] and written(f, "br i1") == 2
+
+
 def test_loads_and_calls_are_written_each_time():
     f = function()
     assert f.op("load i64, ptr %p, align 8", "i64") != f.op("load i64, ptr %p, align 8", "i64")

@@ -227,11 +227,14 @@ class Function:
         no: Callable[[], list[Value]] | None,
         otherwise: Sequence[Value] = (),
     ) -> list[Value]:
-        """A two-way branch; without `no` the other way keeps `otherwise`."""
+        """A two-way branch; without `no` the other way keeps `otherwise`. Where it is known which way it goes, that is written."""
+        holds = self.scopes.holds(cond.text)
+        if holds is not None:
+            return yes() if holds else list(otherwise) if no is None else no()
         yes_label, no_label, after = self.label(), self.label(), self.label()
         before = self.basic_block
         self.branch(cond, yes_label, no_label if no else after)
-        self.scopes.enter()
+        self.scopes.enter(condition=(cond.text, True))
         self._start(yes_label)
         first = yes()
         first_end = self.basic_block
@@ -240,7 +243,7 @@ class Function:
         if no is None:
             second, second_end = list(otherwise), before
         else:
-            self.scopes.enter()
+            self.scopes.enter(condition=(cond.text, False))
             self._start(no_label)
             second = no()
             second_end = self.basic_block

@@ -21,6 +21,7 @@ class Scope:
     """A loop, a branch, or the function itself. What is written in a loop or a branch may not be passed."""
 
     front: list[str] | None = None  # of a loop: lines that go in front of it
+    condition: tuple[str, bool] | None = None  # of a branch: what was decided, and how
     texts: list[str] = field(default_factory=list)  # instructions that belong here
     loaded: list[str] = field(default_factory=list)  # the same, of loads
     innermost: bool = True  # of a loop: there is none inside
@@ -40,12 +41,12 @@ class Scopes:
         self._levels: dict[str, int] = {}  # by the name of a value: the number of the scope that it belongs to
         self._own_memory: set[str] = set()  # pointers into the function's own memory, which becomes registers
 
-    def enter(self, front: list[str] | None = None) -> None:
+    def enter(self, front: list[str] | None = None, condition: tuple[str, bool] | None = None) -> None:
         if front is not None:
             for number in self._loops:
                 self._stack[number].innermost = False
             self._loops.append(len(self._stack))
-        self._stack.append(Scope(front))
+        self._stack.append(Scope(front, condition))
 
     def leave(self) -> None:
         scope = self._stack.pop()
@@ -65,6 +66,13 @@ class Scopes:
             scope.texts.clear()
             scope.loaded.clear()
         self.hoists = self.tidy = False
+
+    def holds(self, condition: str) -> bool | None:
+        """Whether a condition holds, where a branch around has decided that."""
+        for scope in self._stack:
+            if scope.condition is not None and scope.condition[0] == condition:
+                return scope.condition[1]
+        return None
 
     def known(self, text: str) -> str | None:
         return self._known.get(text)
