@@ -4,7 +4,7 @@
 
 The models are the benchmark's networks (`models.py`; those whose file is not there yet are left out, `--make` makes them) and those
 of `zoo/made.py`. Each is loaded and compiled in a process of its own, behind a tiny model that pays what a process pays once
-(imports, LLVM, the driver). CPU seconds are those of the whole process, and of those that compile for it: on a busy machine they say
+(imports, LLVM, the driver). CPU seconds are those of the whole process and of those that compile for it: on a busy machine they say
 more than wall seconds do. With `--repeat` the least of so many processes is taken. The phases are CPU seconds as well:
 
     import      the file to a graph           schedule    the default schedules of the tasks
