@@ -2,8 +2,8 @@
 
 python docs/make/screenshots.py report.html        writes docs/images/report-*.png
 
-It needs Debian's `chromium` and `chromium-driver` (or what CHROMIUM and CHROMEDRIVER name), and Pillow, which makes the files small:
-256 colours are enough for them.
+It needs Debian's `chromium` and `chromium-driver` (or what CHROMIUM and CHROMEDRIVER name), and Pillow, which makes the files
+small: 256 colours are enough for them.
 """
 
 from __future__ import annotations
