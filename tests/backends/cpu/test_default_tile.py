@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import tensorsmith as ts
@@ -93,3 +95,35 @@ def test_rows_that_are_used_again_and_again_are_copied_instead() -> None:
     product = ts.compute((64, 128), lambda i, j: ts.sum(a[i, k] * b[j, k], axis=k), name="c")
     candidate = default_candidate(ts.workload([a, b, product]), ts.Target.named("znver4"))
     assert [n.vector.axis for n in candidate.sketch.nests if n.stage == "c" and n.vector is not None] == ["j"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "copied"),
+    [
+        ((128, 128, 128), False),
+        ((512, 512, 512), False),  # 64 rows of it share no set with another 64, and there are eight ways
+        ((512, 512, 1024), True),  # only 32 do
+        ((512, 2048, 512), True),  # a panel of it is too large
+    ],
+)
+def test_an_operand_is_copied_where_its_panels_do_not_stay_in_the_second_cache(shape: tuple[int, ...], copied: bool) -> None:
+    m, depth, n = shape
+    a, b, k = ts.placeholder((m, depth), name="A"), ts.placeholder((depth, n), name="B"), ts.reduce_axis(depth, name="k")
+    c = ts.compute((m, n), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")
+    candidate = default_candidate(ts.workload([a, b, c]), ts.Target.named("znver4"))
+    assert ("B.pack" in candidate.sketch.by_stage) == copied
+
+
+def test_what_is_transposed_on_the_way_is_copied_whatever_its_size() -> None:
+    a, b, k = ts.placeholder((256, 256), name="A"), ts.placeholder((256, 256), name="B"), ts.reduce_axis(256, name="k")
+    c = ts.compute((256, 256), lambda i, j: ts.sum(a[i, k] * b[j, k], axis=k), name="C")
+    candidate = default_candidate(ts.workload([a, b, c]), ts.Target.named("znver4"))
+    assert "B.pack" in candidate.sketch.by_stage
+
+
+def test_no_thread_waits_long_for_one_that_has_a_step_more() -> None:
+    """Nine blocks of rows for two threads: the panels of each are shared, too."""
+    target = dataclasses.replace(ts.Target.named("znver4"), cores=2)
+    workload = catalogue.get("GMM-4-b1").workload()
+    candidate = default_candidate(workload, target)
+    assert candidate.decisions["matmul.parallel"] == 3

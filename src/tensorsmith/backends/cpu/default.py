@@ -44,6 +44,9 @@ from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.space.transforms import is_transform, slices
 
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
+_L2_WAYS = (
+    8  # of the second cache, as most have: so many lines may lie at addresses that differ by a multiple of its size over them
+)
 _CONSTANTS_PER_VALUES = 5  # bytes of packed constants that are read in the time one byte is written, scattered, and read again
 _LEAST_BUSY = 0.85  # of the threads' time
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
@@ -311,13 +314,28 @@ class _Default:
         for read in plan.stage.reads:
             buffer = self.now.buffers[read.tensor]
             lanes_run = plan.vector_axis.name in variables(read)
-            if not lanes_run or buffer.constant or buffer.bytes <= self.target.l1_bytes // 2:
+            if not lanes_run or buffer.constant or buffer.bytes <= self.target.l1_bytes // 2 or self._stays(read, plan):
                 continue
             if self._try(CacheRead(plan.stage.name, read.tensor)):
                 if self.now.is_stage(read.tensor) and len(self.now.consumers[read.tensor]) == 1:
                     self._try(Inline(read.tensor))  # one copy (a transpose, say) is enough
                 return f"{read.tensor}.pack"
         return None
+
+    def _stays(self, read: Load, plan: TilePlan) -> bool:
+        """Whether a panel of an input, as it lies, stays in the second cache while the rows pass by: then a copy gains nothing.
+
+        A panel is what the lanes of one tile read in all steps; parts of it that lie a multiple of the cache's reach apart share a
+        set of lines.
+        """
+        buffer, last = self.now.buffers[read.tensor], affine(read.indices[-1])
+        if self.now.is_stage(read.tensor) or last is None or last.terms.get(plan.vector_axis.name) != 1:
+            return False
+        size = dtype(buffer.dtype).bytes
+        steps = math.prod(a.extent for a in plan.stage.reduce_axes if a.name in variables(read))
+        reach = self.target.l2_bytes // _L2_WAYS
+        ways = steps * math.gcd(buffer.shape[-1] * size, reach) / reach
+        return ways <= _L2_WAYS and steps * plan.vectors * plan.lanes * size <= self.target.l2_bytes // 2
 
     def _packable(self, read: Load) -> bool:
         buffer = self.now.buffers[read.tensor]
