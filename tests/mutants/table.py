@@ -19,6 +19,7 @@ MODEL = "tests/learn/test_model.py::"
 PRIOR = "tests/backends/cpu/test_prior.py::"
 LOWER = "tests/program/test_lower.py::"
 GENERATE = "tests/backends/cpu/codegen/test_generate.py::"
+SCOPES = "tests/backends/cpu/codegen/test_scopes.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
@@ -246,6 +247,30 @@ _PROGRAM = (
 
 _CODE = (
     Mutant(
+        "out-of-the-loop-that-changes-it",
+        "if loop > depends:",
+        "if loop >= depends:",
+        (SCOPES + "test_code_means_what_it_says_wherever_its_instructions_went",),
+    ),
+    Mutant(
+        "known-behind-the-branch-that-computed-it",
+        "del self._known[text]  # only here",
+        "pass  # only here",
+        (SCOPES + "test_what_a_branch_computes_is_not_there_behind_it_nor_in_the_other",),
+    ),
+    Mutant(
+        "a-branch-goes-the-other-way-inside-itself",
+        "return scope.condition[1]",
+        "return not scope.condition[1]",
+        (SCOPES + "test_a_branch_that_was_decided_is_not_taken_again",),
+    ),
+    Mutant(
+        "repeated-loads-are-tidy",
+        "if scope.innermost and scope.repeats:",
+        "if not scope:",
+        (SCOPES + "test_what_a_loop_loads_again_and_again_is_not_tidy",),
+    ),
+    Mutant(
         "neighbours-share-a-set",
         "total = total + meet * (spacing.gap // size)",
         "pass",
@@ -280,8 +305,8 @@ _CODE = (
     ),
     Mutant(
         "the-border-is-one-off",
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")',
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low - 1}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low - 1}", "bool")',
         (GENERATE + "test_padded_sums",),
     ),
     Mutant(
