@@ -563,6 +563,24 @@ _MACHINES = (
         ("tests/backends/cpu/test_fused_ir.py::test_functions_are_as_exact",),
     ),
     Mutant(
+        "constants-are-read-from-memory-for-every-slice",
+        "<= target.l3_bytes or cut.constants_bytes(workload) > target.l3_bytes",
+        "<= target.l3_bytes",
+        ("tests/space/test_transforms.py::test_what_no_cache_holds_is_not_read_again_and_again",),
+    ),
+    Mutant(
+        "a-slice-is-one-row-of-a-tile-of-two",
+        'self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = rows',
+        'self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = 1',
+        ("tests/backends/cpu/test_default_tile.py::test_a_slice_has_as_many_rows_as_the_tile",),
+    ),
+    Mutant(
+        "few-rows-stay-few",
+        "return {axis.name: size} if size > 1 else {}",
+        "return {}",
+        ("tests/backends/cpu/test_default_tile.py::test_few_rows_are_joined_by_those_of_another_axis_where_loads_take_time",),
+    ),
+    Mutant(
         "the-other-machine-gets-all-bits",
         "            weights=weights,\n            check_indices=check_indices,",
         "            check_indices=check_indices,",
