@@ -31,7 +31,8 @@ class Borders:
 
     def __init__(self, function: Function, body: BodyEmitter, block: Block, shape: Shape) -> None:
         self.f, self.body, self.block, self.shape = function, body, block, shape
-        self.facts = [over_loops(fact, block.axes) for fact in skippable(block.stage)]
+        facts = [over_loops(fact, block.axes) for fact in skippable(block.stage)]
+        self.facts = [fact for fact in facts if body.span(fact, {}, None)[0] < 0]  # the others always hold
 
     def decide(self, depth: int, env: dict[str, LoopValue], state: list[Value], rest: Rest) -> list[Value]:
         """Tests conditions under which points contribute nothing (padding) as far outside as they are known.
