@@ -265,6 +265,12 @@ _CODE = (
         (SCOPES + "test_a_branch_that_was_decided_is_not_taken_again",),
     ),
     Mutant(
+        "loops-that-seem-to-count-further",
+        "first, last = 0, max(1, int(self.loops[name].count)) - 1",
+        "first, last = -1, max(1, int(self.loops[name].count)) + 999",
+        (SCOPES + "test_conditions_that_always_hold_are_not_tested",),
+    ),
+    Mutant(
         "repeated-loads-are-tidy",
         "if scope.innermost and scope.repeats:",
         "if not scope:",
