@@ -1,11 +1,11 @@
-"""Kernels with one fault each: a barrier left out, a bound off by one."""
+"""Kernels with one fault each: a barrier or a wait left out, a bound off by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tensorsmith.backends.gpu.simt.ir import Barrier, For, If, Kernel, Statement, walk
+from tensorsmith.backends.gpu.simt.ir import Barrier, For, If, Kernel, Statement, Wait, walk
 from tensorsmith.lang.expr import Binary, Const
 
 Change = Callable[[Statement], Statement | None]
@@ -14,9 +14,9 @@ Change = Callable[[Statement], Statement | None]
 def faults(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
     """Every such fault, with words for it."""
     everything = list(walk(kernel.body))
-    barriers = [s for s in everything if isinstance(s, Barrier)]
-    for n in range(len(barriers)):
-        yield f"barrier {n} of {kernel.name}", _changed(kernel, Barrier, n, lambda s: None)
+    for kind in (Barrier, Wait):
+        for n in range(sum(isinstance(s, kind) for s in everything)):
+            yield f"{kind.__name__} {n} of {kernel.name}", _changed(kernel, kind, n, lambda s: None)
     bounds = [s for s in everything if isinstance(s, If)]
     for n, s in enumerate(bounds):
         if isinstance(s.condition, Binary) and s.condition.op == "lt" and isinstance(s.condition.b, Const):

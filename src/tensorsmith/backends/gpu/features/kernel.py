@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
+from tensorsmith.backends.gpu.features import matrix
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
 from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
@@ -33,7 +34,7 @@ _CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
 
 
 @dataclass(frozen=True)
-class _Where:
+class Where:
     """Where the walk is: how often each thread comes here, and by which virtual threads it is `played` then. `lanes` is how threads
     are told apart there, `warps` how many warps take part, `inner` the loop around that runs fastest."""
 
@@ -94,7 +95,7 @@ class Told:
         warps = np.ceil(threads / self.target.warp)
         lanes = digits([(v.name, v.count) for v in threads_of], threads, self.count, self.target.warp)
         one = np.ones(self.count)
-        self._visit(self.root, _Where(one, lanes, warps))
+        self._visit(self.root, Where(one, lanes, warps))
         sums = self.sums
         sums |= {"blocks": grid, "threads": threads}
         sums["virtual_threads"] = self.product([v for v in self.own if v.bound == VTHREAD])
@@ -140,7 +141,7 @@ class Told:
 
     # -- the walk ------------------------------------------------------------------------------------------------------
 
-    def _visit(self, node: Node, at: _Where) -> None:
+    def _visit(self, node: Node, at: Where) -> None:
         if isinstance(node, Block):
             for attached in node.before:
                 self._enter(attached, at)
@@ -155,14 +156,14 @@ class Told:
             private = self.program.buffers[own_block(node).stage.name].kind == "local"
             if not (node.unrolled or (private and not v.reduce)):
                 self.add("loop_rounds", around * at.warps * (steps > 1))
-        below = _Where(around, at.lanes, at.warps, played, at.cooperative, inner)
+        below = Where(around, at.lanes, at.warps, played, at.cooperative, inner)
         for child in node.body:
             if own_block(child).stage is own_block(node).stage:
                 self._visit(child, below)
             else:
                 self._enter(child, below)
 
-    def _enter(self, node: Node, at: _Where) -> None:
+    def _enter(self, node: Node, at: Where) -> None:
         """A nest that is attached here: computed by each thread for itself, or by all of a block together."""
         loops, inside = [], node
         while isinstance(inside, Loop) and inside.var.bound == THREAD:
@@ -179,14 +180,17 @@ class Told:
         self.at_least("rounds", at.around)
         self.add("barriers", 2 * at.around / max(1, self._fetches()))
         self.add("loop_rounds", at.around * (turns > 1) * turns * warps)
-        self._visit(inside, _Where(at.around * turns, lanes, warps, (), True, at.inner))
+        self._visit(inside, Where(at.around * turns, lanes, warps, (), True, at.inner))
 
     def _fetches(self) -> int:
         """Nests that the threads of a block compute together: those at one place share their barriers."""
         return sum(self.program.buffers[b.stage.name].kind == "shared" for b in self._inside())
 
-    def _block(self, block: Block, at: _Where) -> None:
+    def _block(self, block: Block, at: Where) -> None:
         warps, stage = at.warps, block.stage
+        if f"{stage.name}.matrix" in self.program.decisions:
+            matrix.count(self, block, at)
+            return
         points = self.product(list(block.tile))
         serial = [v for v in block.reduce if v.bound != THREAD]
         shared = [v for v in block.reduce if v.bound == THREAD]
@@ -219,7 +223,7 @@ class Told:
         self._loads(block, at, serial, in_a_row, at.around * rounds * parts, parts)
         self._store(block, at, points)
 
-    def _combined(self, block: Block, at: _Where, points: Array, lanes: Array) -> None:
+    def _combined(self, block: Block, at: Where, points: Array, lanes: Array) -> None:
         """Partial results of threads become one, in halves, each behind a barrier."""
         halvings = np.ceil(np.log2(np.maximum(1, lanes)))
         often = at.around * points * at.warps
@@ -232,7 +236,7 @@ class Told:
     # -- accesses ------------------------------------------------------------------------------------------------------
 
     def _loads(
-        self, block: Block, at: _Where, serial: list[LoopVar], in_a_row: Mapping[str, Array], rounds: Array, parts: Array
+        self, block: Block, at: Where, serial: list[LoopVar], in_a_row: Mapping[str, Array], rounds: Array, parts: Array
     ) -> None:
         operands = np.zeros(self.count)
         for load in dict.fromkeys(block.stage.reads):
@@ -240,7 +244,7 @@ class Told:
             if buffer.kind == "local":
                 continue
             forms = read_at(load, block, buffer)
-            access = self._access(buffer, forms, block, in_a_row if buffer.kind == "shared" else None, at)
+            access = self.access(buffer, forms, block, in_a_row if buffer.kind == "shared" else None, at)
             often = np.ones(self.count)
             for v in (*at.played, *block.tile):
                 often = often * np.where(access.moves(v.name), self.full(v.count), 1)
@@ -264,11 +268,11 @@ class Told:
             rows = rows * n
         self.at_least("operands", operand_registers(operands, rows))
 
-    def _store(self, block: Block, at: _Where, points: Array) -> None:
+    def _store(self, block: Block, at: Where, points: Array) -> None:
         buffer = self.program.buffers[block.stage.name]
         if buffer.kind == "local":
             return
-        access = self._access(buffer, list(stored_at(block, buffer)), block, None, at)
+        access = self.access(buffer, list(stored_at(block, buffer)), block, None, at)
         executed = at.warps * at.around * self.product(list(at.played)) * points / access.width
         kind = "shared" if buffer.kind == "shared" else "global"
         self.add(f"{kind}_stores", executed)
@@ -281,8 +285,8 @@ class Told:
         self.add("global_loads", again)
         self.add("global_load_sectors", again * access.sectors())
 
-    def _access(
-        self, buffer: ProgramBuffer, forms: list[Linear | None], block: Block, in_a_row: Mapping[str, Array] | None, at: _Where
+    def access(
+        self, buffer: ProgramBuffer, forms: list[Linear | None], block: Block, in_a_row: Mapping[str, Array] | None, at: Where
     ) -> Access:
         """`in_a_row` is None where only the loop in lanes moves several elements at once; else the compiler finds neighbours among
         all that is laid out."""
