@@ -4,8 +4,8 @@
 
 `compiled`: random candidates of each workload for compute capability 7.5, 8.0, 9.0 and 12.0, through LLVM and NVIDIA's `ptxas`,
 which has to be on the PATH: how many it takes, whether shared memory is as predicted, registers predicted over registers given,
-spills, and the CPU time from a candidate to PTX. `best`: of 512 candidates of each workload, those that the prior calls the best: what is
-spilled. `speed`: candidates per second of CPU through features and prior.
+spills, and the CPU time from a candidate to PTX. `best`: of 512 candidates of each workload, those that the prior calls the best:
+what is spilled. `speed`: candidates per second of CPU through features and prior.
 """
 
 from __future__ import annotations
