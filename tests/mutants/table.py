@@ -847,6 +847,18 @@ _MEASURING = (
         "if plan.cut_above is not None and len(times) < 0:",
         (TIMING + "test_what_clearly_loses_is_cut_short",),
     ),
+    Mutant(
+        "spoilt-times-count",
+        "again = spoilt and self._quiet()",
+        "again = False",
+        ("tests/measure/test_retake.py::test_what_others_have_spoilt_is_timed_again_when_they_are_done",),
+    ),
+    Mutant(
+        "a-worker-does-not-wait-for-its-watch",
+        "watch.join()  # it tidies up, and ends the process",
+        "pass",
+        ("tests/measure/test_worker.py::test_the_folder_of_a_parent_that_takes_its_time_to_die_is_removed",),
+    ),
 )
 
 _RECORDS = (
