@@ -15,6 +15,7 @@ import numpy as np
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features import matrix
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
+from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, operand_registers
 from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
 from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
@@ -28,8 +29,6 @@ from tensorsmith.space.sketch.loops import BLOCK, THREAD, VTHREAD
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-OTHER_REGISTERS = 28  # of a thread: addresses, counters, what is under way
-LOADED_AHEAD = 24  # registers that compilers fill with operands of steps to come
 _CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
 
 
@@ -60,6 +59,7 @@ class Told:
         self.stage = own_block(self.root).stage
         self.own = _own_loops(self.root)
         self.copies: dict[str, Array] = {}  # by stage: virtual threads that have values of their own
+        self.together = False  # whether the threads of a block compute something together
         for name in ("rounds", "new_share", "operands"):
             self.sums[name] = np.zeros(self.count)
 
@@ -101,7 +101,7 @@ class Told:
         sums["virtual_threads"] = self.product([v for v in self.own if v.bound == VTHREAD])
         sums["shared_bytes"] = self._shared_bytes() + sums.pop("partial_bytes", 0.0)
         results = self._results()
-        registers = results + sums.pop("operands") + OTHER_REGISTERS
+        registers = results + sums.pop("operands") + (OTHER_REGISTERS if self.together else PLAIN_REGISTERS)
         over = registers - self.target.registers_per_thread
         sums |= {"results": results, "registers": registers}
         sums["spilled_share"] = np.clip(over / np.maximum(1, results), 0, 1)
@@ -173,6 +173,7 @@ class Told:
             self.copies[own_block(node).stage.name] = self.product(list(at.played))
             self._visit(node, at)
             return
+        self.together = True
         steps = self.product(loops)
         lanes = digits([(v.name, v.count) for v in loops], np.minimum(steps, self.threads), self.count, self.target.warp)
         turns = np.ceil(steps / self.threads)
@@ -297,12 +298,6 @@ class Told:
         if in_a_row is None:
             runs = {name: np.where(np.isin(n, WIDTHS), n, 1) for name, n in runs.items() if name == block.vector}
         return pattern(forms, dims, size, runs, in_a_row or {}, counts, at.lanes, self.count, self.target, WIDEST)
-
-
-def operand_registers(operands: Array, rows: Array) -> Array:
-    """Registers for operands of a step, where compilers load for several steps that are laid out in a row, but not for all."""
-    found: Array = np.minimum(operands * rows, operands + LOADED_AHEAD)
-    return found
 
 
 def _own_loops(root: Node) -> list[LoopVar]:
