@@ -32,6 +32,7 @@ class Machine:
     used_once: bool = False  # LLVM's objects for it keep what they know of a module, and end the process at the next
 
 
+#: one block of a multiprocessor is enough: otherwise ptxas spills now and then, with most registers unused, so that more blocks fit
 NVPTX = Machine(
     name="ptx",
     pointer=f"ptr addrspace(1) noalias align {ARGUMENT_ALIGNMENT}",
@@ -47,7 +48,7 @@ NVPTX = Machine(
         ("sm_120", "+ptx87"),
     ),
     kernel="ptx_kernel",
-    attributes='"nvvm.maxntid"="{threads},1,1"',
+    attributes='"nvvm.maxntid"="{threads},1,1" "nvvm.minctasm"="1"',
     block="call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
     thread="call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
     number_type="i32",
