@@ -184,7 +184,7 @@ def test_every_fault_is_noticed() -> None:
                         missed.append(what)
                 except Wrong:
                     pass
-    assert tried >= 40 and len(missed) <= 0.05 * tried, missed
+    assert tried >= 30 and len(missed) <= 0.05 * tried, missed
 
 
 def test_lanes_that_do_not_take_part() -> None:
