@@ -7,9 +7,10 @@ its loops reaches is no fault when it is off by one, and is left out: it stands 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from tensorsmith.backends.gpu.simt.interpret import Wrong
 from tensorsmith.backends.gpu.simt.ir import Barrier, For, If, Kernel, Statement, Wait, walk
 from tensorsmith.lang.affine import Bounds, affine
 from tensorsmith.lang.expr import Binary, Const, Expr
@@ -27,6 +28,20 @@ def faults(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
         known = isinstance(condition, Binary) and condition.op == "lt" and isinstance(condition.b, Const)
         if known and _reached(kernel, condition):
             yield f"bound of {kernel.name}: {condition}", _looser(kernel, condition)
+
+
+def noticed(made: Sequence[Kernel], is_wrong: Callable[[list[Kernel]], object]) -> tuple[int, list[str]]:
+    """Faults that were tried in kernels, and those after which nothing was wrong: no race, no access outside, no other answer."""
+    tried, missed = 0, []
+    for n, kernel in enumerate(made):
+        for what, faulty in faults(kernel):
+            tried += 1
+            try:
+                if not is_wrong([*made[:n], faulty, *made[n + 1 :]]):
+                    missed.append(what)
+            except Wrong:
+                pass
+    return tried, missed
 
 
 def _reached(kernel: Kernel, condition: Expr) -> bool:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 
+from tests.backends.gpu import faults
 from tests.backends.gpu.drawn import KINDS, problems
-from tests.backends.gpu.faults import faults
 from tests.backends.gpu.test_kernels import drawn, results
 
-from tensorsmith.backends.gpu.simt.interpret import Wrong
 from tensorsmith.backends.gpu.simt.make import kernels
 from tensorsmith.program.lower import lower
 
@@ -20,16 +19,8 @@ def noticed(name: str, seed: int, apart: bool = True) -> tuple[int, list[str]]:
     """Faults that were tried in a random candidate's kernels, and those that nobody noticed."""
     workload, candidate, inputs, want = drawn(name, seed)
     made = kernels(lower(candidate), apart)
-    tried, missed = 0, []
-    for n, kernel in enumerate(made):
-        for what, faulty in faults(kernel):
-            tried += 1
-            try:
-                if not problems(workload, want, results([*made[:n], faulty, *made[n + 1 :]], workload, inputs)):
-                    missed.append(f"{name}, seed {seed}: {what}")
-            except Wrong:
-                pass
-    return tried, missed
+    tried, missed = faults.noticed(made, lambda faulty: problems(workload, want, results(faulty, workload, inputs)))
+    return tried, [f"{name}, seed {seed}: {what}" for what in missed]
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.backends.gpu.drawn import problems
-from tests.backends.gpu.faults import faults
+from tests.backends.gpu.faults import noticed
 from tests.backends.gpu.test_generated_ptx import outputs
 from tests.backends.gpu.test_kernels import results
 
@@ -176,14 +176,9 @@ def test_every_fault_is_noticed() -> None:
         inputs = random_inputs(workload, 0)
         want = evaluate(workload, inputs, precise=True)
         for candidate in drawn(workload, 3, 5):
-            (kernel,) = kernels(lower(candidate), apart=True)
-            for what, faulty in faults(kernel):
-                tried += 1
-                try:
-                    if not problems(workload, want, results([faulty], workload, inputs)):
-                        missed.append(what)
-                except Wrong:
-                    pass
+            made = kernels(lower(candidate), apart=True)
+            more, unseen = noticed(made, lambda faulty: problems(workload, want, results(faulty, workload, inputs)))  # noqa: B023
+            tried, missed = tried + more, missed + unseen
     assert tried >= 30 and len(missed) <= 0.05 * tried, missed
 
 
