@@ -36,6 +36,7 @@ INSTRUCTIONS = "tests/backends/cpu/test_instructions.py::"
 INTEGERS = "tests/graph/test_integer.py::"
 INDICES = "tests/lang/test_index_check.py::"
 KERNELS = "tests/backends/gpu/test_kernels.py::"
+MATRIX = "tests/backends/gpu/test_matrix.py::"
 GPU_RULES = "tests/backends/gpu/test_rules.py::"
 GPU_PRIOR = "tests/backends/gpu/test_prior.py::"
 ENSEMBLE = "tests/learn/test_ensemble.py::"
@@ -365,6 +366,42 @@ _GPU = (
         "few = threads_of(root, found) < wanted",
         "few = threads_of(root, found) < 0",
         (GPU_RULES + "test_every_row_is_within_the_limits",),
+    ),
+    Mutant(
+        "a-lane-gives-the-value-of-another",
+        "LEFT = tuple(Operand(n // 2 % 2, n % 2 + 8 * (n // 4)) for n in range(8))",
+        "LEFT = tuple(Operand(n // 4, n % 2 + 8 * (n // 2 % 2)) for n in range(8))",
+        (MATRIX + "test_ptx_is_right",),
+    ),
+    Mutant(
+        "lanes-need-not-meet",
+        "return [*number_of_column, Meet(), *found]",
+        "return [*number_of_column, *found]",
+        (MATRIX + "test_ptx_is_right",),
+    ),
+    Mutant(
+        "half-a-matrix-instruction",
+        "if a.extent and a.extent % STEPS == 0 and",
+        "if a.extent and",
+        (MATRIX + "test_which_products_and_machines_have_them",),
+    ),
+    Mutant(
+        "sizes-of-the-structure-are-drawn",
+        "Column(hole.name, self.name, hole.stage, given, given, hole.loop, vector, given)",
+        "Column(hole.name, self.name, hole.stage, 1, given, hole.loop, vector, given)",
+        (MATRIX + "test_every_row_is_within_the_limits",),
+    ),
+    Mutant(
+        "nobody-waits-for-what-is-copied",
+        "*([Wait()] if any(",
+        "*([] if any(",
+        ("tests/backends/gpu/test_apart.py::test_copies_apart_are_right",),
+    ),
+    Mutant(
+        "the-hosts-memory-is-swept-for-a-device",
+        "self._frame.of.driver.fill(*self._device_swept, POISON)",
+        "super().sweep(size) if False else None",
+        ("tests/backends/gpu/test_running.py::test_runs_that_find_nothing_in_the_caches",),
     ),
     Mutant(
         "registers-are-given-one-by-one",
