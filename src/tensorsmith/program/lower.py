@@ -17,7 +17,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine, affine
 from tensorsmith.lang.expr import Axis, Expr, Load
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.program.grouping import GROUP
+from tensorsmith.program.grouping import group_steps
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, PackedRead, Program, ProgramBuffer
 from tensorsmith.program.linear import Linear, Num, ceil_div, maximum, minimum
 from tensorsmith.program.positions import over_loops
@@ -85,8 +85,9 @@ class _Lowering:
             local = Linear()
             parts = nest.parts[axis.name]
             sizes = [self.decisions[f"{stage.name}.{axis.name}.{p}"] for p in range(1, parts)]
-            if nest.group == NestLoop(axis.name, parts - 1):  # always of four steps, however few there are
-                counts = [*split(ceil_div(length, GROUP), sizes[:-1]), GROUP]
+            if nest.group == NestLoop(axis.name, parts - 1):  # always of all its steps, however few there are
+                steps = group_steps(stage)
+                counts = [*split(ceil_div(length, steps), sizes[:-1]), steps]
             else:
                 counts = split(length, sizes)
             stride: Num = 1

@@ -67,6 +67,16 @@ def matmul(
     return Case(workload([left, right, scale, out]), arrays | {"scale": given}, wanted)
 
 
+def words(rows: int, depth: int, columns: int) -> Workload:
+    """A[i, k] * B[k, j] of i16 in i32."""
+    left, right = ts.placeholder((rows, depth), "i16", name="A"), ts.placeholder((depth, columns), "i16", name="B", constant=True)
+    k = ts.reduce_axis(depth, "k")
+    product = ts.compute(
+        (rows, columns), lambda i, j: ts.sum(ts.cast("i32", left[i, k]) * ts.cast("i32", right[k, j]), axis=k), name="C"
+    )
+    return workload([left, right, product])
+
+
 def convolution(
     size: int, channels: int, outputs: int, kernel: int, a: str, b: str, seed: int = 0, stride: int = 1, fill: int = 0
 ) -> Case:

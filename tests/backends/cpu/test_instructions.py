@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 
 import numpy as np
 import pytest
-from tests.backends.cpu.bytes import PAIRS, built_by_meaning, matmul
+from tests.backends.cpu.bytes import PAIRS, built_by_meaning, convolution, matmul, words
 
 import tensorsmith as ts
 from tensorsmith.backends.cpu.codegen.generate import generate
 from tensorsmith.backends.cpu.default import default_candidate
-from tensorsmith.backends.cpu.instructions import INSTRUCTIONS, Instruction, by_meaning, dots, groups_pay, pairs
+from tensorsmith.backends.cpu.instructions import INSTRUCTIONS, Instruction, by_meaning, dots, groups_pay, pairs, widens
 from tensorsmith.backends.cpu.link import link
 from tensorsmith.backends.cpu.llvm import compile_ir
 from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.build import build
 from tensorsmith.program.lower import lower
 from tensorsmith.targets.target import native
 
@@ -107,6 +109,61 @@ def test_kernels_use_it_and_keep_their_sums_in_registers(name, a, b, instruction
     assert not stored + added
 
 
+#: machines that multiply pairs of i16 and nothing smaller
+PAIRED = ["znver3", "x86-64-v3", "skylake-avx512"]
+
+
+def hot(case, machine: CpuTarget) -> list[str]:
+    """The names of the instructions of the hot loop of a default schedule."""
+    candidate = default_candidate(case.workload, machine)
+    assembly = compile_ir(generate(lower(candidate), machine).ir, machine).source("asm")
+    loop = itertools.takewhile(lambda line: not line.startswith("\tj"), innermost(assembly, "vpmaddwd"))
+    return [line.split()[0] for line in loop if line.startswith("\tv")]
+
+
+@pytest.mark.parametrize("name", PAIRED)
+@pytest.mark.parametrize("case", [matmul(64, 256, 192, "u8", "i8"), convolution(12, 64, 64, 3, "i8", "i8")], ids=["matmul", "conv"])
+def test_pairs_are_stored_so_that_loops_only_multiply_and_add(name, case):
+    found = hot(case, ts.Target.named(name))
+    products, loads = found.count("vpmaddwd"), [x for x in found if "broadcast" in x or "mov" in x]
+    assert products >= 32 and found.count("vpaddd") == products
+    assert len(found) == 2 * products + len(loads)  # nothing widens bytes, nothing is spilled
+    assert len(loads) <= 0.7 * products
+
+
+@pytest.mark.parametrize("name", ["znver4", "sapphirerapids", "neoverse-n1", "neoverse-v2", "cortex-a53", "cortex-a72"])
+def test_other_machines_keep_bytes(name):
+    case = matmul(64, 256, 192, "u8", "i8")
+    machine = ts.Target.named(name)
+    assert not widens(machine, case.workload.stage("C"))
+    assert all(r.name != "widen" for r in default_candidate(case.workload, machine).sketch.rewrites)
+
+
+def test_bytes_that_are_used_once_stay_bytes():
+    """A larger copy of a matrix would cost more than it saves, for a vector or two."""
+    machine = ts.Target.named("znver3")
+    assert [widens(machine, matmul(n, 256, 192, "u8", "i8").workload.stage("C")) for n in (1, 2, 4, 64)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("name", ["native", "x86-64-v3", "x86-64-v2", "neoverse-n1"])
+def test_products_of_i16_wrap_around(name, monkeypatch):
+    """Two products of -32768 by itself are one more than the largest i32."""
+    machine = native() if name == "native" else ts.Target.named(name, cores=2)
+    candidate = default_candidate(words(9, 23, 21), machine)
+    made = build(candidate, machine) if name == "native" else built_by_meaning(candidate, machine, monkeypatch)
+    rng = np.random.default_rng(4)
+    for ends in (0.2, 1.0):
+        a, b = (rng.integers(-32768, 32768, shape).astype(np.int16) for shape in ((9, 23), (23, 21)))
+        a, b = (np.where(rng.random(x.shape) < ends, np.int16(-32768), x) for x in (a, b))
+        (got,) = made.run({"A": a, "B": b}).values()
+        np.testing.assert_array_equal(got, (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32))
+
+
 @pytest.mark.parametrize("name", ["znver4", "skylake-avx512", "x86-64-v3", "x86-64-v2", "neoverse-n1", "neoverse-v1", "cortex-a72"])
 @pytest.mark.parametrize("a, b", PAIRS, ids=lambda v: str(v))
 def test_kernels_of_other_machines_are_right_by_meaning(name, a, b, monkeypatch):
@@ -119,7 +176,7 @@ def test_kernels_of_other_machines_are_right_by_meaning(name, a, b, monkeypatch)
 
 def test_machines_without_anything_for_bytes_make_products_one_by_one():
     machine = ts.Target.named("cortex-a53")
-    assert not groups_pay(machine)
+    assert not groups_pay(machine, matmul(64, 64, 64, "i8", "i8").workload.stage("C"))
     assert " group " not in str(default_candidate(matmul(64, 64, 64, "i8", "i8").workload, machine))
     assert " group k.1" in str(default_candidate(matmul(64, 64, 64, "i8", "i8").workload, ts.Target.named("cortex-a55")))
 

@@ -9,12 +9,17 @@ place: a kernel for a machine that this one is not then runs here, and does what
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.lang.expr import variables
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.grouping import factors
+from tensorsmith.program.grouping import factors, group_axis
+from tensorsmith.space.sketch.rewrite import Widen
+
+_USES = 4  # of a byte, from which on it is stored as i16
 
 
 @dataclass(frozen=True)
@@ -118,9 +123,27 @@ def dot(target: CpuTarget, lanes: int, one: str, other: str) -> tuple[Instructio
     return None
 
 
-def groups_pay(target: CpuTarget) -> bool:
-    """Whether the machine has anything for products of bytes in groups; else they are made one by one, in i32."""
-    return any(i.lanes == target.lanes(4) for i in (*dots(target), *pairs(target)))
+def groups_pay(target: CpuTarget, stage: Stage) -> bool:
+    """Whether the machine has anything for the products of a stage in groups; else they are made one by one, in i32."""
+    both = factors(stage)
+    found = pairs(target) if both is None or both[0].dtype == Widen.TYPE else (*dots(target), *pairs(target))
+    return both is not None and any(i.lanes == target.lanes(4) for i in found)
+
+
+def widens(target: CpuTarget, stage: Stage) -> bool:
+    """Whether the bytes that a stage multiplies are better stored as i16: where the machine has nothing but pairs for them, and
+    each is used so often that the larger copy pays."""
+    both = factors(stage)
+    if both is None or both[0].dtype == Widen.TYPE or group_axis(stage) is None or dots(target) or not groups_pay(target, stage):
+        return False
+    used = [math.prod(a.extent for a in stage.axes if a.name not in variables(x)) for x in stage.reads]
+    return min(used) >= _USES
+
+
+def unpacks_pairs(target: CpuTarget, stage: Stage) -> bool:
+    """Whether a stage in groups makes pairs of bytes in registers, in every step again."""
+    both = factors(stage)
+    return both is not None and both[0].dtype != Widen.TYPE and not dots(target)
 
 
 def operand_registers(target: CpuTarget, stage: Stage) -> tuple[int, int]:
@@ -128,6 +151,9 @@ def operand_registers(target: CpuTarget, stage: Stage) -> tuple[int, int]:
     both = factors(stage)
     assert both is not None
     lanes, one, other = target.lanes(4), both[0].dtype, both[1].dtype
+    if one == Widen.TYPE:
+        # a pair in all lanes, and a product before it is added; SSE multiplies in place of a factor
+        return 1, 2 if target.has("avx") else 3
     besides = 1 if target.is_x86 else 4  # rows that LLVM loads early
     if dot(target, lanes, one, other) is not None:
         return 1, besides
@@ -136,16 +162,25 @@ def operand_registers(target: CpuTarget, stage: Stage) -> tuple[int, int]:
     return 2, 5  # even and odd bytes of both factors, a mask, and products before they are added
 
 
-def pair_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one step of a tile in pairs of i16: for each result two products and two sums, for each row its bytes in every
-    lane and their two halves, for each vector its bytes and three operations for its halves; four of all these in a cycle."""
-    return (4 * rows * vectors + 3 * rows + 4 * vectors) / 4
+def pair_cycles(target: CpuTarget, stage: Stage, rows: int, vectors: int) -> float | None:
+    """Cycles of one step of a tile in pairs of i16; None where the products are made in another way.
+
+    Of bytes: for each result two products and two sums, for each row its bytes in every lane and their two halves, for each vector
+    its bytes and three operations for its halves; four of all these in a cycle. Of what is stored as i16: a product and a sum for
+    each result, four of these in a cycle, while the operands are loaded; the rest is for loads that come late, and for the loop.
+    """
+    both = factors(stage)
+    assert both is not None
+    if both[0].dtype == Widen.TYPE:
+        return rows * vectors / 2 + 0.05 * (rows + vectors) + 0.3
+    return (4 * rows * vectors + 3 * rows + 4 * vectors) / 4 if unpacks_pairs(target, stage) else None
 
 
 def by_meaning(text: str) -> str:
-    """The text of a module with the meaning of every instruction in place of the instruction."""
+    """The text of a module with the meaning of every instruction in place of the instruction; so with values that LLVM is kept from
+    looking into, for which machines have other names of registers."""
     for instruction in INSTRUCTIONS:
         found = re.compile(rf'define internal [^@\n]*@"{re.escape(instruction.function)}"\(.*?\n\}}', re.DOTALL)
         text = found.sub(instruction.meaning(), text)  # which has no backslash
         text = text.replace(f"{instruction.declaration}\n", "")
-    return text
+    return re.sub(r'call (<[^>]*>) asm "", "=[a-z],0"\(<[^>]*> (%\w+)\)', r"freeze \1 \2", text)
