@@ -1021,6 +1021,24 @@ _BYTES = (
         (BYTES + "test_random_programs_on_bytes_are_numpys",),
     ),
     Mutant(
+        "any-weight-is-small",
+        "return e.dtype if small_load(e) is None else SMALL",
+        'return SMALL if e.dtype == "i8" else e.dtype',
+        (INSTRUCTIONS + "test_what_may_saturate_is_not_used",),
+    ),
+    Mutant(
+        "what-is-not-small-is-packed-as-it-is",
+        "array = kept_if_small(array) if packed.small else array",
+        "array = array",
+        (INSTRUCTIONS + "test_kernels_with_small_weights_are_right_by_meaning",),
+    ),
+    Mutant(
+        "a-weight-of-64-is-small",
+        "LOW, HIGH = -64, 63",
+        "LOW, HIGH = -64, 65",
+        ("tests/lang/test_small.py::test_two_products_of_small_bytes_fit_in_16_bits",),
+    ),
+    Mutant(
         "padding-in-front-of-pairs-is-zero",
         "return Const(e.value, self.TYPE)",
         "return Const(0, self.TYPE)",

@@ -31,13 +31,14 @@ SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 
 def random_case(rng: np.random.Generator) -> Case:
     a, b = PAIRS[rng.integers(len(PAIRS))]
-    seed = int(rng.integers(1000))
+    seed, small = int(rng.integers(1000)), b == "i8" and bool(rng.random() < 0.3)
     if rng.random() < 0.6:
         rows, depth, columns = (int(n) for n in rng.choice(SIZES, 3))
-        return matmul(rows, depth, columns, a, b, seed, constant=bool(rng.random() < 0.6), bytes_out=bool(rng.random() < 0.4))
+        constant, bytes_out = bool(rng.random() < 0.6), bool(rng.random() < 0.4)
+        return matmul(rows, depth, columns, a, b, seed, constant, bytes_out, small_weight=small)
     size, channels, outputs = int(rng.choice((1, 3, 5, 8))), int(rng.choice((1, 3, 4, 7, 12))), int(rng.choice((1, 5, 16, 24)))
     fill = int(rng.choice((0, 0, np.iinfo({"i8": "i1", "u8": "u1"}[a]).max)))
-    return convolution(size, channels, outputs, int(rng.choice((1, 3))), a, b, seed, int(rng.choice((1, 2))), fill)
+    return convolution(size, channels, outputs, int(rng.choice((1, 3))), a, b, seed, int(rng.choice((1, 2))), fill, small)
 
 
 def drawn(space: Space, count: int, rng: np.random.Generator) -> list[Candidate]:

@@ -15,7 +15,8 @@ import numpy as np
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine, affine
-from tensorsmith.lang.expr import Axis, Expr, Load
+from tensorsmith.lang.expr import Axis, Expr, Load, walk
+from tensorsmith.lang.small import small_load
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.grouping import group_steps
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, PackedRead, Program, ProgramBuffer
@@ -199,7 +200,9 @@ class _Lowering:
         reads = [(s, x) for s in self.workload.stages for x in s.reads if x.tensor == tensor]
         if not constant or len(askers) > 1 or len(reads) != 1:
             raise Refusal("cannot pack", f"{tensor} must be a constant that is read once")
-        return self._packed_read(tensor, nest, reads[0][1])
+        ((stage, read),) = reads
+        small = any(small_load(e) is read for e in walk(stage.body))
+        return replace(self._packed_read(tensor, nest, read), small=small)
 
     def _packed_read(self, tensor: str, nest: Nest, read: Load) -> PackedRead:
         """A tensor with a dimension for each loop that runs through it; the lanes of a vector are neighbours, and the steps that a

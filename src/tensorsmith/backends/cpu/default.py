@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
-from tensorsmith.backends.cpu.instructions import widens
+from tensorsmith.backends.cpu.products import widens
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensorsmith.backends.cpu import in_order
-from tensorsmith.backends.cpu.instructions import groups_pay, operand_registers, pair_cycles, unpacks_pairs
+from tensorsmith.backends.cpu.products import groups_pay, operand_registers, pair_cycles, unpacks_pairs
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import window_tile
 from tensorsmith.lang.affine import affine, conjuncts

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import evaluate
 from tensorsmith.lang.dtypes import is_float
-from tensorsmith.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Var, operands_first, substitute, transform
+from tensorsmith.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Var, loads, operands_first, substitute, transform
 from tensorsmith.lang.inline import inline
 from tensorsmith.lang.workload import Buffer, Stage, Workload
 from tensorsmith.program.grouping import factors
@@ -217,7 +217,7 @@ class Widen(Rewrite):
                 return Load(e.tensor if buffers[e.tensor].constant else self.copy(e.tensor), e.indices, self.TYPE)
             if isinstance(e, Const):
                 return Const(e.value, self.TYPE)
-            if isinstance(e, Select):
+            if isinstance(e, Select) and not loads(e.cond):
                 return Select(e.cond, wide(e.a), wide(e.b))
             raise Refusal("cannot widen", f"{self.stage} computes its factors")
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
 from tensorsmith.backends.cpu.codegen.shape import Key, pieces
-from tensorsmith.backends.cpu.instructions import Instruction, dot, pairs
+from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, kind, moved, pairs
 from tensorsmith.lang.expr import Expr, Load, loads
+from tensorsmith.lang.small import small_load
 from tensorsmith.program.grouping import factors, group_steps
 from tensorsmith.program.linear import Linear
 
 if TYPE_CHECKING:
     from tensorsmith.backends.cpu.codegen.reduction import Reduction
 
-_OTHER = {"i8": "u8", "u8": "i8"}
 _MOVED = 0x80  # a byte with it added, as one of the other type
 
 
@@ -43,12 +43,21 @@ class Groups:
         self.steps = group_steps(self.block.stage)  # that a lane takes
         self.bits = 32 // self.steps  # of each factor
         # the factor that is the same in all lanes first, if there is one
-        self.first, self.second = sorted(both, key=self._in_lanes)
+        given = sorted(both, key=self._in_lanes)
+        self.kinds = kind(given[0]), kind(given[1])
+        self.first, self.second = map(self._as_packed, given)
         self.apart = not self._in_lanes(self.first) and self._in_lanes(self.second)
         self.sums = self._sums()  # of the lanes' bytes, by what they depend on
         self._made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
-        self._in_pairs = any(self._pair(self._width(key)) is not None for key in reduction.keys)
-        self.chains = 1 if self._in_pairs else self.target.chains  # a sum of products made before waits for nothing
+        widths = {self._width(key) for key in reduction.keys}
+        self._added_later = any(self._pair(width) is not None or self._adds_pairs(width) for width in widths)
+        self.chains = 1 if self._added_later else self.target.chains  # a sum of products made before waits for nothing
+
+    def _as_packed(self, e: Expr) -> Expr:
+        """A factor that is small as it lies in memory, where packing has seen to that."""
+        found = small_load(e)
+        packed = None if found is None else self.tile.program.buffers[found.tensor].packed
+        return e if found is None or packed is None or not packed.small else found
 
     def _in_lanes(self, e: Expr) -> bool:
         forms = [self.body.offset(x, self.block)[0] for x in loads(e)]
@@ -62,11 +71,7 @@ class Groups:
 
     def _moves(self, width: int) -> Instruction | None:
         """The instruction for which the rows have to be moved into the other type."""
-        one, other = self.first.dtype, self.second.dtype
-        if not self.apart or not width or one not in _OTHER or dot(self.target, width, one, other) is not None:
-            return None
-        found = dot(self.target, width, _OTHER[one], other)
-        return None if found is None else found[0]
+        return moved(self.target, width, *self.kinds) if self.apart and width else None
 
     def _sums(self) -> dict[Key, Key]:
         """For every point: the first one with the same bytes in its lanes, whose sum it shares; none where nothing is moved."""
@@ -103,7 +108,7 @@ class Groups:
         sums = dict(zip(summed, state[len(keys) :]))
         result: list[Value] = []
         for key, old in zip(keys, state):
-            if self._in_pairs and key[1] == 0:
+            if self._added_later and key[1] == 0:
                 # products of several rows at once, before they are added, would take the registers that the sums need
                 self.arith.declarations.add(BOUNDARY)
                 self.f.boundary()
@@ -111,12 +116,12 @@ class Groups:
             width = lanes.width if lanes is not None else 0
             a = self._operand(self.first, point, lanes, count, cut=count < self.steps)
             b = self._operand(self.second, point, lanes, count)
-            moved = self._moves(width)
-            if moved is not None:
+            instruction = self._moves(width)
+            if instruction is not None:
                 if key in sums:
-                    sums[key] = self._by(moved, sums[key], const(_MOVED, "u8", 4 * width), b, _OTHER[self.first.dtype])
+                    sums[key] = self._by(instruction, sums[key], const(_MOVED, "u8", 4 * width), b, OTHER[self.first.dtype])
                 a = self._other_type(a)
-                result.append(self._by(moved, old, a, b, _OTHER[self.first.dtype]))
+                result.append(self._by(instruction, old, a, b, OTHER[self.first.dtype]))
             else:
                 result.append(self._product(old, a, b))
         return [*result, *sums.values()]
@@ -130,7 +135,9 @@ class Groups:
         return self._call(instruction, [old, a, b])
 
     def _call(self, instruction: Instruction, operands: list[Value]) -> Value:
-        self.arith.declarations.add(instruction.declaration)
+        self.arith.declarations.update(instruction.declarations)
+        if instruction.pairs is not None:
+            operands = [self._as_it_is(operands[0]), *operands[1:]]
         self.arith.helpers.setdefault(instruction.function, instruction.definition())
         given = ", ".join(map(str, operands))
         return self.f.op(f'call {instruction.result} @"{instruction.function}"({given})', "i32", instruction.lanes)
@@ -138,7 +145,7 @@ class Groups:
     def _product(self, old: Value, a: Value, b: Value) -> Value:
         """old + a * b, with no byte moved."""
         width = old.lanes
-        found = dot(self.target, width, self.first.dtype, self.second.dtype)
+        found = dot(self.target, width, *self.kinds)
         if found is not None:
             instruction, swapped = found
             return self._call(instruction, [old, b, a] if swapped else [old, a, b])
@@ -158,11 +165,15 @@ class Groups:
         sum, and spill those that wait."""
         return self.f.op(f'call {v.type} asm "", "={"v" if self.target.has("avx512f") else "x"},0"({v})', v.dtype, v.lanes)
 
+    def _adds_pairs(self, width: int) -> bool:
+        """Whether an instruction for bytes makes sums of two products first."""
+        found = dot(self.target, width, *self.kinds)
+        instruction = self._moves(width) if found is None else found[0]
+        return instruction is not None and instruction.pairs is not None
+
     def _pair(self, width: int) -> Instruction | None:
         """The instruction for pairs of i16, where there is none for bytes."""
-        one = self.first.dtype
-        types = {one, _OTHER.get(one, one)} if self.apart else {one}
-        if any(dot(self.target, width, kind, self.second.dtype) is not None for kind in types):
+        if dot(self.target, width, *self.kinds) is not None or self._moves(width) is not None:
             return None
         return next((i for i in pairs(self.target) if i.lanes == width), None)
 

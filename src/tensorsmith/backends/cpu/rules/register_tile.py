@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from tensorsmith.backends.cpu.instructions import groups_pay, widens
+from tensorsmith.backends.cpu.products import groups_pay, widens
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import is_window
 from tensorsmith.errors import Refusal
