@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tensorsmith.measure.retake import others_running
+
 PAUSE_SECONDS = 20e-3  # before every slot, at least; threads spin on for about 10 ms (libgomp's) or 50 ms (ONNX Runtime's)
 STOLEN = 0.05  # of a slot's processor time, above which the slot is disturbed; one of the kernel's hundredths in 0.1 s of 2 cores
 
@@ -53,15 +55,6 @@ def wait_for_quiet(most: float, quiet: float = 0.5, nap: float = 0.01) -> bool:
         if others_running():
             last_busy = time.perf_counter()
     return True
-
-
-def others_running() -> int:
-    """Threads of the whole machine that run or could run now, without the calling one; 0 where that is not known."""
-    try:
-        with open("/proc/loadavg", encoding="ascii") as file:
-            return max(0, int(file.read().split()[3].split("/")[0]) - 1)
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def stolen_seconds() -> float:

@@ -128,10 +128,12 @@ class Wanted:
 
 
 def build_all(wanted: Sequence[Wanted], target: Target) -> list[Kernel]:
-    """The kernels that `build_best` gives, in order. While one is compiled, the next is generated, where there are two CPUs."""
+    """The kernels that `build_best` gives, in order. While some are compiled, the next is generated, where there are two CPUs."""
     if len(wanted) < 2 or thread_count() < 2:
         return [build_best(w.workload, w.found, target, w.name, w.options, w.guess, w.schedule) for w in wanted]
-    with ThreadPoolExecutor(1, "tensorsmith-compile") as compiler:
+    backend = backend_of(target)
+    compilers = contextlib.nullcontext(1) if backend.compilers is None else backend.compilers(len(wanted))
+    with compilers as at_once, ThreadPoolExecutor(at_once, "tensorsmith-compile") as compiler:
         begun: list[Future[Kernel] | None] = []
         try:
             for w in wanted:

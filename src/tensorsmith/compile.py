@@ -130,7 +130,7 @@ def compile(
     """
     target = given_or_native(target)
     check_effort(effort)
-    computation = stored(computation, weights)
+    given, computation = computation, stored(computation, weights)  # the first is the user's, who keeps it or does not
     if check_indices and isinstance(computation, (Model, OpenModel)):
         raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
@@ -151,10 +151,11 @@ def compile(
             formulations=formulations,
             integers=integers,
             effort=effort,
+            weights=weights,
             check_indices=check_indices,
         )
 
-    timing, given = Timing("warm", target.cores), computation
+    timing = Timing("warm", target.cores)
     with _opened(database) as store:
         if isinstance(computation, Model):
             computation = _for(computation, target, integers, formulations)

@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.arm, AARCH64.needed]
 _WHO = """
 import json
 import tensorsmith as ts
-from tensorsmith.targets.host import emulated
+from tensorsmith.targets.emulator import emulator
 here = ts.Target.native()
-print(json.dumps({"triple": here.triple, "features": here.features, "bytes": here.vector_bytes, "emulated": emulated()}))
+print(json.dumps({"triple": here.triple, "features": here.features, "bytes": here.vector_bytes, "emulated": emulator()}))
 """
 
 _TUNE = """

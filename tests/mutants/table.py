@@ -19,6 +19,7 @@ MODEL = "tests/learn/test_model.py::"
 PRIOR = "tests/backends/cpu/test_prior.py::"
 LOWER = "tests/program/test_lower.py::"
 GENERATE = "tests/backends/cpu/codegen/test_generate.py::"
+SCOPES = "tests/backends/cpu/codegen/test_scopes.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
@@ -246,6 +247,30 @@ _PROGRAM = (
 
 _CODE = (
     Mutant(
+        "out-of-the-loop-that-changes-it",
+        "if loop > depends:",
+        "if loop >= depends:",
+        (SCOPES + "test_code_means_what_it_says_wherever_its_instructions_went",),
+    ),
+    Mutant(
+        "known-behind-the-branch-that-computed-it",
+        "del self._known[text]  # only here",
+        "pass  # only here",
+        (SCOPES + "test_what_a_branch_computes_is_not_there_behind_it_nor_in_the_other",),
+    ),
+    Mutant(
+        "a-branch-goes-the-other-way-inside-itself",
+        "return scope.condition[1]",
+        "return not scope.condition[1]",
+        (SCOPES + "test_a_branch_that_was_decided_is_not_taken_again",),
+    ),
+    Mutant(
+        "repeated-loads-are-tidy",
+        "if scope.innermost and scope.repeats:",
+        "if not scope:",
+        (SCOPES + "test_what_a_loop_loads_again_and_again_is_not_tidy",),
+    ),
+    Mutant(
         "neighbours-share-a-set",
         "total = total + meet * (spacing.gap // size)",
         "pass",
@@ -280,8 +305,8 @@ _CODE = (
     ),
     Mutant(
         "the-border-is-one-off",
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")',
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low - 1}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low - 1}", "bool")',
         (GENERATE + "test_padded_sums",),
     ),
     Mutant(
@@ -538,10 +563,16 @@ _MACHINES = (
         ("tests/backends/cpu/test_fused_ir.py::test_functions_are_as_exact",),
     ),
     Mutant(
+        "the-other-machine-gets-all-bits",
+        "            weights=weights,\n            check_indices=check_indices,",
+        "            check_indices=check_indices,",
+        ("tests/backends/cpu/export/test_export.py::test_weights_in_fewer_bits_are_so_on_the_other_machine_too",),
+    ),
+    Mutant(
         "times-of-an-emulator-are-kept",
-        "if database is not None and emulated():",
+        "if database is not None and emulator():",
         "if False:",
-        ("tests/targets/test_host.py::test_times_under_an_emulator_are_not_stored",),
+        ("tests/targets/test_emulator.py::test_times_under_an_emulator_are_not_stored",),
     ),
     Mutant(
         "every-core-has-the-same-rates",
@@ -704,14 +735,14 @@ _SEARCH = (
 _FLEET = (
     Mutant(
         "what-a-dead-node-had-is-lost",
-        "self._enqueue(self._unassigned(back), first=True)",
+        "self._queues.put(self._unassigned(back), first=True)",
         "self._unassigned(back)",
         (DISPATCH + "test_what_a_dead_node_had_is_handed_out_first",),
     ),
     Mutant(
         "a-late-result-counts-as-well",
-        "if believed and item.number in answered and self._open.pop(item.number, None) is not None:",
-        "if believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
+        "if judged.believed and item.number in answered and self._open.pop(item.number, None) is not None:",
+        "if judged.believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),
     Mutant(
@@ -737,7 +768,7 @@ _FLEET = (
     ),
     Mutant(
         "a-late-lease-has-no-copy",
-        "self._enqueue([item for item in late.items if item.number in self._open], first=True)",
+        "self._queues.put([item for item in late.items if item.number in self._open], first=True)",
         "pass",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),
@@ -809,6 +840,18 @@ _MEASURING = (
         "if plan.cut_above is not None and len(times) == 2 and min(times) > plan.cut_above:",
         "if plan.cut_above is not None and len(times) < 0:",
         (TIMING + "test_what_clearly_loses_is_cut_short",),
+    ),
+    Mutant(
+        "spoilt-times-count",
+        "again = spoilt and self._quiet()",
+        "again = False",
+        ("tests/measure/test_retake.py::test_what_others_have_spoilt_is_timed_again_when_they_are_done",),
+    ),
+    Mutant(
+        "a-worker-does-not-wait-for-its-watch",
+        "watch.join()  # it tidies up, and ends the process",
+        "pass",
+        ("tests/measure/test_worker.py::test_the_folder_of_a_parent_that_takes_its_time_to_die_is_removed",),
     ),
 )
 

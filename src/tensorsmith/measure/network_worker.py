@@ -1,6 +1,7 @@
-"""The process of `measure.networks`: `python -m tensorsmith.measure.network_worker FOLDER PARENT`: the folder holds networks and a request.
+"""The process of `measure.networks`: `python -m tensorsmith.measure.network_worker FOLDER PARENT`.
 
-It writes down which network it is at, then the answers of each to a file of its own, and the times of all.
+The folder holds networks and a request. The process writes down which network it is at, then the answers of each to a file of its
+own, and the times of all.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ Extents, counts and coefficients are integers, or arrays with one entry per cand
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -43,7 +44,7 @@ class AxisBinding:
     length: Num  # of the region the nest computes
     extent: int  # of the whole axis
 
-    @property
+    @functools.cached_property
     def value(self) -> Linear:
         return self.origin + self.local
 

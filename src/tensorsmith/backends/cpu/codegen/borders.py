@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensorsmith.backends.cpu.codegen.addresses import Running
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter, affine_facts, form_key
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value
 from tensorsmith.backends.cpu.codegen.points import LoopValue, LoopValues
@@ -54,10 +55,10 @@ class Borders:
         skip = [(f, r, low) for f, r, low, high in ready if low == high]
         mixed = [(f, r, low) for f, r, low, high in ready if low != high]
 
-        def holds(tests: list[tuple[Linear, Value, int]]) -> Value:
+        def holds(tests: list[tuple[Linear, Running, int]]) -> Value:
             total: Value | None = None
             for _, running, low in tests:
-                one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")
+                one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low}", "bool")
                 total = one if total is None else self.f.op(f"and {total}, {one.text}", "bool")
             assert total is not None
             return total
@@ -76,7 +77,7 @@ class Borders:
 
         return self.f.choose(holds(skip), inside, None, state) if skip else inside()
 
-    def _undecided(self, mixed: list[tuple[Linear, Value, int]], rest: Rest, state: list[Value]) -> list[Value]:
+    def _undecided(self, mixed: list[tuple[Linear, Running, int]], rest: Rest, state: list[Value]) -> list[Value]:
         """The loops inside with the tests left to the points."""
         keys = [form_key(f) for f, _, _ in mixed]
         kept = [f for f in self.facts if form_key(f) not in keys]

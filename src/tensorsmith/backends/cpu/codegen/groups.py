@@ -269,7 +269,7 @@ class Groups:
             return None
         assert isinstance(e, Load)
         running, constant, _ = self.body.linear(_without(form, self.group), point, lanes)
-        key = ("load", e.tensor, running and running.text, constant, lanes, "group")
+        key = ("load", e.tensor, running, constant, lanes, "group")
 
         def load() -> Value:
             pointer = self.body.pointer(e.tensor, running, constant)
