@@ -1108,8 +1108,8 @@ _BYTES = (
     ),
     Mutant(
         "signed-bytes-are-unsigned",
-        'shifted("ashr" if name == "i8" else "lshr", text, bits - 8)',
-        'shifted("lshr", text, bits - 8)',
+        'shifted("lshr" if name == "u8" else "ashr", text, bits - self.bits)',
+        'shifted("lshr", text, bits - self.bits)',
         (INSTRUCTIONS + "test_kernels_of_other_machines_are_right_by_meaning",),
     ),
     Mutant(
@@ -1120,9 +1120,45 @@ _BYTES = (
     ),
     Mutant(
         "what-is-left-of-a-row-lies-in-one-place",
-        'wide = self.f.op(f"shl {wide}, {8 * start}", "i32") if start else wide',
+        'wide = self.f.op(f"shl {wide}, {self.bits * start}", "i32") if start else wide',
         "wide = wide",
         (BYTES + "test_random_programs_on_bytes_are_numpys",),
+    ),
+    Mutant(
+        "any-weight-is-small",
+        "return e.dtype if small_load(e) is None else SMALL",
+        'return SMALL if e.dtype == "i8" else e.dtype',
+        (INSTRUCTIONS + "test_what_may_saturate_is_not_used",),
+    ),
+    Mutant(
+        "what-is-not-small-is-packed-as-it-is",
+        "array = kept_if_small(array) if packed.small else array",
+        "array = array",
+        (INSTRUCTIONS + "test_kernels_with_small_weights_are_right_by_meaning",),
+    ),
+    Mutant(
+        "a-weight-of-64-is-small",
+        "LOW, HIGH = -64, 63",
+        "LOW, HIGH = -64, 65",
+        ("tests/lang/test_small.py::test_two_products_of_small_bytes_fit_in_16_bits",),
+    ),
+    Mutant(
+        "padding-in-front-of-pairs-is-zero",
+        "return Const(e.value, self.TYPE)",
+        "return Const(0, self.TYPE)",
+        ("tests/space/test_rewrite.py::test_widen",),
+    ),
+    Mutant(
+        "products-of-two-steps-are-added-first",
+        'self.arith.binary("add", self._as_it_is(old), self._call(pair, [a, b]))',
+        'self.arith.binary("add", old, self._call(pair, [a, b]))',
+        (INSTRUCTIONS + "test_pairs_are_stored_so_that_loops_only_multiply_and_add",),
+    ),
+    Mutant(
+        "a-lane-has-its-second-factor-where-bytes-have-theirs",
+        'f.op(f"shl {wide}, splat (i32 {bits * n})", "i32", lanes.width) if n else wide',
+        'f.op(f"shl {wide}, splat (i32 {8 * n})", "i32", lanes.width) if n else wide',
+        (BYTES + "test_copies_of_what_is_no_constant_have_pairs_side_by_side",),
     ),
     Mutant(
         "the-bytes-of-a-lane-lie-apart",
@@ -1132,7 +1168,7 @@ _BYTES = (
     ),
     Mutant(
         "a-group-as-short-as-what-is-left",
-        "counts = [*split(ceil_div(length, GROUP), sizes[:-1]), GROUP]",
+        "counts = [*split(ceil_div(length, steps), sizes[:-1]), steps]",
         "counts = split(length, sizes)",
         ("tests/program/test_grouping.py::test_a_group_has_four_steps_however_few_there_are",),
     ),
