@@ -156,6 +156,13 @@ def test_what_is_transposed_on_the_way_is_copied_whatever_its_size() -> None:
     assert "B.pack" in candidate.sketch.by_stage
 
 
+def test_bytes_that_are_multiplied_in_groups_are_copied_whatever_their_size() -> None:
+    a, b, k = ts.placeholder((256, 256), "u8", "A"), ts.placeholder((256, 256), "i8", "B"), ts.reduce_axis(256, name="k")
+    c = ts.compute((256, 256), lambda i, j: ts.sum(ts.cast("i32", a[i, k]) * ts.cast("i32", b[k, j]), axis=k), name="C")
+    candidate = default_candidate(ts.workload([a, b, c]), ts.Target.named("sapphirerapids"))
+    assert "B.pack" in candidate.sketch.by_stage
+
+
 def test_no_thread_waits_long_for_one_that_has_a_step_more() -> None:
     """Nine blocks of rows for two threads: the panels of each are shared, too."""
     target = dataclasses.replace(ts.Target.named("znver4"), cores=2)

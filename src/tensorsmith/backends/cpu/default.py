@@ -332,6 +332,8 @@ class _Default:
         buffer, last = self.now.buffers[read.tensor], affine(read.indices[-1])
         if self.now.is_stage(read.tensor) or last is None or last.terms.get(plan.vector_axis.name) != 1:
             return False
+        if plan.group is not None:  # a copy has the bytes of a lane side by side
+            return False
         size = dtype(buffer.dtype).bytes
         steps = math.prod(a.extent for a in plan.stage.reduce_axes if a.name in variables(read))
         reach = self.target.l2_bytes // _L2_WAYS
