@@ -18,7 +18,7 @@ from tensorsmith.space.sketch.loops import NestLoop
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile
 STEPS_PER_THREAD = 4  # parallel steps wanted per thread, so that a slow thread does not hold up the others
-_IDLE = 0.04  # of the threads' time, at most, while the last of them has a step more than the others
+_IDLE, _LONG = 0.04, 1 << 22  # of the threads' time, at most, while one has a step more; points: below, shorter steps cost as much
 _PER_BYTE_OF_MEMORY, _PER_BYTE_OF_L3 = 8, 2  # operations that a core does while these give it a byte, or somewhat more
 _LEAVES_CACHES = 2  # times what all second caches hold: so much is not there any more when it is read again
 _STREAMED_ROWS = 4  # of an image at once: more gained nothing, and took more of the first cache
@@ -278,8 +278,8 @@ class TilePlan:
         if self.row_axis is not None:
             tiles[self.row_axis.name] = self.rows
         for loop in outer:
-            rounds = -(-steps // self.target.cores)
-            if steps >= STEPS_PER_THREAD * self.target.cores and rounds * self.target.cores <= (1 + _IDLE) * steps:
+            even = -(-steps // self.target.cores) * self.target.cores <= (1 + _IDLE) * steps
+            if steps >= STEPS_PER_THREAD * self.target.cores and (even or work < _LONG):
                 break
             name = loop.axis
             if self.row_axis is not None and name == self.row_axis.name and self._row_blocks() > 1:
