@@ -36,6 +36,7 @@ INSTRUCTIONS = "tests/backends/cpu/test_instructions.py::"
 INTEGERS = "tests/graph/test_integer.py::"
 INDICES = "tests/lang/test_index_check.py::"
 KERNELS = "tests/backends/gpu/test_kernels.py::"
+MATRIX = "tests/backends/gpu/test_matrix.py::"
 GPU_RULES = "tests/backends/gpu/test_rules.py::"
 GPU_PRIOR = "tests/backends/gpu/test_prior.py::"
 ENSEMBLE = "tests/learn/test_ensemble.py::"
@@ -265,6 +266,12 @@ _CODE = (
         (SCOPES + "test_a_branch_that_was_decided_is_not_taken_again",),
     ),
     Mutant(
+        "loops-that-seem-to-count-further",
+        "first, last = 0, max(1, int(self.loops[name].count)) - 1",
+        "first, last = -1, max(1, int(self.loops[name].count)) + 999",
+        (SCOPES + "test_conditions_that_always_hold_are_not_tested",),
+    ),
+    Mutant(
         "repeated-loads-are-tidy",
         "if scope.innermost and scope.repeats:",
         "if not scope:",
@@ -359,6 +366,42 @@ _GPU = (
         "few = threads_of(root, found) < wanted",
         "few = threads_of(root, found) < 0",
         (GPU_RULES + "test_every_row_is_within_the_limits",),
+    ),
+    Mutant(
+        "a-lane-gives-the-value-of-another",
+        "LEFT = tuple(Operand(n // 2 % 2, n % 2 + 8 * (n // 4)) for n in range(8))",
+        "LEFT = tuple(Operand(n // 4, n % 2 + 8 * (n // 2 % 2)) for n in range(8))",
+        (MATRIX + "test_ptx_is_right",),
+    ),
+    Mutant(
+        "lanes-need-not-meet",
+        "return [*number_of_column, Meet(), *found]",
+        "return [*number_of_column, *found]",
+        (MATRIX + "test_ptx_is_right",),
+    ),
+    Mutant(
+        "half-a-matrix-instruction",
+        "if a.extent and a.extent % STEPS == 0 and",
+        "if a.extent and",
+        (MATRIX + "test_which_products_and_machines_have_them",),
+    ),
+    Mutant(
+        "sizes-of-the-structure-are-drawn",
+        "Column(hole.name, self.name, hole.stage, given, given, hole.loop, vector, given)",
+        "Column(hole.name, self.name, hole.stage, 1, given, hole.loop, vector, given)",
+        (MATRIX + "test_every_row_is_within_the_limits",),
+    ),
+    Mutant(
+        "nobody-waits-for-what-is-copied",
+        "*([Wait()] if any(",
+        "*([] if any(",
+        ("tests/backends/gpu/test_apart.py::test_copies_apart_are_right",),
+    ),
+    Mutant(
+        "the-hosts-memory-is-swept-for-a-device",
+        "self._frame.of.driver.fill(*self._device_swept, POISON)",
+        "super().sweep(size) if False else None",
+        ("tests/backends/gpu/test_running.py::test_runs_that_find_nothing_in_the_caches",),
     ),
     Mutant(
         "registers-are-given-one-by-one",
@@ -561,6 +604,24 @@ _MACHINES = (
         "%early = fptrunc {long} %product to {short}\n  %back = fpext {short} %early to {long}\n"
         "  %twice = fadd {long} %back, %c.wide\n  %result = fptrunc {long} %twice to {short}",
         ("tests/backends/cpu/test_fused_ir.py::test_functions_are_as_exact",),
+    ),
+    Mutant(
+        "constants-are-read-from-memory-for-every-slice",
+        "<= target.l3_bytes or cut.constants_bytes(workload) > target.l3_bytes",
+        "<= target.l3_bytes",
+        ("tests/space/test_transforms.py::test_what_no_cache_holds_is_not_read_again_and_again",),
+    ),
+    Mutant(
+        "a-slice-is-one-row-of-a-tile-of-two",
+        'self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = rows',
+        'self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = 1',
+        ("tests/backends/cpu/test_default_tile.py::test_a_slice_has_as_many_rows_as_the_tile",),
+    ),
+    Mutant(
+        "few-rows-stay-few",
+        "return {axis.name: size} if size > 1 else {}",
+        "return {}",
+        ("tests/backends/cpu/test_default_tile.py::test_few_rows_are_joined_by_those_of_another_axis_where_loads_take_time",),
     ),
     Mutant(
         "the-other-machine-gets-all-bits",

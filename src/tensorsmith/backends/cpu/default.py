@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
 from tensorsmith.backends.cpu.products import widens
+from tensorsmith.backends.cpu.slicing import is_cut
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
@@ -45,8 +46,6 @@ from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.space.transforms import is_transform, slices
 
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
-_CONSTANTS_PER_VALUES = 5  # bytes of packed constants that are read in the time one byte is written, scattered, and read again
-_LEAST_BUSY = 0.85  # of the threads' time
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
 
 
@@ -253,18 +252,13 @@ class _Default:
         return AttachPoint(point.stage, len(outer))
 
     def _slice(self, last: Stage) -> None:
-        """A chain of transforms goes through its stages slice by slice, unless reading the constants for each costs more than
-        writing and reading all of the transformed values, or threads would wait for others."""
+        """A chain of transforms goes through its stages slice by slice, where that is better. A slice has as many rows of tiles as
+        the register tile of the product."""
         cut = slices(self.now, last) if self.nests[last.name].at is None else None
-        if cut is None:
+        rows = self.decisions.get(f"{cut.product}.{NestLoop(cut.along, 1)}", 1) if cut is not None else 1
+        if cut is None or not is_cut(self.now, cut, rows, self.target):
             return
-        count, values = math.prod(a.extent for a in (*cut.lead, cut.axis)), cut.values_bytes(self.now)
-        constants = sum(self.now.buffers[t].bytes for t in self.nests[cut.product].packed)
-        idle = count < _LEAST_BUSY * -(-count // self.target.cores) * self.target.cores
-        if values <= self.target.l2_bytes:
-            return
-        if values <= self.target.l3_bytes and (idle or count * constants > _CONSTANTS_PER_VALUES * values):
-            return
+        self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = rows
         for name in cut.members:
             self.nests[name] = replace(self.nests[name], at=AttachPoint(last.name, cut.depth))
         self.decisions[f"{last.name}.parallel"] = cut.depth

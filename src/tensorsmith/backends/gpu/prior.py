@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.backends.gpu.matrix import INSTRUCTION
 from tensorsmith.backends.gpu.rates import DEFAULT, Rates
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
@@ -55,12 +56,12 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
     busy = np.minimum(target.schedulers, warps * np.minimum(resident, turns))  # schedulers that have a warp
     lanes = target.fmas_per_cycle / target.schedulers  # of one scheduler
     issued = target.warp / lanes  # cycles of a scheduler's lanes for one instruction
-    matrix_cycles = raw("matrix_multiply_adds") / (lanes * r.matrix_rate)
+    matrix_cycles = raw("matrix_multiply_adds") * target.schedulers / target.matrix_fmas_per_cycle
     arithmetic = fmas + raw("other_operations")
     instructions = (
         arithmetic
         + functions
-        + raw("matrix_multiply_adds") / 2048  # of 16 x 8 x 16 each
+        + raw("matrix_multiply_adds") / INSTRUCTION
         + raw("shared_loads")
         + r.loop_instructions * loops
         + r.address_instructions * loads

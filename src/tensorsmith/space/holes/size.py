@@ -56,6 +56,9 @@ class Size(NumberKind):
         if nest.group == hole.loop:
             whole = max(1, min(group_steps(plan.geometry.stages[hole.stage]), extent))
             return Column(hole.name, self.name, hole.stage, whole, whole, hole.loop, idle=whole)
+        given = nest.loops.sizes.get(hole.loop)
+        if given is not None:
+            return Column(hole.name, self.name, hole.stage, given, given, hole.loop, vector, given)
         idle = min(extent, 2 * plan.lanes_of(hole.stage)) if vector else 1
         return Column(hole.name, self.name, hole.stage, 1, max(1, extent), hole.loop, vector, max(1, idle))
 

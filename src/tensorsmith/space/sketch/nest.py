@@ -8,6 +8,7 @@ held in registers. A stage may be attached inside another one's outer loops (`at
 at the very register tile (the depth equal to the number of outer loops), where its values never leave the registers.
 An outer or reduction loop written `w.0!` is laid out step by step, so that what depends on its value (padding) is decided
 beforehand.
+The size of a loop written `i.1=8` is part of the structure: nobody chooses it.
 """
 
 from __future__ import annotations

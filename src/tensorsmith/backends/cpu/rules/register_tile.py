@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tensorsmith.backends.cpu.products import groups_pay, widens
+from tensorsmith.backends.cpu.slicing import may_be_whole
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import is_window
 from tensorsmith.errors import Refusal
@@ -289,11 +290,11 @@ def _with_copy(state: State, tile: _Tile, name: str) -> State:
 
 
 def _with_slices(state: State, name: str, target: CpuTarget) -> State:
-    """The product between two transforms, and the one before it: whole, where a cache could hold that, or slice by slice."""
+    """The product between two transforms, and the one before it: whole, where that can be worth it, or slice by slice."""
     for nest in state.nests:
         cut = slices(state.now, state.now.stage(nest.stage)) if nest.at is None else None
         if cut is not None and cut.product == name:
-            whole = ("0",) if cut.values_bytes(state.now) <= target.l3_bytes else ()
+            whole = ("0",) if may_be_whole(state.now, cut, target) else ()
             return state.with_choice(Choice(nest.stage, "rows", (*whole, str(cut.depth)), cut.members))
     return state
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from tensorsmith.learn.features.schema import Feature, Schema
 
-_VERSION = 1
+_VERSION = 2
 
 #: what is told of a kernel
 _TOLD = (

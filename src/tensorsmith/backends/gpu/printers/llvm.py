@@ -7,7 +7,6 @@ Arithmetic, and the polynomials for functions, are those of the code for CPUs, o
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,14 +14,13 @@ import llvmlite.binding as llvm
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic, Fused
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
-from tensorsmith.backends.gpu.launch import ARGUMENT_ALIGNMENT
-from tensorsmith.backends.gpu.printers.c import entry
+from tensorsmith.backends.gpu.printers.c import entry, no_matrix
 from tensorsmith.backends.gpu.printers.expressions import identifier
 from tensorsmith.backends.gpu.printers.machines import Machine
 from tensorsmith.backends.gpu.printers.numbers import Numbers
+from tensorsmith.backends.gpu.printers.places import Places, array_type, pointers
 from tensorsmith.backends.gpu.simt.ir import (
     BLOCK,
-    GLOBAL,
     PRIVATE,
     SHARED,
     THREAD,
@@ -32,17 +30,17 @@ from tensorsmith.backends.gpu.simt.ir import (
     If,
     Kernel,
     Let,
+    Meet,
     Move,
+    Multiply,
     Statement,
     Store,
+    Wait,
     walk,
 )  # fmt: skip
 from tensorsmith.errors import InternalError
-from tensorsmith.lang.affine import Affine, affine
 from tensorsmith.lang.dtypes import dtype, is_float
 from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var
-
-_SPACES = {GLOBAL: 1, SHARED: 3}
 
 
 def ir(kernels: Sequence[Kernel], machine: Machine) -> str:
@@ -95,24 +93,20 @@ class _Writer:
         self.f = Function(f"define {machine.kernel} void @{entry(kernel.name)}({parameters}) {attributes}".rstrip())
         self.arithmetic = Arithmetic(self.f, helpers, declarations, Fused())
         self.arrays = {a.name: a for a in kernel.arrays}
-        self.pointers = {a.name: self._pointer(a) for a in kernel.arrays}
+        self.pointers = pointers(kernel)
         shared = [a for a in kernel.arrays if a.scope == SHARED]
-        self.shared = [f"{self.pointers[a.name]} = internal addrspace(3) global {_memory(a)} undef, align 16" for a in shared]
+        self.shared = [f"{self.pointers[a.name]} = internal addrspace(3) global {array_type(a)} undef, align 16" for a in shared]
         self.numbers = Numbers(self.f, kernel.counts, machine.divide, self.value)
         self.loaded: list[dict[tuple[str, str], Value]] = [{}]  # what is known of memory, by array and place
-        self.forms: dict[Expr, Affine | None] = {}  # of indices
-
-    def _pointer(self, a: Array) -> str:
-        if a.scope == SHARED:
-            return f"@{entry(self.kernel.name)}.{identifier(a.name)}"
-        return f"%{identifier(a.name)}"
+        self.places = Places(self.pointers, self.numbers, machine.private_space)
+        self.declarations = declarations
 
     def text(self) -> str:
         m, space = self.machine, self.machine.private_space
         for a in self.kernel.arrays:
             if a.scope == PRIVATE:
                 where = f", addrspace({space})" if space else ""
-                self.f.entry.append(f"  {self.pointers[a.name]} = alloca {_memory(a)}, align 16{where}")
+                self.f.entry.append(f"  {self.pointers[a.name]} = alloca {array_type(a)}, align 16{where}")
         for variable, instruction in ((BLOCK, m.block), (THREAD, m.thread)):
             number = self.f.op(instruction, m.number_type)
             if m.number_type != "i32":
@@ -137,14 +131,28 @@ class _Writer:
                 self._forget({a.name for a in self.kernel.arrays if a.scope == SHARED})
             elif isinstance(s, Move):
                 self._move(s)
+            elif isinstance(s, Wait):
+                for line in self.machine.wait:
+                    self._called(line)
+            elif isinstance(s, Meet):
+                if self.machine.meet:
+                    self._called(self.machine.meet)
+            elif isinstance(s, Multiply):
+                self._multiply(s)
             else:
-                value = self.value(s.value)
-                array = self.arrays[s.array]
-                if array.dtype == "bool":
-                    value = self.arithmetic.cast("u8", value)
-                place, aligned = self._aligned_place(array, s.index)
-                self.f.line(f"store {value}, {place}, align {aligned}")
-                self._forget({s.array})
+                self._store(self.arrays[s.array], s.index, self.value(s.value))
+
+    def _store(self, array: Array, index: Expr, value: Value) -> None:
+        if array.dtype == "bool":
+            value = self.arithmetic.cast("u8", value)
+        place, aligned = self.places.aligned(array, index)
+        self.f.line(f"store {value}, {place}, align {aligned}")
+        self._forget({array.name})
+
+    def _called(self, call: str) -> None:
+        """A call of a function that gives nothing; it is declared too."""
+        self.declarations.add(declaration(call))
+        self.f.line(call)
 
     def _for(self, s: For) -> None:
         if s.in_a_row >= s.count:
@@ -194,61 +202,39 @@ class _Writer:
     def _move(self, s: Move) -> None:
         to, source = self.arrays[s.array], self.arrays[s.source]
         size = dtype(to.dtype).bytes * s.width
+        if s.apart and self.machine.copy_apart:
+            places = {"to": self.places.place(to, s.index), "from_": self.places.place(source, s.start)}
+            self._called(self.machine.copy_apart.format(bytes=size, **places))
+            self._forget({s.array})
+            return
         kind = f"<{s.width} x {storage_type(to.dtype)}>"
-        moved = self.f.op(f"load {kind}, {self._place(source, s.start)}, align {size}", to.dtype, s.width)
-        self.f.line(f"store {kind} {moved.text}, {self._place(to, s.index)}, align {size}")
+        moved = self.f.op(f"load {kind}, {self.places.place(source, s.start)}, align {size}", to.dtype, s.width)
+        self.f.line(f"store {kind} {moved.text}, {self.places.place(to, s.index)}, align {size}")
         self._forget({s.array})
+
+    def _multiply(self, s: Multiply) -> None:
+        if not self.machine.matrix:
+            raise no_matrix(self.kernel, self.machine.name)
+        sums = [Load(s.array, (e,), "f32") for e in s.sums]
+        pairs = [self._pair(*map(self.value, loads[n : n + 2])) for loads in (s.left, s.right) for n in range(0, len(loads), 2)]
+        given = ", ".join(map(str, [*pairs, *map(self.value, sums)]))
+        kind = "{ " + ", ".join(["float"] * len(sums)) + " }"
+        call = f"call {kind} @{self.machine.matrix}({given})"
+        self.declarations.add(declaration(call))
+        made = self.f.op(call, kind)
+        for n, e in enumerate(s.sums):
+            self._store(self.arrays[s.array], e, self.f.op(f"extractvalue {kind} {made.text}, {n}", "f32"))
+
+    def _pair(self, first: Value, second: Value) -> Value:
+        """Two values of 16 bits in one register."""
+        one = self.f.op(f"insertelement <2 x half> poison, {first}, i32 0", first.dtype, 2)
+        return self.f.op(f"insertelement {one}, {second}, i32 1", first.dtype, 2)
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
-    def _place(self, array: Array, index: Expr) -> str:
-        """`ptr addrspace(3) %x`: where an element is."""
-        return self._aligned_place(array, index)[0]
-
-    def _aligned_place(self, array: Array, index: Expr) -> tuple[str, int]:
-        """The same, and bytes at whose multiple it is. Neighbours are at constant distances from one pointer, so that LLVM sees
-        them as such and loads several at once."""
-        base, distance, multiple = self._split(index)
-        number = self.numbers.count(base)
-        space = _SPACES.get(array.scope, self.machine.private_space)
-        pointer, kind = f"ptr addrspace({space})" if space else "ptr", storage_type(array.dtype)
-        if isinstance(number, int):
-            number, distance = 0, distance + number
-        at = self.pointers[array.name]
-        for step in (number, distance):
-            if isinstance(step, Value) or step:
-                text = str(step) if isinstance(step, int) else step.text
-                at = self.numbers.once(
-                    ("place", kind, at, text), f"getelementptr inbounds {kind}, {pointer} {at}, i32 {text}", "ptr"
-                ).text
-        size = dtype(array.dtype).bytes
-        return f"{pointer} {at}", math.gcd(ARGUMENT_ALIGNMENT, size * math.gcd(multiple, distance))
-
-    def _split(self, index: Expr) -> tuple[Expr, int, int]:
-        """An index as what is left of it when loops that are laid out are where they are, a constant behind that, and a number that
-        what is left is a multiple of."""
-        if index not in self.forms:
-            form = affine(index) if self.numbers.counts(index) else None
-            upwards = form is not None and form.offset >= 0 and all(c >= 0 for c in form.terms.values())
-            self.forms[index] = form if upwards else None  # else what is left might lie outside of the array
-        form = self.forms[index]
-        if form is None:
-            return index, 0, 1
-        left: Expr | None = None
-        distance, multiple = int(form.offset), 0
-        for name, coefficient in sorted(form.terms.items()):
-            value = self.numbers.variables[name]
-            if isinstance(value, int):
-                distance += coefficient * value
-                continue
-            multiple = math.gcd(multiple, coefficient)
-            term: Expr = Var(name) if coefficient == 1 else Binary("mul", Var(name), Const(coefficient, "i64"))
-            left = term if left is None else Binary("add", left, term)
-        return Const(0, "i64") if left is None else left, distance, multiple
-
     def _load(self, e: Load) -> Value:
         array = self.arrays[e.tensor]
-        place, aligned = self._aligned_place(array, e.indices[0])
+        place, aligned = self.places.aligned(array, e.indices[0])
         key = (e.tensor, place)
         for known in self.loaded:
             if key in known:
@@ -321,15 +307,23 @@ class _Writer:
         return self.arithmetic.binary(e.op, self.value(e.a), self.value(e.b))
 
 
-def _memory(a: Array) -> str:
-    """The type of all elements of an array."""
-    return f"[{max(1, a.elements)} x {storage_type(a.dtype)}]"
+def declaration(call: str) -> str:
+    """`declare void @f(float)` for `call void @f(float %x)`."""
+    head, _, given = call.removeprefix("call ").partition("(")
+    depth, words = 0, [""]
+    for c in given.rstrip(")"):
+        depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(c, 0)
+        if c == "," and not depth:
+            words.append("")
+        else:
+            words[-1] += c
+    return f"declare {head}({', '.join(w.strip().rpartition(' ')[0] for w in words)})"
 
 
 def _stored(body: Sequence[Statement], kernel: Kernel) -> set[str]:
     """The arrays that others may have stored to when a loop's next round begins."""
     inside = list(walk(body))
-    found = {s.array for s in inside if isinstance(s, (Store, Move))}
+    found = {s.array for s in inside if isinstance(s, (Store, Move, Multiply))}
     if any(isinstance(s, Barrier) for s in inside):
         found |= {a.name for a in kernel.arrays if a.scope == SHARED}
     return found
