@@ -151,7 +151,7 @@ def _steps(got: Array, wanted: Array) -> Array:
 
 
 def line(entry: Row) -> str:
-    parts = [f"{number(entry.get('ratio_to_best_peer'), '{:.2f}')} of {entry.get('best_peer', 'nobody')}"]
+    parts = [f"{number(entry['ratio_to_best_peer'], '{:.2f}')} of {entry['best_peer']}"] if entry.get("best_peer") else []
     if "ratio_to_own_f32" in entry:
         parts.append(f"{entry['ratio_to_own_f32']:.2f} of our f32")
     if "ratio_to_own_f32_direct" in entry:
