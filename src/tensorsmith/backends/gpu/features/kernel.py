@@ -179,7 +179,9 @@ class Told:
         turns = np.ceil(steps / self.threads)
         warps = np.ceil(steps / self.target.warp) / turns
         self.at_least("rounds", at.around)
-        self.add("barriers", 2 * at.around / max(1, self._fetches()))
+        ahead = self.full(self.program.buffers[own_block(node).stage.name].buffers) > 1
+        self.at_least("fetched_apart", ahead & self.target.copies_apart)
+        self.add("barriers", np.where(ahead, 1, 2) * at.around / max(1, self._fetches()))
         self.add("loop_rounds", at.around * (turns > 1) * turns * warps)
         self._visit(inside, Where(at.around * turns, lanes, warps, (), True, at.inner))
 
