@@ -102,7 +102,7 @@ class Told:
         sums["shared_bytes"] = self._shared_bytes() + sums.pop("partial_bytes", 0.0)
         results = self._results()
         registers = results + sums.pop("operands") + (OTHER_REGISTERS if self.together else PLAIN_REGISTERS)
-        over = registers - self.target.registers_per_thread
+        over = registers - self.target.registers_of(warps * self.target.warp)
         sums |= {"results": results, "registers": registers}
         sums["spilled_share"] = np.clip(over / np.maximum(1, results), 0, 1)
         sums["reduce_steps"] = sums.pop("steps", np.zeros(self.count)) / np.maximum(1, results)

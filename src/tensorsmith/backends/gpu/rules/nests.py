@@ -57,12 +57,13 @@ def product(stage: Stage, reader: Stage, ahead: bool, whole: frozenset[str] = fr
     return Nest(stage.name, loops, at=f"{reader.name}:{inner_depth(reader, whole)}", also=("buffers",) if ahead else ())
 
 
-def by_matrix(stage: Stage, rows: str, columns: str) -> Nest:
-    """A tile of 16 x 8 for each warp, its results with the lanes that matrix instructions give them to (`gpu/matrix.py`); warps,
-    and tiles that a warp computes in turns, along both axes."""
+def by_matrix(stage: Stage, rows: str, columns: str, side_by_side: int) -> Nest:
+    """A tile of 16 x 8 for each warp, or so many of them with their columns between each other's; its results with the lanes that
+    matrix instructions give them to (`gpu/matrix.py`); warps, and tiles that a warp computes in turns, along both axes."""
     both = [a for a in stage.axes if a.name in (rows, columns)]
     warps = [bound(levels(stage.axes, 0), "block"), bound(levels(both, 1), "vthread"), bound(levels(both, 2), "thread")]
-    lanes = f"{rows}.3@vthread={HALVES} {rows}.4@thread={ROW_LANES} {columns}.3@thread={COLUMN_LANES} | {columns}.4={NEIGHBOURS}"
+    own = NEIGHBOURS * side_by_side
+    lanes = f"{rows}.3@vthread={HALVES} {rows}.4@thread={ROW_LANES} {columns}.3@thread={COLUMN_LANES} | {columns}.4={own}"
     return Nest(stage.name, names(*warps, lanes))
 
 
