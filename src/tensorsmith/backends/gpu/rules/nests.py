@@ -3,7 +3,7 @@
 plain         i.0@grid j.0@grid | k.0                        one result for each thread, neighbours for neighbours
 tiled         i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread | i.3 j.3
 product       k.0 k.1 i.0 j.0 | k.2 i.1 j.1                  attached inside the threads of a tiled nest: SSSRRSRS
-by_matrix     i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread i.3@vthread=2 i.4@thread=8 j.3@thread=4 | j.4=2
+by_matrix     i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread i.3@vthread=2 i.4@thread=8 j.3@thread=4 | j.4=4
 matrix_product     k.0 | k.1 k.2=16 i.0 j.0                  the same inside of it: a warp computes 16 x 8 at once
 fetched       d0.0@thread d1.0@thread | d1.1                 an operand's tile, by all threads of the block together
 row           i.0@block j.0 j.1@thread |                     a row for each block
