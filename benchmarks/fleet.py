@@ -13,18 +13,13 @@ random one, so that the simulation ends soon. Every number of nodes gets `--each
 node would do. `tuner ms` is real: milliseconds of CPU time of this process for each trial, with messages, dispatcher and records.
 The line bends where nodes wait for the tuner, which proposes a candidate in `--search` seconds.
 
-`--ray` measures for real, on this machine: a Ray cluster of a head and three nodes, which share its cores, so that its trials per
-second say what the path costs, not what three machines would do; then the same search by processes of this machine. With `--faults`
-one node is killed after a third of the trials, one hangs, and the times of one are three times as long. It needs
-`pip install 'tensorsmith[fleet]'`.
+`--ray` measures for real, on this machine: see `fleet_ray.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -36,21 +31,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import fleet_ray
 import models
 import tensorsmith as ts
 from ours_networks import load
 from tensorsmith.graph.builder import Builder
-from tensorsmith.measure.fleet.by_ray import RESOURCE, STATION, RayNodes
-from tensorsmith.measure.fleet.members import Rules
 from tensorsmith.measure.fleet.runner import FleetRunner
 from tensorsmith.measure.places import Place
-from tensorsmith.records import Store
 from tensorsmith.search.policies.random import RandomPolicy
 from tensorsmith.targets.target import native
-from tensorsmith.testing.faulty import FAULTS
-from tensorsmith.testing.faulty import STATION as FAULTY
 from tensorsmith.testing.simulated import Conditions, SimulatedFleet
-from tensorsmith.tune import NetworkProgress
 
 NODES = (1, 3, 10, 30, 100, 300, 1000)
 TASKS = 40
@@ -156,9 +146,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.ray:
-        runs = by_ray(load(models.get(given.model)) if given.model else network(), given.trials, given.faults)
-        show_runs(runs)
-        found: Any = {run.runner: asdict(run) for run in runs}
+        found: Any = fleet_ray.run(load(models.get(given.model)) if given.model else network(), given.trials, given.faults)
     else:
         model, points = network(), []
         for nodes in map(int, given.nodes.split(",")):
@@ -170,85 +158,6 @@ def main() -> None:
         found = {f"{p.nodes} nodes, simulated": asdict(p) for p in points}
     if given.json:
         given.json.write_text(json.dumps(found, indent=1))
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A run for real. `estimated` is the latency of the network by the run: the sum over its tasks."""
-
-    runner: str
-    trials: int
-    distinct: int  # records of the search in the file, each of another program
-    seconds: float
-    first_seconds: float  # until the first trials were there
-    estimated_seconds: float
-    default_seconds: float  # the same with the default schedules
-    nodes: dict[str, str]
-
-
-def by_ray(model: ts.Model, trials: int, faults: bool) -> list[Tuned]:
-    """A network on three nodes of a Ray cluster that this machine is, and then by processes of this machine."""
-    import ray
-    from ray.cluster_utils import Cluster
-
-    target, said = native(), list[str]()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "faults.json"
-        os.environ |= {FAULTS: str(file), "PYTHONPATH": str(Path(ts.__file__).parents[1])}
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-        try:
-            nodes = [cluster.add_node(num_cpus=1, resources={f"{RESOURCE}{target.key}": 1}) for _ in range(3)]
-            file.write_text(json.dumps({nodes[1].node_id: {"hang": 3}, nodes[2].node_id: {"slow": 3.0}} if faults else {}))
-            ray.init(address=cluster.address, log_to_driver=False)
-            station, rules = (FAULTY, Rules(first=60.0, late_floor=10.0, hopeless=3.0)) if faults else (STATION, None)
-            made: list[FleetRunner] = []
-
-            def make(target: ts.Target, warn: object) -> FleetRunner:
-                made.append(FleetRunner("ray", RayNodes("ray", target.key, station), target, warn=said.append, rules=rules))
-                return made[-1]
-
-            def kill(done: int) -> None:
-                if faults and done >= trials // 3 and nodes:
-                    cluster.remove_node(nodes.pop(0), allow_graceful=False)
-                    nodes.clear()
-
-            by_nodes = _tuned("ray", model, trials, Path(folder) / "ray.db", Place("ray", make), kill)
-            status = {n.name: f"{n.state}, {n.trials} trials kept{f': {n.why}' if n.why else ''}" for n in made[0].nodes()}
-        finally:
-            ray.shutdown()
-            cluster.shutdown()
-        for text in said:
-            print(text)
-        here = _tuned("local", model, trials, Path(folder) / "local.db", "local", lambda done: None)
-    return [replace(by_nodes, nodes=status), here]
-
-
-def _tuned(name: str, model: ts.Model, trials: int, database: Path, runner: Any, on_trials: Callable[[int], None]) -> Tuned:
-    seen: list[tuple[float, NetworkProgress]] = []
-
-    def progress(p: Any) -> None:
-        seen.append((time.perf_counter(), p))
-        on_trials(p.trials)
-
-    begun = time.perf_counter()
-    ts.tune(model, trials=trials, patience=0, database=database, runner=runner, on_progress=progress)
-    with Store.open(database, read_only=True) as store:
-        records = [r for s in store.workloads() for r in store.history(s.workload, s.target, s.timing) if not r.run]
-    distinct, last = len({(r.workload.key, r.key) for r in records}), seen[-1][1]
-    if len(records) != distinct or last.trials != distinct:
-        raise SystemExit(f"{last.trials} trials were counted, {len(records)} are stored, of {distinct} programs")
-    ends = seen[-1][0] - begun, seen[0][0] - begun
-    return Tuned(name, last.trials, distinct, *ends, sum(last.latencies), sum(last.first), {})
-
-
-def show_runs(runs: Sequence[Tuned]) -> None:
-    for run in runs:
-        print(
-            f"{run.runner}: {run.trials} trials, {run.distinct} different programs stored, {run.seconds:.1f} s (the first after "
-            f"{run.first_seconds:.1f} s); estimated {1e3 * run.default_seconds:.3f} ms -> {1e3 * run.estimated_seconds:.3f} ms"
-        )
-        for node, status in run.nodes.items():
-            print(f"  {node}: {status}")
 
 
 if __name__ == "__main__":

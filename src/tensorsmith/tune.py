@@ -37,7 +37,8 @@ from tensorsmith.search.objectives import Objective, named
 from tensorsmith.search.policy import MakePolicy, Preset
 from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Cache, check_cache
-from tensorsmith.targets.host import emulated, memory_bytes
+from tensorsmith.targets.emulator import emulator
+from tensorsmith.targets.host import memory_bytes
 from tensorsmith.targets.target import Target
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.history.journal import Journal
@@ -174,7 +175,7 @@ def tune(
         raise UserError(Parameter("seed"), f" is {seed!r}; give a whole number, 0 or more")
     if on_progress is not None and not callable(on_progress):
         raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
-    if database is not None and emulated():
+    if database is not None and emulator():
         raise UserError("times under an emulator mean nothing, so none are stored: leave out ", Parameter("database"))
     from tensorsmith.tuning.estimated import is_estimated
     from tensorsmith.tuning.options import HowMeasured, Plugins, RunOptions, where
@@ -188,7 +189,7 @@ def tune(
         models = [stored(m, weights) for m in models]
         if isinstance(computation, OpenModel):
             objective = objective or "geomean"
-        models = [m.with_formulations(formulations) for m in models]
+        models = [m.with_small_weights(target.wants_small_weights).with_formulations(formulations) for m in models]
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         if place.here and is_estimated(target):

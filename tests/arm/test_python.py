@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import shlex
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tests.arm import python
 from tests.arm.emulator import AARCH64
+
+import tensorsmith as ts
+from tensorsmith.graph.builder import Builder
+from tensorsmith.records import Store
 
 pytestmark = [pytest.mark.arm, AARCH64.needed]
 
 _WHO = """
 import json
 import tensorsmith as ts
-from tensorsmith.targets.host import emulated
+from tensorsmith.targets.emulator import emulator
 here = ts.Target.native()
-print(json.dumps({"triple": here.triple, "features": here.features, "bytes": here.vector_bytes, "emulated": emulated()}))
+print(json.dumps({"triple": here.triple, "features": here.features, "bytes": here.vector_bytes, "emulated": emulator()}))
 """
 
 _TUNE = """
@@ -59,3 +67,32 @@ def test_a_search_of_four_trials(tmp_path: Path) -> None:
     done = python.run(["-c", _TUNE, str(tmp_path / "kernel.tsm")])
     assert done.returncode == 0, done.stderr[-4000:]
     assert "refused: times under an emulator mean nothing" in done.stdout and "trials: 4" in done.stdout
+
+
+def four_layers() -> ts.Model:
+    """Each a task of its own."""
+    b, rng = Builder("layers"), np.random.default_rng(0)
+    h = b.input("x", (4, 16), "f32")
+    for before, after in pairwise((16, 24, 32, 40, 48)):
+        h = b.add("relu", [b.add("matmul", [h, b.constant(rng.uniform(-1, 1, (before, after)).astype(np.float32))])])
+    b.output("y", h)
+    return ts.Model.from_graph(b.graph())
+
+
+def test_a_tuner_here_measures_there(tmp_path: Path) -> None:
+    """Four tasks, searched for by this machine and measured by a node that a command starts under the emulator."""
+    seen: list[Any] = []
+    command = shlex.join(["env", f"PYTHONPATH={python.REPOSITORY / 'src'}", str(python.python())])
+    with pytest.warns(RuntimeWarning, match="all times of this run are emulated"):
+        exe = ts.tune(
+            four_layers(),
+            trials=12,
+            policy="random",
+            target=ts.Target.named("cortex-a53", cores=2),
+            runner=command,
+            database=tmp_path / "tune.db",
+            on_progress=seen.append,
+        )
+    assert seen[-1].trials == 12 and seen[-1].emulated and len(exe.network.kernels) == 4
+    with Store.open(tmp_path / "tune.db", read_only=True) as store:
+        assert not [r for s in store.workloads() for r in store.history(s.workload, s.target, s.timing)]

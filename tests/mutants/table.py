@@ -19,6 +19,7 @@ MODEL = "tests/learn/test_model.py::"
 PRIOR = "tests/backends/cpu/test_prior.py::"
 LOWER = "tests/program/test_lower.py::"
 GENERATE = "tests/backends/cpu/codegen/test_generate.py::"
+SCOPES = "tests/backends/cpu/codegen/test_scopes.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
@@ -247,6 +248,36 @@ _PROGRAM = (
 
 _CODE = (
     Mutant(
+        "out-of-the-loop-that-changes-it",
+        "if loop > depends:",
+        "if loop >= depends:",
+        (SCOPES + "test_code_means_what_it_says_wherever_its_instructions_went",),
+    ),
+    Mutant(
+        "known-behind-the-branch-that-computed-it",
+        "del self._known[text]  # only here",
+        "pass  # only here",
+        (SCOPES + "test_what_a_branch_computes_is_not_there_behind_it_nor_in_the_other",),
+    ),
+    Mutant(
+        "a-branch-goes-the-other-way-inside-itself",
+        "return scope.condition[1]",
+        "return not scope.condition[1]",
+        (SCOPES + "test_a_branch_that_was_decided_is_not_taken_again",),
+    ),
+    Mutant(
+        "loops-that-seem-to-count-further",
+        "first, last = 0, max(1, int(self.loops[name].count)) - 1",
+        "first, last = -1, max(1, int(self.loops[name].count)) + 999",
+        (SCOPES + "test_conditions_that_always_hold_are_not_tested",),
+    ),
+    Mutant(
+        "repeated-loads-are-tidy",
+        "if scope.innermost and scope.repeats:",
+        "if not scope:",
+        (SCOPES + "test_what_a_loop_loads_again_and_again_is_not_tidy",),
+    ),
+    Mutant(
         "neighbours-share-a-set",
         "total = total + meet * (spacing.gap // size)",
         "pass",
@@ -281,8 +312,8 @@ _CODE = (
     ),
     Mutant(
         "the-border-is-one-off",
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low}", "bool")',
-        'one = self.f.op(f"icmp sge i64 {running.text}, {-low - 1}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low}", "bool")',
+        'one = self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-low - 1}", "bool")',
         (GENERATE + "test_padded_sums",),
     ),
     Mutant(
@@ -575,10 +606,34 @@ _MACHINES = (
         ("tests/backends/cpu/test_fused_ir.py::test_functions_are_as_exact",),
     ),
     Mutant(
+        "constants-are-read-from-memory-for-every-slice",
+        "<= target.l3_bytes or cut.constants_bytes(workload) > target.l3_bytes",
+        "<= target.l3_bytes",
+        ("tests/space/test_transforms.py::test_what_no_cache_holds_is_not_read_again_and_again",),
+    ),
+    Mutant(
+        "a-slice-is-one-row-of-a-tile-of-two",
+        'self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = rows',
+        'self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = 1',
+        ("tests/backends/cpu/test_default_tile.py::test_a_slice_has_as_many_rows_as_the_tile",),
+    ),
+    Mutant(
+        "few-rows-stay-few",
+        "return {axis.name: size} if size > 1 else {}",
+        "return {}",
+        ("tests/backends/cpu/test_default_tile.py::test_few_rows_are_joined_by_those_of_another_axis_where_loads_take_time",),
+    ),
+    Mutant(
+        "the-other-machine-gets-all-bits",
+        "            weights=weights,\n            check_indices=check_indices,",
+        "            check_indices=check_indices,",
+        ("tests/backends/cpu/export/test_export.py::test_weights_in_fewer_bits_are_so_on_the_other_machine_too",),
+    ),
+    Mutant(
         "times-of-an-emulator-are-kept",
-        "if database is not None and emulated():",
+        "if database is not None and emulator():",
         "if False:",
-        ("tests/targets/test_host.py::test_times_under_an_emulator_are_not_stored",),
+        ("tests/targets/test_emulator.py::test_times_under_an_emulator_are_not_stored",),
     ),
     Mutant(
         "every-core-has-the-same-rates",
@@ -741,14 +796,14 @@ _SEARCH = (
 _FLEET = (
     Mutant(
         "what-a-dead-node-had-is-lost",
-        "self._enqueue(self._unassigned(back), first=True)",
+        "self._queues.put(self._unassigned(back), first=True)",
         "self._unassigned(back)",
         (DISPATCH + "test_what_a_dead_node_had_is_handed_out_first",),
     ),
     Mutant(
         "a-late-result-counts-as-well",
-        "if believed and item.number in answered and self._open.pop(item.number, None) is not None:",
-        "if believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
+        "if judged.believed and item.number in answered and self._open.pop(item.number, None) is not None:",
+        "if judged.believed and item.number in answered and self._open.pop(item.number, 0) is not None:",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),
     Mutant(
@@ -774,7 +829,7 @@ _FLEET = (
     ),
     Mutant(
         "a-late-lease-has-no-copy",
-        "self._enqueue([item for item in late.items if item.number in self._open], first=True)",
+        "self._queues.put([item for item in late.items if item.number in self._open], first=True)",
         "pass",
         (DISPATCH + "test_a_result_counts_once_whoever_brings_it",),
     ),
@@ -1053,8 +1108,8 @@ _BYTES = (
     ),
     Mutant(
         "signed-bytes-are-unsigned",
-        'shifted("ashr" if name == "i8" else "lshr", text, bits - 8)',
-        'shifted("lshr", text, bits - 8)',
+        'shifted("lshr" if name == "u8" else "ashr", text, bits - self.bits)',
+        'shifted("lshr", text, bits - self.bits)',
         (INSTRUCTIONS + "test_kernels_of_other_machines_are_right_by_meaning",),
     ),
     Mutant(
@@ -1065,9 +1120,45 @@ _BYTES = (
     ),
     Mutant(
         "what-is-left-of-a-row-lies-in-one-place",
-        'wide = self.f.op(f"shl {wide}, {8 * start}", "i32") if start else wide',
+        'wide = self.f.op(f"shl {wide}, {self.bits * start}", "i32") if start else wide',
         "wide = wide",
         (BYTES + "test_random_programs_on_bytes_are_numpys",),
+    ),
+    Mutant(
+        "any-weight-is-small",
+        "return e.dtype if small_load(e) is None else SMALL",
+        'return SMALL if e.dtype == "i8" else e.dtype',
+        (INSTRUCTIONS + "test_what_may_saturate_is_not_used",),
+    ),
+    Mutant(
+        "what-is-not-small-is-packed-as-it-is",
+        "array = kept_if_small(array) if packed.small else array",
+        "array = array",
+        (INSTRUCTIONS + "test_kernels_with_small_weights_are_right_by_meaning",),
+    ),
+    Mutant(
+        "a-weight-of-64-is-small",
+        "LOW, HIGH = -64, 63",
+        "LOW, HIGH = -64, 65",
+        ("tests/lang/test_small.py::test_two_products_of_small_bytes_fit_in_16_bits",),
+    ),
+    Mutant(
+        "padding-in-front-of-pairs-is-zero",
+        "return Const(e.value, self.TYPE)",
+        "return Const(0, self.TYPE)",
+        ("tests/space/test_rewrite.py::test_widen",),
+    ),
+    Mutant(
+        "products-of-two-steps-are-added-first",
+        'self.arith.binary("add", self._as_it_is(old), self._call(pair, [a, b]))',
+        'self.arith.binary("add", old, self._call(pair, [a, b]))',
+        (INSTRUCTIONS + "test_pairs_are_stored_so_that_loops_only_multiply_and_add",),
+    ),
+    Mutant(
+        "a-lane-has-its-second-factor-where-bytes-have-theirs",
+        'f.op(f"shl {wide}, splat (i32 {bits * n})", "i32", lanes.width) if n else wide',
+        'f.op(f"shl {wide}, splat (i32 {8 * n})", "i32", lanes.width) if n else wide',
+        (BYTES + "test_copies_of_what_is_no_constant_have_pairs_side_by_side",),
     ),
     Mutant(
         "the-bytes-of-a-lane-lie-apart",
@@ -1077,7 +1168,7 @@ _BYTES = (
     ),
     Mutant(
         "a-group-as-short-as-what-is-left",
-        "counts = [*split(ceil_div(length, GROUP), sizes[:-1]), GROUP]",
+        "counts = [*split(ceil_div(length, steps), sizes[:-1]), steps]",
         "counts = split(length, sizes)",
         ("tests/program/test_grouping.py::test_a_group_has_four_steps_however_few_there_are",),
     ),

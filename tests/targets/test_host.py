@@ -1,16 +1,13 @@
-"""How many threads are worth having: what the environment, the affinity and the container say; and what an emulator is."""
+"""How many threads are worth having: what the environment, the affinity and the container say."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import pytest
 
-import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.targets import host
-from tensorsmith.targets.host import emulated
 
 
 def write(folder: Path, **files: str) -> None:
@@ -62,19 +59,3 @@ def test_what_is_no_number_of_threads(monkeypatch, given):
     monkeypatch.setenv(host.THREADS, given)
     with pytest.raises(UserError, match="TENSORSMITH_NUM_THREADS is "):
         host.thread_count()
-
-
-def test_an_emulator_is_known_by_the_name_of_the_process(tmp_path):
-    name = tmp_path / "comm"
-    name.write_text("qemu-aarch64-st\n")
-    assert emulated(name)
-    name.write_text("python\n")
-    assert not emulated(name) and not emulated(tmp_path / "missing")
-
-
-def test_times_under_an_emulator_are_not_stored(monkeypatch, tmp_path):
-    monkeypatch.setattr(importlib.import_module("tensorsmith.tune"), "emulated", lambda: True)
-    a = ts.placeholder((8,), name="A")
-    with pytest.raises(UserError, match="times under an emulator mean nothing, so none are stored: leave out database"):
-        ts.tune([a, ts.compute((8,), lambda i: a[i] + 1.0, name="B")], trials=1, database=tmp_path / "tune.db")
-    assert not (tmp_path / "tune.db").exists()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -63,6 +64,8 @@ class Backend(Generic[T]):
     #: seconds that one candidate is estimated to take, by its generated code; of kinds that are tuned without the machine, too
     estimate: Callable[[Candidate, T], float] | None = None
     begin: Callable[[Program, T], Callable[[], KernelCode]] | None = None  # `generate` in halves; another thread may run the second
+    #: for the time that so many kernels are made: gives how many of `begin`'s second halves are worth running at once
+    compilers: Callable[[int], AbstractContextManager[int]] | None = None
     module: str = ""  # whose import makes it known to the processes that measure; "": it is the package's own
 
     def __repr__(self) -> str:

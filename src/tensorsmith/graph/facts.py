@@ -25,12 +25,13 @@ class NodeFacts:
 
 
 def facts_of(graph: Graph) -> list[NodeFacts]:
-    """The facts of each node; nodes of one operator on values of one type are alike."""
+    """The facts of each node; nodes of one operator on values of one type are alike, and where elements are not moved, their
+    shapes do not matter."""
     known: dict[tuple[object, ...], NodeFacts] = {}
     found = []
     for node in graph.nodes:
-        types = tuple((graph.values[x].shape, graph.values[x].dtype) for x in node.inputs)
-        key = (node.operator, len(node.outputs), types, node.options)
+        shapes = tuple(graph.values[x].shape for x in node.inputs) if operators.kind(node) >= Kind.INJECTIVE else ()
+        key = (node.operator, len(node.outputs), shapes, tuple(graph.values[x].dtype for x in node.inputs), node.options)
         if key not in known:
             known[key] = _facts(graph, node)
         found.append(known[key])

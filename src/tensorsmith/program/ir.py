@@ -25,6 +25,7 @@ Extents, counts and coefficients are integers, or arrays with one entry per cand
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -43,7 +44,7 @@ class AxisBinding:
     length: Num  # of the region the nest computes
     extent: int  # of the whole axis
 
-    @property
+    @functools.cached_property
     def value(self) -> Linear:
         return self.origin + self.local
 
@@ -72,6 +73,7 @@ class PackedRead:
     loops: tuple[LoopVar, ...]
     indices: tuple[Linear, ...]
     writers: tuple[str, ...] = ()  # for a copy made while the program runs: its own loops, as `loops`
+    small: bool = False  # elements that are not small (`lang/small.py`), which count as 0 where they are read, are 0
 
     @property
     def shape(self) -> tuple[Num, ...]:

@@ -53,6 +53,7 @@ class Slices:
     data: str  # the transform that the product reads
     lead: tuple[Axis, ...]  # axes of the last stage around the one that is cut
     axis: Axis
+    along: str  # the axis of the product that moves with that one
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -66,6 +67,11 @@ class Slices:
     def values_bytes(self, workload: Workload) -> int:
         """Of what the members compute for the whole image."""
         return sum(workload.buffers[m].bytes for m in self.members)
+
+    def constants_bytes(self, workload: Workload) -> int:
+        """Of what every slice reads as a whole."""
+        read = {x.tensor for x in workload.stage(self.product).reads}
+        return sum(workload.buffers[t].bytes for t in read if workload.buffers[t].constant)
 
     def loops(self, others: tuple[Axis, ...]) -> str:
         """The outer loops of the last stage; `others` are the axes not named here."""
@@ -89,11 +95,13 @@ def slices(workload: Workload, last: Stage) -> Slices | None:
         return None
     if not is_transform(workload, workload.stage(data[0])):
         return None
-    moving = set(_in_step(workload, product.name, last).values()) & set(_in_step(workload, data[0], last).values())
+    of_product = _in_step(workload, product.name, last)
+    moving = set(of_product.values()) & set(_in_step(workload, data[0], last).values())
     tiles = [a for a in last.axes if a.name in moving]
     if len(tiles) < 2 or tiles[-2].extent == 1:
         return None
-    return Slices(product.name, data[0], tuple(tiles[:-2]), tiles[-2])
+    along = next(product.axes[n].name for n, name in of_product.items() if name == tiles[-2].name)
+    return Slices(product.name, data[0], tuple(tiles[:-2]), tiles[-2], along)
 
 
 def _in_step(workload: Workload, producer: str, last: Stage) -> dict[int, str]:

@@ -76,14 +76,6 @@ def _quota_v1(folder: Path) -> float | None:
         return None
 
 
-def emulated(name: Path = Path("/proc/self/comm")) -> bool:
-    """Whether an emulator of another machine runs this process (qemu's user mode): what takes long there says nothing."""
-    try:
-        return name.read_text().startswith("qemu-")
-    except OSError:
-        return False
-
-
 @functools.cache
 def memory_bytes() -> int:
     """The memory of the machine; where it cannot be asked, more than any has."""

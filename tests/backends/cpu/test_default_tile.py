@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from tests.rewrites.test_formulations import conv_layer
 
 import tensorsmith as ts
 from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.default_tile import TilePlan
 from tensorsmith.backends.cpu.in_order import copies
+from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
+from tensorsmith.rewrites.formulations import formulations
 
 
 def plan(case: str, target: str) -> TilePlan:
@@ -34,6 +37,38 @@ def test_rows_with_one_factor_have_room_for_three() -> None:
 def test_in_order_tiles_have_room_for_the_operands_of_the_next_steps(target: str, rows: int) -> None:
     tile = plan("GMM-3-b1", target)
     assert (tile.rows, tile.vectors) == (rows, 2) and tile.unroll() == 8
+
+
+def winograd(images: int, size: int, channels: int) -> Workload:
+    """Square images: a convolution whose last stages are the product and the transform back."""
+    return formulations(conv_layer((images, size, size, channels), (3, 3, channels, channels), epilogue=False))[1].workload
+
+
+@pytest.mark.parametrize(
+    ("image", "target", "beside", "tile"),
+    [
+        (16, "cortex-a53", {"ty": 2}, (4, 2)),
+        (32, "cortex-a53", {}, (8, 2)),
+        (16, "neoverse-n1", {}, (4, 4)),
+        (16, "znver4", {}, (4, 4)),
+    ],
+)
+def test_few_rows_are_joined_by_those_of_another_axis_where_loads_take_time(
+    image: int, target: str, beside: dict[str, int], tile: tuple[int, int]
+) -> None:
+    workload = winograd(1, image, 64)
+    (product,) = [s for s in workload.stages if s.reduction]
+    found = TilePlan(workload, product, ts.Target.named(target))
+    assert (found.beside, (found.rows, found.vectors)) == (beside, tile)
+
+
+def test_a_slice_has_as_many_rows_as_the_tile() -> None:
+    """Two rows of four tiles on the register tile: a slice of one row would leave half of it idle."""
+    candidate = default_candidate(winograd(16, 16, 32), ts.Target.named("cortex-a53"))
+    nests = {n.stage: n for n in candidate.sketch.nests}
+    (product,) = [s.name for s in candidate.sketch.rewritten.stages if s.reduction]
+    point = nests[product].at
+    assert point is not None and candidate.decisions[f"{product}.ty.1"] == 2 == candidate.decisions[f"{point.stage}.ty.1"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.backends.cpu.other_user import LOOP, theirs
 from tests.runtime.kernels import linked
 
 import tensorsmith as ts
-from tensorsmith.backends.cpu import llvm, symbols
+from tensorsmith.backends.cpu import machine_code, symbols
 from tensorsmith.backends.cpu.link import link
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.targets.target import native
@@ -95,7 +95,7 @@ def test_other_users_of_llvm_in_the_process_get_the_code_they_would_get_without_
     assert theirs() == alone
     assert ours.code.source("asm")  # emitted again, when asked for
     assert theirs() == alone
-    with pytest.raises(RuntimeError, match="no memory"), llvm._without_strength_reduction():
+    with pytest.raises(RuntimeError, match="no memory"), machine_code.without_strength_reduction():
         raise RuntimeError("no memory")
     assert theirs() == alone
 
@@ -103,6 +103,6 @@ def test_other_users_of_llvm_in_the_process_get_the_code_they_would_get_without_
 def test_ours_is_emitted_without_strength_reduction(monkeypatch):
     ours = linked(LOOP, native(), passes="")
     text = ours.code.source("asm")
-    monkeypatch.setattr(llvm, "_without_strength_reduction", contextlib.nullcontext)
+    monkeypatch.setattr(machine_code, "without_strength_reduction", contextlib.nullcontext)
     other = linked(LOOP, native(), passes="")
     assert other.code.data != ours.code.data and other.code.source("asm") != text

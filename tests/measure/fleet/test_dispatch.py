@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tensorsmith.measure.fleet.calibration import Peers
 from tensorsmith.measure.fleet.dispatch import Dispatcher
-from tensorsmith.measure.fleet.members import Item, Lease, Peers, Rules, State
+from tensorsmith.measure.fleet.members import Item, Lease, Rules, State
 
 
 def ready(*nodes: str, rules: Rules | None = None) -> Dispatcher:
@@ -144,7 +145,7 @@ def test_a_node_that_is_faster_than_its_peers_is_strange_too() -> None:
 def test_a_node_that_was_first_and_alone_is_doubted_when_others_come() -> None:
     d = ready("slow")
     d.members["slow"].calibrations[0] = 3.0
-    d._peers.put("slow", 3.0)
+    d._calibration.peers.put("slow", 3.0)
     d.submit(items(20))
     assert leases(d)[0].items  # nobody knows yet
     for node in ("a", "b"):

@@ -9,6 +9,7 @@ from tensorsmith.backends.backend import Backend, KernelCode, later
 from tensorsmith.backends.cpu import symbols
 from tensorsmith.backends.cpu.codegen.generate import Generated
 from tensorsmith.backends.cpu.codegen.generate import generate as generate_ir
+from tensorsmith.backends.cpu.compilers import several
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.device import DEVICE
 from tensorsmith.backends.cpu.features.schema import SCHEMA
@@ -46,6 +47,7 @@ BACKEND = Backend(
     tactics=CpuTactics,
     generate=generate,
     begin=begin,
+    compilers=several,
     schema=SCHEMA,
     extract_rows=later("tensorsmith.backends.cpu.features.batch", "extract_rows"),
     estimated_seconds=later("tensorsmith.backends.cpu.prior", "estimated_seconds"),

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
+from tensorsmith.backends.cpu.products import widens
+from tensorsmith.backends.cpu.slicing import is_cut
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
@@ -39,13 +41,11 @@ from tensorsmith.space.rules.constant import selecting_nest
 from tensorsmith.space.sketch.copies import follow
 from tensorsmith.space.sketch.loops import AttachPoint, NestLoop, written
 from tensorsmith.space.sketch.nest import Nest
-from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Rewrite, Rfactor, apply_rewrites
+from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Rewrite, Rfactor, Widen, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.space.transforms import is_transform, slices
 
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
-_CONSTANTS_PER_VALUES = 5  # bytes of packed constants that are read in the time one byte is written, scattered, and read again
-_LEAST_BUSY = 0.85  # of the threads' time
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
 
 
@@ -91,11 +91,19 @@ class _Default:
         for name in self.workload.outputs:  # first: what is written in place of an output must not disappear into it
             if is_reshape(self.now, self.now.stage(name)):
                 self._try(Alias(name))
-        for name in [s.name for s in self.now.stages if s.name not in self.now.outputs]:
+        copies = {name for stage in self.now.stages for name in self._widen(stage)}
+        for name in [s.name for s in self.now.stages if s.name not in {*self.now.outputs, *copies}]:
             if self._disappears(self.now.stage(name)):
                 self._try(Inline(name))
         for stage in self.now.stages:
             self._split_long_reduction(stage)
+
+    def _widen(self, stage: Stage) -> tuple[str, ...]:
+        """Has bytes that are multiplied in pairs stored as i16, where that pays; gives the copies that this makes."""
+        if not _reuses(stage) or not widens(self.target, stage) or TilePlan(self.now, stage, self.target).group is None:
+            return ()
+        rewrite, before = Widen(stage.name), self.now
+        return rewrite.copies(before) if self._try(rewrite) else ()
 
     def _disappears(self, stage: Stage) -> bool:
         if stage.reduction:
@@ -244,18 +252,13 @@ class _Default:
         return AttachPoint(point.stage, len(outer))
 
     def _slice(self, last: Stage) -> None:
-        """A chain of transforms goes through its stages slice by slice, unless reading the constants for each costs more than
-        writing and reading all of the transformed values, or threads would wait for others."""
+        """A chain of transforms goes through its stages slice by slice, where that is better. A slice has as many rows of tiles as
+        the register tile of the product."""
         cut = slices(self.now, last) if self.nests[last.name].at is None else None
-        if cut is None:
+        rows = self.decisions.get(f"{cut.product}.{NestLoop(cut.along, 1)}", 1) if cut is not None else 1
+        if cut is None or not is_cut(self.now, cut, rows, self.target):
             return
-        count, values = math.prod(a.extent for a in (*cut.lead, cut.axis)), cut.values_bytes(self.now)
-        constants = sum(self.now.buffers[t].bytes for t in self.nests[cut.product].packed)
-        idle = count < _LEAST_BUSY * -(-count // self.target.cores) * self.target.cores
-        if values <= self.target.l2_bytes:
-            return
-        if values <= self.target.l3_bytes and (idle or count * constants > _CONSTANTS_PER_VALUES * values):
-            return
+        self.decisions[f"{last.name}.{NestLoop(cut.axis.name, 1)}"] = rows
         for name in cut.members:
             self.nests[name] = replace(self.nests[name], at=AttachPoint(last.name, cut.depth))
         self.decisions[f"{last.name}.parallel"] = cut.depth

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from tensorsmith.backends.cpu import in_order
-from tensorsmith.backends.cpu.instructions import dots, groups_pay, operand_registers, pair_cycles
+from tensorsmith.backends.cpu.products import groups_pay, operand_registers, pair_cycles, unpacks_pairs
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import window_tile
 from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Expr, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.program.grouping import GROUP, group_axis
+from tensorsmith.program.grouping import group_axis, group_steps
 from tensorsmith.space.sketch.loops import NestLoop
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
@@ -36,6 +36,7 @@ class TilePlan:
         self.group = None if self.window else self._choose_group()
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
+        self.beside: dict[str, int] = self._choose_beside()
         self.vector = NestLoop(self.vector_axis.name, 1)
 
     def row_tiles(self) -> int:
@@ -59,8 +60,8 @@ class TilePlan:
         return any(axis.name in variables(x.indices[-1]) and not long & variables(x.indices[-1]) for x in values if x.indices)
 
     def _choose_group(self) -> NestLoop | None:
-        """The loop of which a lane takes four steps at once, in a sum of products of bytes."""
-        axis = group_axis(self.stage) if not self.across and groups_pay(self.target) else None
+        """The loop of which a lane takes all steps at once, in a sum of products of small integers."""
+        axis = group_axis(self.stage) if not self.across and groups_pay(self.target, self.stage) else None
         along = any(self.vector_axis is a for a in self.stage.reduce_axes)
         return None if axis is None or along else NestLoop(axis.name, 1)
 
@@ -107,6 +108,26 @@ class TilePlan:
             return self._best(rows, self.stage.axes[-1].extent if self.stage.axes else 1)
         return self._best(rows, -(-self.vector_axis.extent // self.lanes))
 
+    def _choose_beside(self) -> dict[str, int]:
+        """Rows of a second axis on the tile, and how many, where those of the first are few: on machines that load nothing while
+        they multiply, few rows have many loads for each multiply-add. Padding would differ between such rows."""
+        in_lanes = set().union(*(variables(x) for x in self.stage.reads if self.vector_axis.name in variables(x)))
+        others = [a for a in self._row_axes() if a is not self.row_axis and a.name not in in_lanes]
+        special = self.across or self.streams or self.window or self.group is not None
+        if not self.target.in_order or special or self.row_axis is None or not others or self._padded():
+            return {}
+        all_rows, vectors, axis = self.row_axis.extent, -(-self.vector_axis.extent // self.lanes), others[-1]
+        least, found = axis.extent * self._tiles(all_rows, vectors)[0][0], (1, self.rows, self.vectors)
+        for n in (n for n in range(2, axis.extent + 1) if axis.extent % n == 0):
+            whole = [(c, tile) for c, tile in self._tiles(n * all_rows, vectors) if tile[0] == n * all_rows]
+            if whole and (cycles := axis.extent // n * whole[0][0]) < least:
+                least, found = cycles, (n, all_rows, whole[0][1][1])
+        size, self.rows, self.vectors = found
+        return {axis.name: size} if size > 1 else {}
+
+    def _padded(self) -> bool:
+        return any(isinstance(x, Select) for x in walk(self.stage.body))
+
     def _streamed_rows(self, axis: Axis) -> int:
         """So many rows of the image that what a tile reads and writes at once finds room in the first cache, where rows that lie a
         multiple of its reach apart share a set."""
@@ -127,8 +148,11 @@ class TilePlan:
 
     def _best(self, rows: int, vectors: int) -> tuple[int, int]:
         """The tile with the fewest cycles for all rows and vectors."""
+        return self._tiles(rows, vectors)[0][1]
+
+    def _tiles(self, rows: int, vectors: int) -> list[tuple[float, tuple[int, int]]]:
         in_lanes = not self.across and all(self.vector_axis.name in variables(x) for x in self.stage.reads)
-        return register_tiles(rows, vectors, self.target, in_lanes, self.stage if self.group else None)[0][1]
+        return register_tiles(rows, vectors, self.target, in_lanes, self.stage if self.group else None)
 
     def loops(self) -> tuple[list[NestLoop], list[NestLoop], dict[NestLoop, int]]:
         """(outer loops, register tile, sizes)"""
@@ -142,8 +166,11 @@ class TilePlan:
         if self.group is not None:  # the last of them
             first = NestLoop(self.group.axis, 0)
             reduce = [*(n for n in reduce if n != first), first, self.group]
-            sizes[self.group] = GROUP
+            sizes[self.group] = group_steps(stage)
         blocks = self._row_blocks()
+        for name, size in self.beside.items():
+            tile.append(NestLoop(name, 1))
+            sizes[tile[-1]] = size
         if self.row_axis is not None:
             last = 1 if blocks == 1 else 2
             tile.append(NestLoop(self.row_axis.name, last))
@@ -214,7 +241,7 @@ class TilePlan:
         lane = NestLoop(lane_axis.name, 0)
         panels = -(-lane_axis.extent // max(1, self.vectors * (1 if self.across else self.lanes)))
         between = [a for a in axes if a is not lane_axis and a is not self.row_axis]
-        repeats = math.prod(a.extent for a in between) or 1
+        repeats = math.prod(a.extent // self.beside.get(a.name, 1) for a in between) or 1
         rest = [n for n in order if n != lane]
         shared = [NestLoop(a.name, 0) for a in between if self._moves_both(a)]
         free = [n for n in rest if n not in shared]
@@ -231,8 +258,8 @@ class TilePlan:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
         if self.group is not None:
-            innermost = -(-self.stage.axis(self.group.axis).extent // GROUP)
-            if not dots(self.target):  # a step in pairs is long by itself, and of several LLVM spills sums
+            innermost = -(-self.stage.axis(self.group.axis).extent // group_steps(self.stage))
+            if unpacks_pairs(self.target, self.stage):  # a step in pairs is long by itself, and of several LLVM spills sums
                 return 1
         if self.window:
             return 1
@@ -246,7 +273,7 @@ class TilePlan:
         if work < 1 << 15:
             return 0
         steps, count = 1, 0
-        tiles = {self.vector_axis.name: self.vectors * self.lanes} | self.window
+        tiles = {self.vector_axis.name: self.vectors * self.lanes} | self.window | self.beside
         if self.row_axis is not None:
             tiles[self.row_axis.name] = self.rows
         for loop in outer:
@@ -280,14 +307,14 @@ def register_tiles(
     windows = in_lanes and not target.folds_loads
     ahead = target.in_order and not in_lanes and grouped is None  # factors that each point has for itself are not loaded ahead
     cycles_of = in_order.cycles if ahead else _cycles_of_windows if windows else _cycles
-    in_pairs = grouped is not None and not dots(target)
     for r in range(1, min(rows, target.vector_registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
             if in_order.fits(r, v, target) if ahead else _fits(r, v, target, windows, grouped):
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * (pair_cycles(row, vec) if in_pairs else cycles_of(row, vec, target))
+                        in_pairs = pair_cycles(target, grouped, row, vec) if grouped is not None else None
+                        cycles += times_row * times_vec * (cycles_of(row, vec, target) if in_pairs is None else in_pairs)
                 found.append((cycles, (r, v)))
     return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
 

@@ -166,7 +166,7 @@ class DevicePrepared(Prepared):
         """In the device's memory: its caches are meant."""
         if self._device_swept is None or self._device_swept[1] != size:
             self._device_swept = self._frame.of.driver.allocate(size), size
-        self._frame.of.driver.fill(*self._device_swept, POISON)
+        self._frame.of.driver.fill(self._device_swept[0], size, POISON)
 
     def repeat(self, count: int) -> None:
         for _ in range(count):

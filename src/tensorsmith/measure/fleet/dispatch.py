@@ -25,7 +25,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorsmith.errors import InternalError
-from tensorsmith.measure.fleet.members import Item, Lease, Member, Peers, Rules, Standing, State
+from tensorsmith.measure.fleet.calibration import Calibration
+from tensorsmith.measure.fleet.members import Item, Lease, Member, Rules, Standing, State
+from tensorsmith.measure.fleet.queues import Queues
 
 _RECENT = 64  # leases that say what is usual
 _LOOK = 0.5  # seconds between two looks at all nodes
@@ -47,10 +49,10 @@ class Dispatcher:
         self.rules = rules or Rules()
         self.members: dict[str, Member] = {}
         self._open: dict[int, Item] = {}
-        self._queues: dict[int, deque[Item]] = {}  # by group, those first that came first
+        self._queues = Queues(self.rules.losses - 1)
         self._leases: dict[int, Lease] = {}
         self._numbers = itertools.count(1)
-        self._standing, self._peers = Standing(self.rules.ahead), Peers()
+        self._standing, self._calibration = Standing(self.rules.ahead), Calibration(self.rules)
         self._checked = -math.inf  # when nodes were last looked at
         self._begun = False  # whether anything was handed out
         self._usual: deque[float] = deque(maxlen=_RECENT)  # seconds of a lease for each candidate of it
@@ -61,13 +63,13 @@ class Dispatcher:
         """Items to be measured; before all others, if they are to be the `first`."""
         items = list(items)
         self._open |= {item.number: item for item in items}
-        self._enqueue(items, first)
+        self._queues.put(items, first)
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Items that nobody wants any more; what comes of them is ignored."""
         for number in numbers:
             self._open.pop(number, None)
-        self._queues = {g: left for g, q in self._queues.items() if (left := deque(i for i in q if i.number in self._open))}
+        self._queues.keep(self._open)
 
     @property
     def open(self) -> int:
@@ -77,7 +79,7 @@ class Dispatcher:
     @property
     def queued(self) -> int:
         """Of those, about as many as no node has: some may have got a result from a node that was late."""
-        return sum(map(len, self._queues.values()))
+        return len(self._queues)
 
     # -- nodes ---------------------------------------------------------------------------------------------------------------
 
@@ -113,7 +115,7 @@ class Dispatcher:
         back = [item for lease in leases for item in lease.items if item.number in self._open]
         for lease in leases:
             del self._leases[lease.number]
-        self._enqueue(self._unassigned(back), first=True)
+        self._queues.put(self._unassigned(back), first=True)
         member.losses += 1
         for_good = for_good or member.losses > self.rules.restarts
         member.state, member.why = State.GONE if for_good else State.LOST, why
@@ -163,7 +165,8 @@ class Dispatcher:
         for free in self._standing.free:  # those first that have least to do
             sharing += len(free)
             for member in free.values():
-                items = self._take(member, sharing)
+                room = max(1, min(self.rules.batch, math.ceil(self.queued / sharing)))
+                items = self._queues.take(member, self._open, room)
                 if items:
                     return self._lease(member, items, now)
         return None
@@ -182,64 +185,21 @@ class Dispatcher:
         member.heard = now
         if member.leases:
             member.leases[0].begun = now
-        believed, said = self._judge(member, calibration, now)
+        judged = self._calibration.judge(member, calibration, self.members.values())
+        for doubted in judged.doubted:
+            self._standing.note(doubted)
         accepted = []
         for item in lease.items:
-            if believed and item.number in answered and self._open.pop(item.number, None) is not None:
+            if judged.believed and item.number in answered and self._open.pop(item.number, None) is not None:
                 accepted.append(item.number)
                 member.kept += item.trial
         self._standing.note(member)
-        if believed:
+        if judged.believed:
             member.losses = 0
             if lease.weight and lease.begun is not None:
                 self._usual.append((now - lease.begun) / lease.weight)
-        self._enqueue(self._unassigned(lease.items), first=True)
-        return Outcome(tuple(accepted), (), tuple(said))
-
-    # -- calibration -----------------------------------------------------------------------------------------------------------
-
-    def _judge(self, member: Member, calibration: float | None, now: float) -> tuple[bool, list[str]]:
-        """Whether a node's times can be believed, by the calibration that came with them."""
-        if member.state is State.JOINING:
-            member.state = State.READY
-        if calibration is None:
-            return member.works, []
-        ratio = calibration / self._peers.usual(member.name, calibration)
-        alike = self._alike(ratio)
-        new = not member.calibrations
-        member.calibrations.append(calibration)
-        believed = alike and member.state is State.READY
-        said = self._act(member, alike, ratio)
-        self._peers.put(member.name, None if member.state is State.APART else member.typical)
-        if new:
-            self._look_around()
-        return believed, said
-
-    def _alike(self, ratio: float) -> bool:
-        return 1 / self.rules.unlike <= ratio <= self.rules.unlike
-
-    def _act(self, member: Member, alike: bool, ratio: float) -> list[str]:
-        how = f"{ratio:.2g} times the time of its peers" if ratio > 1 else f"{1 / ratio:.2g} times as fast as its peers"
-        if member.state is State.APART:
-            member.good = member.good + 1 if alike else 0
-            if member.good < self.rules.back:
-                return []
-            member.state, member.why, member.doubts = State.READY, "", 0
-            return [f"{member.name} is like its peers again, and measures again"]
-        member.doubts = 0 if alike else member.doubts + 1
-        if member.doubts < self.rules.doubts:
-            return []
-        member.state, member.good, member.why = State.APART, 0, f"the calibration kernel took {how}"
-        before = f"; {member.kept} trials of it were kept before that" if member.kept else ""
-        return [f"{member.name} is set apart: {member.why}{before}"]
-
-    def _look_around(self) -> None:
-        """What a new node says of the others: one that stood alone so far may turn out to be the one that is off."""
-        usual = self._peers.usual()
-        for member in self.members.values():
-            if member.works and member.typical is not None and not self._alike(member.typical / usual):
-                member.doubts = 1  # it is calibrated again before it is given anything else
-                self._standing.note(member)
+        self._queues.put(self._unassigned(lease.items), first=True)
+        return Outcome(tuple(accepted), (), judged.said)
 
     # -- small things ------------------------------------------------------------------------------------------------------------
 
@@ -248,29 +208,6 @@ class Dispatcher:
         if not self._begun:
             self._begun = all(now - m.since >= self.rules.gather or m.losses for m in self._standing.joining.values())
         return self._begun
-
-    def _take(self, member: Member, sharing: int) -> tuple[Item, ...]:
-        """Items of one group: one that the node knows, if there is any in a queue. `sharing`: nodes that have as little to do."""
-        room = max(1, min(self.rules.batch, math.ceil(self.queued / sharing)))
-        for group in sorted(self._queues, key=lambda g: g not in member.groups):
-            queue, taken, passed = self._queues[group], list[Item](), list[Item]()
-            while queue and (not taken or self._fits(queue[0], taken, room)):
-                item = queue.popleft()
-                if item.number in self._open:
-                    (passed if member.holds(item) else taken).append(item)
-            queue.extendleft(reversed(passed))
-            if not queue:
-                del self._queues[group]
-            elif taken:
-                self._queues[group] = self._queues.pop(group)  # behind the others now: all groups get on
-            if taken:
-                return tuple(taken)
-        return ()
-
-    def _fits(self, item: Item, taken: Sequence[Item], room: int) -> bool:
-        """Whether an item can go with others. One that may be to blame for lost nodes goes alone, so that no other is blamed."""
-        alone = any(i.losses >= self.rules.losses - 1 for i in (item, *taken))
-        return not alone and sum(i.weight for i in taken) + item.weight <= room
 
     def _lease(self, member: Member, items: tuple[Item, ...], now: float) -> Lease:
         lease = Lease(next(self._numbers), member.name, items, None if member.leases else now)
@@ -294,7 +231,7 @@ class Dispatcher:
         if took > (soon if idle else due):
             for late in (each for each in member.leases if not each.copied):  # what waits behind it, too
                 late.copied = True
-                self._enqueue([item for item in late.items if item.number in self._open], first=True)
+                self._queues.put([item for item in late.items if item.number in self._open], first=True)
         return []
 
     def _unassigned(self, items: Sequence[Item]) -> list[Item]:
@@ -302,21 +239,6 @@ class Dispatcher:
         left = [item for item in items if item.number in self._open]
         if not left:
             return []
-        taken = {item for queue in self._queues.values() for item in queue}
+        taken = set(self._queues)
         taken |= {item for lease in self._leases.values() for item in lease.items}
         return [item for item in left if item not in taken]
-
-    def _enqueue(self, items: Sequence[Item], first: bool) -> None:
-        if not items:
-            return
-        groups: dict[int, list[Item]] = {}
-        for item in items:
-            groups.setdefault(item.group, []).append(item)
-        for group, some in groups.items():
-            queue = self._queues.setdefault(group, deque())
-            if first:
-                queue.extendleft(reversed(some))
-            else:
-                queue.extend(some)
-        if first:  # their groups come before all others
-            self._queues = {g: self._queues[g] for g in groups} | self._queues

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import enum
 import statistics
 from collections import deque
@@ -131,31 +130,3 @@ class Standing:
             elif name not in where:
                 where[name] = member
         (self.hopeful.discard if state in (State.APART, State.GONE) else self.hopeful.add)(name)
-
-
-class Peers:
-    """Calibrations of nodes that are to be alike, one of each, in their order."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, float] = {}
-        self._sorted: list[float] = []
-
-    def put(self, node: str, seconds: float | None) -> None:
-        """What is typical of a node from now on; None: it does not count."""
-        before = self._of.pop(node, None)
-        if before is not None:
-            del self._sorted[bisect.bisect_left(self._sorted, before)]
-        if seconds is not None:
-            self._of[node] = seconds
-            bisect.insort(self._sorted, seconds)
-
-    def usual(self, node: str = "", seconds: float | None = None) -> float:
-        """The lower median of all, with `seconds` in place of what is typical of a node. Of two nodes that differ the slower is the
-        one that is off: what disturbs only adds time."""
-        if seconds is None:
-            return self._sorted[(len(self._sorted) - 1) // 2]
-        before = self._of.get(node)
-        self.put(node, seconds)
-        found = self.usual()
-        self.put(node, before)
-        return found

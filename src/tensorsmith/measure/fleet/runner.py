@@ -7,7 +7,6 @@ they have been given ahead.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import logging
 import time
 import warnings
@@ -16,27 +15,27 @@ from types import TracebackType
 
 import tensorsmith
 from tensorsmith.backends import backend_of
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import UserError
 from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.fleet import forms
 from tensorsmith.measure.fleet.dispatch import Dispatcher, Outcome
 from tensorsmith.measure.fleet.greeting import other_version
-from tensorsmith.measure.fleet.members import Item, Lease, Member, Rules, State
+from tensorsmith.measure.fleet.jobs import Jobs
+from tensorsmith.measure.fleet.members import Lease, Member, Rules, State
+from tensorsmith.measure.fleet.status import status
 from tensorsmith.measure.fleet.transport import Event, Transport
-from tensorsmith.measure.job import Job, JobState
+from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.runner import NodeStatus
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.wire import Message
-from tensorsmith.search.trial import Status, Trial
 from tensorsmith.targets.target import Target
 
 log = logging.getLogger(__name__)
 
 _POLL = 0.1  # seconds between two looks at whether to stop
 _FIND = 2.0  # seconds between two looks for new nodes
-_CONTEST = 8  # candidates that one of a contest counts for: it is timed in many rounds
 _HOT = 80.0  # degrees from which on many boards slow their clocks down
 
 Warn = Callable[[str], None]
@@ -62,12 +61,7 @@ class FleetRunner:
         self._transport, self._warn, self._clock, self._publish = transport, warn, clock, publish
         self.dispatch = Dispatcher(rules)
         self._facts: dict[str, Message] = {}  # what each node said of itself, by its name
-        self._jobs: dict[int, Job] = {}  # not finished, by number
-        self._pending: dict[int, int] = {}  # of them, how many each subject has
-        self._contests: dict[int, Contest] = {}  # by the number of the item
-        self._outputs: dict[int, Message] = {}  # of subjects that are prepared: their references as text
-        self._early: dict[int, list[Item]] = {}  # of subjects that are not prepared yet
-        self._contest_numbers = itertools.count(-1, -1)
+        self._jobs = Jobs()
         self._looked: float | None = None  # for nodes
         self._closed = False
 
@@ -90,37 +84,8 @@ class FleetRunner:
         return None if target.key == self.target.key else f"is for {target.key}, and {self.name} is for {self.target.key}"
 
     def nodes(self) -> tuple[NodeStatus, ...]:
-        return tuple(self._status(member) for member in self.dispatch.members.values())
-
-    def _status(self, member: Member) -> NodeStatus:
-        facts = self._facts.get(member.name, {})
-        held = sum(lease.weight for lease in member.leases)
-        does = f"measures {held} candidates" if held else "is calibrated" if member.leases else ""
-        why = member.why or ("" if does else self._why_idle(member))
-        return NodeStatus(
-            name=member.name,
-            state=member.state.value,
-            does=does,
-            why=why,
-            target=facts.get("key", ""),
-            version=facts.get("version", ""),
-            trials=member.kept,
-            load=facts.get("load"),
-            celsius=facts.get("celsius"),
-            calibration=member.typical,
-            emulated=facts.get("emulated", ""),
-        )
-
-    def _why_idle(self, member: Member) -> str:
-        if member.state is State.JOINING:
-            return f"it was called and has not answered yet{self._transport.silent_because}"
-        if member.doubts:
-            return "its calibration differs from its peers'; it is calibrated again"
-        return (
-            "nothing is left to hand out: the search has not asked for more"
-            if not self.dispatch.queued
-            else "the others join first"
-        )
+        queued, silent = self.dispatch.queued, self._transport.silent_because
+        return tuple(status(m, self._facts.get(m.name, {}), queued, silent) for m in self.dispatch.members.values())
 
     # -- jobs ----------------------------------------------------------------------------------------------------------------
 
@@ -128,23 +93,14 @@ class FleetRunner:
         self._act()
 
     def prepare(self, subject: Subject) -> None:
-        if subject.setup is None:
-            raise InternalError("a subject without a setup")
-        self._outputs[subject.number] = forms.arrays_to_form(subject.reference)
-        self.dispatch.submit(self._early.pop(subject.number, ()))
+        self.dispatch.submit(self._jobs.prepared(subject))
 
     def set_up(self, subject: Subject) -> None:
         self._act()
 
     def submit(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            self._jobs[job.number] = job
-            self._pending[job.subject.number] = self._pending.get(job.subject.number, 0) + 1
-            item = Item(job.number, job.subject.number)
-            if job.subject.number in self._outputs:
-                self.dispatch.submit([item])
-            else:
-                self._early.setdefault(job.subject.number, []).append(item)
+            self.dispatch.submit(self._jobs.add(job))
 
     def go_ahead(self) -> None:
         self._act()
@@ -159,30 +115,25 @@ class FleetRunner:
             self._act(_POLL)
 
     def pending(self, subject: Subject) -> int:
-        return self._pending.get(subject.number, 0)
+        return self._jobs.pending(subject)
 
     def compare(self, contest: Contest, stop: Callable[[], bool] = never) -> None:
         """The contest is one item: all of it is done by one node, and by another from the beginning if that is lost."""
-        number = next(self._contest_numbers)
-        self._contests[number] = contest
-        self.dispatch.submit([Item(number, number, _CONTEST * len(contest.jobs), trial=False)], first=True)
-        while number in self._contests and not stop():
+        item = self._jobs.add_contest(contest)
+        self.dispatch.submit([item], first=True)
+        while self._jobs.has_contest(item.number) and not stop():
             self._act(_POLL)
-        if self._contests.pop(number, None) is not None:
-            self.dispatch.drop([number])
+        if self._jobs.cancel_contest(item.number):
+            self.dispatch.drop([item.number])
 
     def cancel(self, subject: Subject) -> list[Job]:
-        dropped = [job for job in self._jobs.values() if job.subject is subject]
+        dropped = self._jobs.cancel(subject)
         self.dispatch.drop(job.number for job in dropped)
-        for job in dropped:
-            del self._jobs[job.number]
-        self._pending.pop(subject.number, None)
-        self._early.pop(subject.number, None)
         return dropped
 
     def forget(self, subject: Subject) -> None:
         self.cancel(subject)
-        self._outputs.pop(subject.number, None)
+        self._jobs.forget(subject)
         for member in self.dispatch.members.values():
             if subject.number in member.groups:
                 member.groups.discard(subject.number)
@@ -194,7 +145,6 @@ class FleetRunner:
             self._transport.close()
             self._publish(self)
         self._jobs.clear()
-        self._pending.clear()
 
     def __enter__(self) -> FleetRunner:
         return self
@@ -251,10 +201,9 @@ class FleetRunner:
 
     def _messages(self, lease: Lease, member: Member) -> list[Message]:
         """A lease, and what has to be set up before it."""
-        contest = next((self._contests[i.number] for i in lease.items if i.number in self._contests), None)
-        jobs = contest.jobs if contest is not None else [self._jobs[i.number] for i in lease.items if i.number in self._jobs]
+        contest, jobs = self._jobs.of(lease.items)
         subjects = {job.subject.number: job.subject for job in jobs}
-        found = [self._setup(s) for n, s in subjects.items() if n not in member.groups]
+        found = [self._jobs.setup(s) for n, s in subjects.items() if n not in member.groups]
         member.groups |= set(subjects)
         message: Message = {"lease": lease.number, "jobs": [forms.job_to_form(job) for job in jobs]}
         if contest is not None:
@@ -262,11 +211,6 @@ class FleetRunner:
         incumbents = [s.incumbent for s in subjects.values() if s.incumbent is not None]
         calibrate = not lease.items or len(self.dispatch.members) > 1
         return [*found, message | {"do": "measure", "incumbent": min(incumbents, default=None), "calibrate": calibrate}]
-
-    def _setup(self, subject: Subject) -> Message:
-        if subject.setup is None:
-            raise InternalError("a subject without a setup")
-        return subject.setup | {"outputs": self._outputs[subject.number]}
 
     # -- what came ---------------------------------------------------------------------------------------------------------------
 
@@ -285,14 +229,11 @@ class FleetRunner:
         elif m["did"] in ("measure", "compare"):
             answers = {form["id"]: form for form in m["trials"]}
             lease = self.dispatch.lease(m["lease"])
-            contests = [i.number for i in lease.items if i.number in self._contests] if lease is not None else []
+            contests = [i.number for i in lease.items if self._jobs.has_contest(i.number)] if lease is not None else []
             outcome = self.dispatch.returned(m["lease"], contests or answers.keys(), m["calibration"], now)
             emulated = bool(self._facts.get(node, {}).get("emulated"))
             for number in outcome.accepted:
-                if number in self._contests:
-                    self._end_contest(number, answers, emulated)
-                else:
-                    self._finish(self._jobs.pop(number), answers[number], emulated)
+                self._jobs.finish(number, answers, emulated)
             self._tell(outcome)
 
     def _greeted(self, node: str, m: Message, now: float) -> None:
@@ -322,35 +263,11 @@ class FleetRunner:
 
     def _tell(self, outcome: Outcome) -> None:
         for number in outcome.given_up:
-            jobs = self._contests.pop(number).jobs if number in self._contests else [self._jobs.pop(number)]
-            for job in jobs:
-                self._end(job, Trial(job.candidate, Status.CRASHED, cause="its machines were lost, again and again"))
+            self._jobs.give_up(number, "its machines were lost, again and again")
         for text in outcome.said:
             log.warning("%s", text)
             if not self.dispatch.hopeless:  # else it is said by the error
                 self._warn(text)
-
-    def _finish(self, job: Job, form: Message, emulated: bool) -> None:
-        trial = forms.trial_of_form(form, job.candidate, emulated)
-        subject = job.subject
-        if trial.seconds is not None and not trial.at_least and (subject.incumbent is None or trial.seconds < subject.incumbent):
-            subject.incumbent = trial.seconds
-        subject.times.build += trial.build_seconds
-        subject.times.run += trial.run_seconds
-        self._end(job, trial)
-
-    def _end(self, job: Job, trial: Trial) -> None:
-        job.trial, job.step = trial, JobState.DONE
-        if job.subject.number in self._pending and not job.keep:
-            self._pending[job.subject.number] -= 1
-            job.subject.times.trials += 1
-            job.subject.finished.append(job)
-
-    def _end_contest(self, number: int, answers: dict[int, Message], emulated: bool) -> None:
-        for job in self._contests.pop(number).jobs:
-            form = answers[job.number]
-            job.rounds, job.cut = forms.rounds_of_form(form["rounds"]), form["cut"]
-            self._end(job, forms.trial_of_form(form, job.candidate, emulated))
 
     def _nobody(self) -> UserError:
         members = list(self.dispatch.members.values())

@@ -20,7 +20,7 @@ from tensorsmith.measure.bench import array_bytes
 from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.fleet import forms
-from tensorsmith.measure.fleet.health import emulator, health
+from tensorsmith.measure.fleet.health import health
 from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.measurer import Measurer
@@ -30,6 +30,7 @@ from tensorsmith.measure.wire import Message
 from tensorsmith.measure.workshop import Workshop
 from tensorsmith.rewrites.formulations import formulation_named
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
+from tensorsmith.targets.emulator import emulator
 from tensorsmith.targets.target import Target, native
 
 _CALIBRATION = 96  # rows, columns and steps of the product that is the calibration kernel: some microseconds, in any first cache

@@ -31,7 +31,7 @@ class Nest:
     packed: tuple[str, ...]  # tensors read in the order of this nest's loops instead of their own
     follows: str | None  # a copy made for that nest: its loops are that nest's, and so are their sizes
     also: tuple[str, ...]  # kinds of numbers that are open here besides those that every nest has
-    group: NestLoop | None  # the reduction loop of the tile of which a lane takes all steps, four bytes, at once
+    group: NestLoop | None  # the reduction loop of the tile of which a lane takes all steps, four bytes or two i16, at once
 
     def __init__(
         self,

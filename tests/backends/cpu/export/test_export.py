@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.models import write_dense
+from tests.cli.models import write_dense, write_wide
 from tests.graph.networks import Network
 
 import tensorsmith as ts
@@ -130,6 +130,44 @@ int main(void) {
     libraries = ["-Ia", "-Ib", "both.c", "a/libfirst.a", "b/libsecond.a", "-lm", "-lpthread"]
     run(["cc", *WARNINGS, *libraries, "-o", "both"], tmp_path)
     assert run(["./both"], tmp_path) == "32 64 another call with this handle is running"
+
+
+@needs_compiler
+def test_two_networks_in_one_program(tmp_path: Path) -> None:
+    """Called in turns, from two threads each: neither has anything of the other."""
+    ways = {"seen": network(), "said": ts.compile(ts.load(write_wide(tmp_path / "wide.onnx")))}
+    for name, exe in ways.items():
+        exe.export(tmp_path / name, name=name)
+        exe.random_inputs()[0].tofile(tmp_path / f"{name}.in")
+    (tmp_path / "both.c").write_text("""
+#include "said.h"
+#include "seen.h"
+#include <stdio.h>
+static float image[SEEN_IMAGE_1_ELEMENTS], classes[SEEN_Y0_ELEMENTS], same[SEEN_Y1_ELEMENTS];
+static float x[SAID_X_ELEMENTS], y[SAID_Y_ELEMENTS];
+static int read_all(const char *name, float *to, size_t count) {
+    FILE *file = fopen(name, "rb");
+    return !file || fread(to, sizeof *to, count, file) != count || fclose(file);
+}
+static int write_all(const char *name, const float *from, size_t count) {
+    FILE *file = fopen(name, "wb");
+    return !file || fwrite(from, sizeof *from, count, file) != count || fclose(file);
+}
+int main(void) {
+    seen_t *one; said_t *two;
+    if (read_all("seen.in", image, SEEN_IMAGE_1_ELEMENTS) || read_all("said.in", x, SAID_X_ELEMENTS)) return 1;
+    if (seen_create(&one, 2) || said_create(&two, 2)) return 2;
+    for (int n = 0; n < 3; n++) if (seen_run(one, image, classes, same) || said_run(two, x, y)) return 3;
+    seen_destroy(one); said_destroy(two);
+    return write_all("seen.out", classes, SEEN_Y0_ELEMENTS) || write_all("said.out", y, SAID_Y_ELEMENTS);
+}
+""")
+    libraries = ["-Isaid", "-Iseen", "both.c", "said/libsaid.a", "seen/libseen.a", "-lm", "-lpthread"]
+    run(["cc", *WARNINGS, *libraries, "-o", "both"], tmp_path)
+    run(["./both"], tmp_path)
+    for name, exe in ways.items():
+        want = expected(exe)[0]
+        np.testing.assert_array_equal(np.fromfile(tmp_path / f"{name}.out", "f4").reshape(want.shape), want)
 
 
 @needs_compiler
@@ -281,6 +319,19 @@ def test_a_model_is_not_kept_for_that(tmp_path: Path) -> None:
         ts.load_executable(tmp_path / "exe.tsm").export(tmp_path / "lib", target="rv64gcv")
     with pytest.raises(ts.UserError, match="there is no target 'cortex-a54', did you mean"):
         exe.export(tmp_path / "lib", target="cortex-a54")
+
+
+def test_weights_in_fewer_bits_are_so_on_the_other_machine_too(tmp_path: Path) -> None:
+    """The user keeps the model as it was loaded; the one with the weights in fewer bits is nobody's."""
+    model = ts.load(write_wide(tmp_path / "wide.onnx"))
+    exe = ts.compile(model, weights="bf16")
+    gc.collect()
+    exe.export(tmp_path / "lib", name="net", target="cortex-a53")
+    ts.compile(model, weights="bf16", target="cortex-a53").export(tmp_path / "direct", name="net")
+    for file in ("objects/net_k0.o", "objects/net_weights.o", "net.c", "net.h"):
+        assert (tmp_path / "lib" / file).read_bytes() == (tmp_path / "direct" / file).read_bytes()
+    ts.compile(model, target="cortex-a53").export(tmp_path / "full", name="net")
+    assert (tmp_path / "lib/objects/net_weights.o").stat().st_size < (tmp_path / "full/objects/net_weights.o").stat().st_size
 
 
 def test_objects_for_webassembly(tmp_path: Path) -> None:

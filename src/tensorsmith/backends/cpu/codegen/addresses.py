@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.program.linear import Linear
+
+#: what is added up of a linear form when the code runs: values, each times a number; in nesting order of the loops they come from
+Running = tuple[tuple[Value, int], ...]
 
 _ADDRESSES = ("linear", "pointer")  # the kinds of remembered values that no store changes
 _LOADED = ("load", "loads")  # the kinds that come from memory
@@ -49,33 +53,35 @@ class Addresses:
         self.forget_loads()
         self._memo.update(loaded)
 
-    def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Value | None, int, int]:
+    def linear(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[Running | None, int, int]:
         """(run-time part, constant part, step per lane) of a linear form."""
         terms = form.terms
         constant = int(form.offset)
         step = 0
         running: list[tuple[Value, int]] = []
-        for name in [name for name in env if name in terms]:  # in nesting order: what is common to inner loops comes first
-            bound, coefficient = env[name], int(terms[name])
-            if isinstance(bound, Shifted):
-                constant += coefficient * bound.by
-                bound = bound.value
+        for name, bound in env.items():  # in nesting order: what is common to inner loops comes first
+            if name not in terms:
+                continue
+            coefficient = int(terms[name])
             if isinstance(bound, int):
                 constant += coefficient * bound
+            elif isinstance(bound, Shifted):
+                constant += coefficient * bound.by
+                running.append((bound.value, coefficient))
             else:
                 running.append((bound, coefficient))
         if lanes is not None and lanes.var in terms:
             step = int(terms[lanes.var])
             constant += step * lanes.start
-        return self._sum(running) if running else None, constant, step
+        return tuple(running) or None, constant, step
 
-    def _sum(self, running: list[tuple[Value, int]]) -> Value:
-        whole = tuple([part for value, coefficient in running for part in (value.text, coefficient)])
-        if self._memo_of == self.f.basic_block and (known := self._memo.get(("linear", whole))) is not None:
+    def total(self, running: Running) -> Value:
+        """The run-time part of a linear form."""
+        if self._memo_of == self.f.basic_block and (known := self._memo.get(("linear", running))) is not None:
             return known
         total: Value | None = None
         for n, (value, coefficient) in enumerate(running, 1):
-            key = ("linear", whole[: 2 * n])
+            key = ("linear", running[:n])
             total = self.remember(key, lambda v=value, c=coefficient, t=total: self._add_term(t, v, c))
         assert total is not None
         return total
@@ -124,7 +130,8 @@ class Addresses:
         running, constant, step = self.linear(form, env, lanes)
         total = i64(constant)
         if running is not None:
-            total = self.f.op(f"add nsw i64 {running.text}, {constant}", "i64") if constant else running
+            total = self.total(running)
+            total = self.f.op(f"add nsw i64 {total.text}, {constant}", "i64") if constant else total
         if not step or lanes is None:
             return total
         ramp = self.arith.iota("i64", lanes.width)
@@ -133,15 +140,21 @@ class Addresses:
             ramp = Value(f"<{items}>", "i64", lanes.width)
         return self.f.op(f"add {ramp}, {self.arith.splat(total, lanes.width).text}", "i64", lanes.width)
 
-    def pointer(self, tensor: str, running: Value | None, constant: int) -> Value:
+    def pointer(self, tensor: str, running: Running | None, constant: int) -> Value:
         place = self.storage[tensor]
-        element = storage_type(place.dtype)
-        base = place.pointer
+        element, base = storage_type(place.dtype), place.pointer
         if running is not None:
-            base = self.remember(
-                ("pointer", base.text, running.text),
-                lambda: self.f.op(f"getelementptr {element}, ptr {place.pointer.text}, i64 {running.text}", "ptr"),
-            )
+            base = self.remember(("pointer", base.text, running), lambda: self.moved(place.pointer, element, running))
         if not constant:
             return base
         return self.f.op(f"getelementptr {element}, ptr {base.text}, i64 {constant}", "ptr")
+
+    def moved(self, pointer: Value, element: str, running: Running) -> Value:
+        """A pointer so many elements on. Where instructions go in front of loops, it moves loop by loop: LLVM would take a sum
+        apart by itself, inside the innermost loop, even what that does not change."""
+        parts = [running]
+        if self.f.hoists and len(running) > 1:
+            parts = [tuple(part) for _, part in itertools.groupby(running, lambda term: self.f.scopes.level(term[0].text))]
+        for part in parts:
+            pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {self.total(part).text}", "ptr")
+        return pointer

@@ -27,7 +27,7 @@ from tensorsmith.backends.cpu.codegen.points import InARow, LoopValue, Shifted
 from tensorsmith.backends.cpu.codegen.shape import Key
 from tensorsmith.backends.cpu.in_order import gathers, group_of_steps
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Expr, loads
+from tensorsmith.lang.expr import Binary, Expr, Select, loads, walk
 from tensorsmith.program.ir import LoopVar
 from tensorsmith.program.linear import Linear
 
@@ -72,13 +72,29 @@ class Ahead:
         vectors = len(reduction.shape.chunks)
         rows = sums * len(reduction.keys) // vectors
         self.group = group_of_steps(rows, vectors, self.steps.width, target, self.gathered)
-        self.operands = sorted((body.a, body.b), key=lambda e: not any(e is x for x in self.in_lanes))
+        decided = [e for e in (body.a, body.b) if self._is_decided(e)]
+        self.operands = sorted(decided, key=lambda e: not any(e is x for x in self.in_lanes))
         moving = [e for e in self.operands if all(self.var.name in form.terms for form in self._forms(e))]
         self.carried = [] if self.gathered else moving
 
     def _forms(self, e: Expr) -> list[Linear]:
         """Where the loads of an operand read."""
         return [form for x in loads(e) if (form := self.body.offset(x, self.block)[0]) is not None]
+
+    def _is_decided(self, e: Expr) -> bool:
+        """Whether all conditions of an operand are known here. One that chooses where it reads (padding) has an address of its own
+        for every point, and no neighbours to be loaded with: it would take too many registers, and is loaded where it is used."""
+        for part in walk(e):
+            if isinstance(part, Select):
+                facts = self.body.facts(part.cond, self.block)
+                if facts is None or not all(key in self.body.known or self._is_number(fact) for fact, key in facts):
+                    return False
+        return True
+
+    def _is_number(self, fact: Linear) -> bool:
+        """Whether a linear form is known at every point, where the code is being written."""
+        values: dict[str, LoopValue] = {**{v.name: 0 for v in self.block.tile if v.name != self.block.vector}, **self.env}
+        return all(isinstance(values.get(name), int) for name in fact.terms)
 
     @property
     def possible(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from tensorsmith.backends.cpu.codegen import vecmath
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, number, type_text
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, in_lanes, number, type_text
 from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -43,10 +44,11 @@ class Arithmetic:
     """Writes arithmetic into a function, and collects the helper functions and intrinsics it needs."""
 
     def __init__(self, function: Function, helpers: dict[str, str], declarations: set[str], target: MultiplyAdds) -> None:
-        self.f, self.target = function, target
+        self.f, self.target, self.fuses = function, target, target.fuses
         self.helpers = helpers
         self.declarations = declarations
         self._splats: dict[tuple[str, int], tuple[str, Value]] = {}
+        self._declared: set[str] = set()
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
@@ -55,8 +57,7 @@ class Arithmetic:
         if v.lanes == lanes:
             return v
         if not v.text.startswith("%"):
-            scalar = v.type
-            return Value(f"<{', '.join([f'{scalar} {v.text}'] * lanes)}>", v.dtype, lanes)
+            return in_lanes(v, lanes)
         known = self._splats.get((v.text, lanes))
         if known is not None and known[0] == self.f.basic_block:
             return known[1]
@@ -67,8 +68,8 @@ class Arithmetic:
         return result
 
     def same_lanes(self, *values: Value) -> list[Value]:
-        lanes = max(v.lanes for v in values)
-        return [self.splat(v, lanes) if lanes and v.lanes != lanes else v for v in values]
+        lanes = max([v.lanes for v in values])
+        return [self.splat(v, lanes) if v.lanes != lanes else v for v in values]
 
     def piece(self, v: Value, start: int, lanes: int) -> Value:
         """Some neighbouring lanes of a vector; a scalar if it is just one."""
@@ -91,9 +92,10 @@ class Arithmetic:
     # -- operations ------------------------------------------------------------------------------------------------
 
     def call(self, intrinsic: str, args: Sequence[Value], name: str, lanes: int) -> Value:
-        types = ", ".join(a.type for a in args)
         result = type_text(name, lanes)
-        self.declarations.add(f"declare {result} @{intrinsic}({types})")
+        if intrinsic not in self._declared:
+            self._declared.add(intrinsic)  # by their names, they differ where their types do
+            self.declarations.add(f"declare {result} @{intrinsic}({', '.join(a.type for a in args)})")
         return self.f.op(f"call {result} @{intrinsic}({', '.join(map(str, args))})", name, lanes)
 
     def overloaded(self, intrinsic: str, *args: Value) -> Value:
@@ -102,7 +104,8 @@ class Arithmetic:
         return self.call(f"{intrinsic}.{_suffix(first)}", args, first.dtype, first.lanes)
 
     def binary(self, op: str, a: Value, b: Value) -> Value:
-        a, b = self.same_lanes(a, b)
+        if a.lanes != b.lanes:
+            a, b = self.same_lanes(a, b)
         kind, lanes = dtype(a.dtype).kind, a.lanes
         if a.dtype == "bf16":  # rounded once, at the end; what compares has nothing to round
             return self._rounded("bf16", self.binary(op, self.cast("f32", a), self.cast("f32", b)))
@@ -262,7 +265,7 @@ class Arithmetic:
         if dtype(a.dtype).is_half and not (a.dtype == "f16" and self.target.fuses_half):
             # LLVM would go through f64, lane by lane; a product of two such is exact in f32
             return self.cast(a.dtype, self.fma(*(self.cast("f32", v) for v in (a, b, c))))
-        if self.target.fuses:
+        if self.fuses:
             return self.overloaded("llvm.fma", a, b, c)
         if 0 < a.lanes * dtype(a.dtype).bytes == self.target.relaxed_bytes:
             return self.overloaded("llvm.wasm.relaxed.madd", a, b, c)
@@ -382,6 +385,11 @@ def _is_nan(constant: Value) -> bool:
 
 def _suffix(v: Value) -> str:
     """`v8f32`, `i64`: how LLVM spells a type in the names of its intrinsics."""
-    facts = dtype(v.dtype)
-    scalar = f"{'f' if facts.kind == 'f' and v.dtype != 'bf16' else 'i'}{facts.bytes * 8}"
-    return f"v{v.lanes}{scalar}" if v.lanes else scalar
+    return _spelled(v.dtype, v.lanes)
+
+
+@functools.cache
+def _spelled(name: str, lanes: int) -> str:
+    facts = dtype(name)
+    scalar = f"{'f' if facts.kind == 'f' and name != 'bf16' else 'i'}{facts.bytes * 8}"
+    return f"v{lanes}{scalar}" if lanes else scalar

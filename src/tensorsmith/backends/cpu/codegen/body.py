@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorsmith.backends.cpu.codegen.addresses import Addresses, Storage
+from tensorsmith.backends.cpu.codegen.addresses import Addresses, Running, Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, storage_type, type_text
 from tensorsmith.backends.cpu.codegen.points import InARow, Lanes, LoopValues, active_mask, blank, stored_type
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared
+from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared, variables
 from tensorsmith.lang.in_bounds import simply_in_bounds
-from tensorsmith.program.ir import Block, Program
+from tensorsmith.program.ir import Block, Program, loop_vars
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import in_elements, is_inside, over_loops, read_at, reshaped_at
 
@@ -40,6 +40,7 @@ class BodyEmitter(Addresses):
         super().__init__(function, arithmetic, storage)
         self.vector_bytes = vector_bytes
         self.program = program
+        self.loops = loop_vars(program)
         self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
         self.known: set[FormKey] = set()  # conditions that hold here
         self.in_a_row: InARow | None = None  # steps of which several can be loaded at once
@@ -49,9 +50,14 @@ class BodyEmitter(Addresses):
         self._facts: dict[tuple[int, int], list[tuple[Linear, FormKey]] | None] = {}
         self._used_again: dict[int, frozenset[Expr]] = {}
         self._unguarded: dict[tuple[int, int], bool] = {}
+        self._held: dict[tuple[int, int], list[Linear]] = {}
+        self._apart: dict[tuple[int, int], tuple[Linear, Linear, int]] = {}
+        self._loops: dict[tuple[int, int], tuple[str, ...] | None] = {}
+        self._decided: dict[tuple[object, ...], bool] = {}
         # The values of nodes that are used again, and the masks they were computed under, at one point.
         self._point: tuple[Block, LoopValues, Lanes | None, str] | None = None
         self._known_values: dict[Expr, tuple[Value | None, Value]] = {}
+        self._again: frozenset[Expr] = frozenset()  # nodes that are used again
 
     # -- expressions -----------------------------------------------------------------------------------------------
 
@@ -60,6 +66,7 @@ class BodyEmitter(Addresses):
         now = self._point
         if now is None or now[0] is not block or now[1] is not env or now[2:] != (lanes, self.f.basic_block):
             self._point, self._known_values = (block, env, lanes, self.f.basic_block), {}
+            self._again = self.used_again(block)
         return self._value(e, block, env, lanes, None)
 
     def _value(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
@@ -76,7 +83,7 @@ class BodyEmitter(Addresses):
                 return self.integer(form, env, lanes)
         if isinstance(e, Load):
             return self.load(e, block, env, lanes, mask)
-        if e not in self.used_again(block):
+        if e not in self._again:
             return self._operation(e, block, env, lanes, mask)
         if mask is not None and self.unguarded(e, block):
             mask = None
@@ -90,18 +97,18 @@ class BodyEmitter(Addresses):
         return value
 
     def _operation(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
+        if isinstance(e, Binary):
+            a = self._value(e.a, block, env, lanes, mask)
+            b = self._value(e.b, block, env, lanes, mask)
+            return self.arith.binary(e.op, a, b)
+        if isinstance(e, Select):
+            return self.select(e, block, env, lanes, mask)
         if isinstance(e, Cast):
             return self.arith.cast(e.dtype, self._value(e.a, block, env, lanes, mask))
         if isinstance(e, Bitcast):
             return self.arith.bitcast(e.dtype, self._value(e.a, block, env, lanes, mask))
-        if isinstance(e, Select):
-            return self.select(e, block, env, lanes, mask)
-        if isinstance(e, Unary):
-            return self.arith.unary(e.op, self._value(e.a, block, env, lanes, mask))
-        assert isinstance(e, Binary)
-        a = self._value(e.a, block, env, lanes, mask)
-        b = self._value(e.b, block, env, lanes, mask)
-        return self.arith.binary(e.op, a, b)
+        assert isinstance(e, Unary)
+        return self.arith.unary(e.op, self._value(e.a, block, env, lanes, mask))
 
     def used_again(self, block: Block) -> frozenset[Expr]:
         """The nodes of a block's body that are used more than once."""
@@ -146,6 +153,27 @@ class BodyEmitter(Addresses):
         """A condition: decided now where the loop variables in it are numbers or it is known to hold, else a value."""
         if isinstance(e, Const):
             return bool(e.value)
+        loops = self._loops_of(e, block)
+        if loops is None:
+            return self._condition(e, block, env, lanes, mask)
+        key: tuple[object, ...] = (id(block), id(e), *map(env.get, loops))
+        if (known := self._decided.get(key)) is not None:
+            return known
+        found = self._condition(e, block, env, lanes, mask)
+        if isinstance(found, bool) and all(type(env.get(name)) is int for name in loops):
+            self._decided[key] = found  # not what was computed: that belongs to its basic block
+        return found
+
+    def _loops_of(self, e: Expr, block: Block) -> tuple[str, ...] | None:
+        """The loops that an expression depends on; None if it depends on data, too."""
+        key = (id(block), id(e))
+        if key not in self._loops:
+            axes = variables(e)
+            data = any(True for _ in loads(e)) or not axes <= block.axes.keys()
+            self._loops[key] = None if data else tuple({n: 0 for a in sorted(axes) for n in block.axes[a].value.terms})
+        return self._loops[key]
+
+    def _condition(self, e: Expr, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value | bool:
         if isinstance(e, Binary) and e.op in ("and", "or"):
             a = self.condition(e.a, block, env, lanes, mask)
             b = self.condition(e.b, block, env, lanes, mask)
@@ -169,19 +197,31 @@ class BodyEmitter(Addresses):
 
     def fact(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> Value | bool:
         """Whether a linear form is at least 0."""
+        low, high = self.span(form, env, lanes)
+        if low >= 0:
+            return True
+        if high < 0:
+            return False
         running, constant, step = self.linear(form, env, lanes)
-        if running is None:
-            active = lanes.active if lanes else 1
-            ends = [constant, constant + step * (active - 1)]
-            if min(ends) >= 0:
-                return True
-            if max(ends) < 0:
-                return False
         if not step:
             assert running is not None
-            return self.f.op(f"icmp sge i64 {running.text}, {-constant}", "bool")
+            return self.f.op(f"icmp sge i64 {self.total(running).text}, {-constant}", "bool")
         value = self.integer(form, env, lanes)
         return self.f.op(f"icmp sge {value}, {const(0, 'i64', value.lanes).text}", "bool", value.lanes)
+
+    def span(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[int, int]:
+        """The least and the most that a linear form can be: a loop counts from 0 to its number of steps."""
+        low = high = int(form.offset)
+        for name, number in form.terms.items():
+            coefficient, bound = int(number), env.get(name)
+            first, last = 0, max(1, int(self.loops[name].count)) - 1
+            if isinstance(bound, int):
+                first = last = bound
+            elif lanes is not None and name == lanes.var:
+                first, last = lanes.start, lanes.start + lanes.active - 1
+            low += min(coefficient * first, coefficient * last)
+            high += max(coefficient * first, coefficient * last)
+        return low, high
 
     # -- loads -----------------------------------------------------------------------------------------------------
 
@@ -206,7 +246,7 @@ class BodyEmitter(Addresses):
         key = (
             "load",
             e.tensor,
-            running.text if running else "",
+            running,
             constant,
             step,
             lanes if step else None,
@@ -214,14 +254,14 @@ class BodyEmitter(Addresses):
         )
         return self.remember(key, lambda: self._load(e, running, constant, step, lanes if step else None, needs))
 
-    def _one_of_several(self, e: Load, running: Value | None, constant: int, place: int, width: int) -> Value:
+    def _one_of_several(self, e: Load, running: Running | None, constant: int, place: int, width: int) -> Value:
         """What one step reads, out of a vector with what its neighbours read."""
 
         def several() -> Value:
             pointer = self.pointer(e.tensor, running, constant - place)
             return self.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {_align(e.dtype)}", e.dtype, width)
 
-        found = self.remember(("loads", e.tensor, running and running.text, constant - place), several)
+        found = self.remember(("loads", e.tensor, running, constant - place), several)
         return self.remember(("element", found.text, place), lambda: self.arith.piece(found, place, 1))
 
     def _in_bounds(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> Value | bool:
@@ -251,8 +291,11 @@ class BodyEmitter(Addresses):
         form, _ = self.offset(load, block)
         if form is None:
             return None
-        inner, reach = self.apart(e, block)
-        running, constant, step = self.linear(form - inner, env, lanes)
+        if (id(block), id(e)) not in self._apart:
+            inner, reach = self.apart(e, block)
+            self._apart[id(block), id(e)] = form - inner, inner, reach
+        outer, inner, reach = self._apart[id(block), id(e)]
+        running, constant, step = self.linear(outer, env, lanes)
         moved, distance, _ = self.linear(inner, env, None)
         if step not in (0, 1) or (step and lanes and lanes.active < lanes.width and not self.storage[load.tensor].slack):
             return None
@@ -270,14 +313,14 @@ class BodyEmitter(Addresses):
         def loaded() -> Value:
             pointer = self.remember((*key, "pointer"), chosen)
             if moved is not None:
-                pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {moved.text}", "ptr")
+                pointer = self.moved(pointer, element, moved)
             if distance:
                 pointer = self.f.op(f"getelementptr {element}, {pointer}, i64 {distance}", "ptr")
             found = self.f.op(f"load {storage_type(load.dtype, width)}, {pointer}, align {_align(load.dtype)}", kind, width)
             return self.from_storage(found, load.dtype)
 
-        key = ("pointer", load.tensor, running and running.text, constant, lanes if step else None, cond.text, filled.text, reach)
-        return self.remember(("load", *key, moved and moved.text, distance), loaded)
+        key = ("pointer", load.tensor, running, constant, lanes if step else None, cond.text, filled.text, reach)
+        return self.remember(("load", *key, moved, distance), loaded)
 
     def apart(self, e: Select, block: Block) -> tuple[Linear, int]:
         """Of a load or a constant: the part of the load's position that moves with reduction loops on which the choice does not
@@ -331,7 +374,7 @@ class BodyEmitter(Addresses):
         whole = not any(o.terms or o.offset for o in buffer.origin)
         return reshaped_at(e, block, shape) if whole else None, safe
 
-    def _load(self, e: Load, running: Value | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None) -> Value:
+    def _load(self, e: Load, running: Running | None, constant: int, step: int, lanes: Lanes | None, mask: Value | None) -> Value:
         name = e.dtype
         if lanes is None:
             pointer = self.pointer(e.tensor, running, constant)
@@ -353,7 +396,7 @@ class BodyEmitter(Addresses):
             result = self.f.op(f"insertelement {result}, {item}, i32 {n}", stored_type(name), lanes.width)
         return self.from_storage(result, name)
 
-    def _contiguous(self, e: Load, running: Value | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
+    def _contiguous(self, e: Load, running: Running | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
         name, place = e.dtype, self.storage[e.tensor]
         short = lanes.active < lanes.width and not place.slack
         if not short and mask is None:
@@ -438,11 +481,14 @@ class BodyEmitter(Addresses):
 
     def held_at(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None) -> tuple[int, ...]:
         """Where inside a register-held buffer a read falls, for its first lane; only numbers can be in it."""
+        key = (id(block), id(e))
+        if key not in self._held:
+            forms = read_at(e, block, self.program.buffers[e.tensor])
+            self._held[key] = [form for form in forms if form is not None]
+            assert len(self._held[key]) == len(forms)
         position = []
-        for index, origin in zip(e.indices, self.program.buffers[e.tensor].origin):
-            form = affine(index)
-            assert form is not None
-            running, constant, _ = self.linear(over_loops(form, block.axes) - origin, env, lanes)
+        for form in self._held[key]:
+            running, constant, _ = self.linear(form, env, lanes)
             assert running is None
             position.append(constant)
         return tuple(position)

@@ -23,6 +23,7 @@ from tensorsmith.backends.cpu.codegen.points import LoopValue, LoopValues
 from tensorsmith.backends.cpu.codegen.remaining import Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 from tensorsmith.backends.cpu.codegen.transpose import turns_over
+from tensorsmith.backends.cpu.llvm import TIDY
 from tensorsmith.backends.cpu.memory import ROOM, spacing
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
@@ -60,6 +61,7 @@ class _Generator:
         self.target = target
         self.helpers: dict[str, str] = {}
         self.declarations: set[str] = set()
+        self.tidy = True
         self.arguments = [b.name for b in program.workload.inputs] + list(program.workload.outputs)
         self.replaceable = replaceable_inputs(program.workload)
         self.sharing = (
@@ -71,7 +73,8 @@ class _Generator:
     def run(self) -> Generated:
         functions = [self._nest(number, node) for number, node in enumerate(self.program.body)]
         entry = self._entry()
-        text = "\n\n".join([*sorted(self.declarations), *self.helpers.values(), *functions, entry]) + "\n"
+        tidy = [TIDY] if self.tidy and not self.helpers else []
+        text = "\n\n".join([*tidy, *sorted(self.declarations), *self.helpers.values(), *functions, entry]) + "\n"
         return Generated(text, self.places.shared_bytes, self.places.local_bytes, self.replaceable)
 
     def _entry(self) -> str:
@@ -100,7 +103,8 @@ class _Generator:
         parameters = ", ".join(f"ptr {'' if name in self.sharing else 'noalias '}%p{n}" for n, name in enumerate(arguments))
         work = Function(
             f"define internal void @work{number}({parameters}{', ' if arguments else ''}"
-            "ptr noalias %scratch, ptr noalias %local, i64 %begin, i64 %end) noinline nounwind"
+            "ptr noalias %scratch, ptr noalias %local, i64 %begin, i64 %end) noinline nounwind",
+            hoists=self.target.folds_loads,
         )
         passed = []
         for name in arguments:
@@ -114,6 +118,7 @@ class _Generator:
         everything = ", ".join(map(str, [*passed, memory, local]))
         f.line(f"call void @work{number}({everything}, i64 %begin, i64 %end)")
         _Work(self, work, {n: Value(f"%p{i}", "ptr") for i, n in enumerate(arguments)}, names).run(node)
+        self.tidy = self.tidy and work.scopes.tidy
         return f"{work.text()}\n\n{f.text()}"
 
 

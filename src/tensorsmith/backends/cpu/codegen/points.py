@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tensorsmith.backends.cpu.codegen.irtext import Value, const
 from tensorsmith.program.linear import Linear
 
 
-@dataclass(frozen=True)
-class Shifted:
+class Shifted(NamedTuple):
     """A loop variable's value of which a part is known now: one of several steps that are written together."""
 
     value: Value
@@ -50,8 +50,7 @@ class InARow:
         return number - start, width
 
 
-@dataclass(frozen=True)
-class Lanes:
+class Lanes(NamedTuple):
     """Which steps of the vector loop a vector holds: `start` .. `start + active`; lanes from `active` on hold anything."""
 
     var: str

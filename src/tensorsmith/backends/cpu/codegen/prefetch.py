@@ -92,7 +92,7 @@ def emit(body: BodyEmitter, what: Fetching, env: LoopValues) -> None:
     pointer = body.pointer(what.tensor, running, constant)
     running, constant, _ = body.linear(what.place, env, None)
     if running is not None:
-        pointer = f.op(f"getelementptr i8, {pointer}, i64 {running.text}", "ptr")
+        pointer = body.moved(pointer, "i8", running)
     pointer = f.op(f"getelementptr i8, {pointer}, i64 {constant + what.next_bytes}", "ptr")
     fetch(body, pointer, SECOND_CACHE)
 

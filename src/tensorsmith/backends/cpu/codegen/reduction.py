@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensorsmith.backends.cpu.codegen.ahead import Ahead, loads_ahead
@@ -22,7 +21,7 @@ from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Re
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Expr, Load, Select, loads, walk
+from tensorsmith.lang.expr import Binary, Expr, Load, Select, loads, variables, walk
 from tensorsmith.program.ir import Block, LoopVar
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.unrolling import is_written_whole, partial_sums, steps_in_a_row
@@ -50,6 +49,8 @@ class Reduction(Borders):
         if self.across and block.reduce[-1].name != block.vector:
             raise Refusal("vector loop not innermost", f"{block.stage.name}: the vector reduction loop must come last")
         self.keys = keys
+        self.factors = _factors(block.stage.body) if self.op == "sum" and dtype(block.stage.body.dtype).kind == "f" else ()
+        self._moves = {id(e): self._moves_with(e) for e in (block.stage.body, *self.factors)}
         steps = [v for v in block.reduce if v.name not in (block.vector, block.group)]
         in_a_row = steps_in_a_row([int(v.count) for v in steps], int(block.unroll))
         self.in_a_row = {v.name: int(n) for v, n in zip(steps, in_a_row)}  # of each loop, in one round of it
@@ -140,7 +141,7 @@ class Reduction(Borders):
 
     def _inside_first(self, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops; for tiles that no tap can take to the border, once more without any test inside."""
-        tests, keys = [], set()
+        tests, keys, possible = [], set(), True
         for fact in self.facts:
             low, high = self.span(fact)
             reduce_low = sum(min(0, int(fact.terms.get(v.name, 0)) * (int(v.count) - 1)) for v in self.block.reduce)
@@ -149,10 +150,13 @@ class Reduction(Borders):
             first = {v.name: 0 for v in self.block.reduce}
             running, constant, _ = self.body.linear(fact, {**env, **self.zeros(env), **first}, None)
             if running is not None:
-                tests.append(self.f.op(f"icmp sge i64 {running.text}, {-(constant + low + reduce_low)}", "bool"))
+                tests.append(self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-(constant + low + reduce_low)}", "bool"))
                 keys.add(form_key(fact))
+                possible = possible and self.is_inside_somewhere(fact)
         if not tests or self.tiles_of_a_row() < _TILES_WITH_AN_INSIDE:
             return self._level(0, env, left, state)
+        if not possible:
+            return self._on_the_border(env, left, state)
         every = functools.reduce(lambda a, b: self.f.op(f"and {a}, {b.text}", "bool"), tests)
         return self.f.choose(
             every,
@@ -337,7 +341,7 @@ class Reduction(Borders):
         for lanes in self.shape.chunks:
             assert lanes is not None
             active = max(0, min(lanes.active, count - lanes.start))
-            cut.append(replace(lanes, active=active) if active else None)
+            cut.append(lanes._replace(active=active) if active else None)
         return self.step(env, state, tuple(cut))
 
     # -- one step --------------------------------------------------------------------------------------------------
@@ -347,6 +351,7 @@ class Reduction(Borders):
         if self.fetches:
             self.fetch(env)
         result = []
+        shared: dict[tuple[int, ...], Value] = {}
         for key, old in zip(self.keys, state):
             lanes = parts[key[1]]
             if self.across and lanes is None:
@@ -355,7 +360,7 @@ class Reduction(Borders):
             point, plain = self.tile.point(self.block, self.shape, env, key)
             if self.across and lanes is not None:
                 plain = lanes if lanes.width > 1 else None
-            result.append(self._combine(old, self.block.stage.body, point, plain))
+            result.append(self._combine(old, point, plain, key, shared))
             if self.behind is not None:
                 self.behind(key)
         return result
@@ -369,17 +374,38 @@ class Reduction(Borders):
                 emit(self.body, what, env)
                 self._last_fetch[what.tensor] = self.f.basic_block, self._steps
 
-    def _combine(self, old: Value, body: Expr, point: LoopValues, lanes: Lanes | None) -> Value:
-        if self.op == "sum" and isinstance(body, Binary) and body.op == "mul" and dtype(body.dtype).kind == "f":
-            a = self.body.value(body.a, self.block, point, lanes)
+    def _moves_with(self, e: Expr) -> tuple[list[int], bool]:
+        """Which of a point's numbers the value of an expression depends on, and whether it does on its lanes."""
+        terms = {name for axis in variables(e) for name in self.block.axes[axis].value.terms}
+        unrolled = [v.name for v in self.block.tile if v.name != self.block.vector]
+        return [n for n, name in enumerate(unrolled) if name in terms], self.block.vector in terms
+
+    def _value(self, e: Expr, point: LoopValues, lanes: Lanes | None, key: Key, shared: dict[tuple[int, ...], Value]) -> Value:
+        """An operand at a point: the same for all points of a step that differ only in what it does not depend on."""
+        numbers, in_lanes = self._moves[id(e)]
+        place = (id(e), key[1] if in_lanes else -1, *[key[0][n] for n in numbers])
+        if place not in shared:
+            shared[place] = self.body.value(e, self.block, point, lanes)
+        return shared[place]
+
+    def _combine(
+        self,
+        old: Value,
+        point: LoopValues,
+        lanes: Lanes | None,
+        key: Key,
+        shared: dict[tuple[int, ...], Value],
+    ) -> Value:
+        if self.factors:
+            a = self._value(self.factors[0], point, lanes, key, shared)
             if _is_zero(a):
                 return old
-            b = self.body.value(body.b, self.block, point, lanes)
+            b = self._value(self.factors[1], point, lanes, key, shared)
             if _is_zero(b):
                 return old
             new = self.arith.fma(a, b, old)
         else:
-            value = self.body.value(body, self.block, point, lanes)
+            value = self._value(self.block.stage.body, point, lanes, key, shared)
             if value == const(self.start.value, self.start.dtype):
                 return old
             new = self.arith.binary(_OPERATIONS[self.op], old, value)
@@ -413,6 +439,11 @@ class Reduction(Borders):
     def _halve(self, v: Value, op: str) -> Value:
         half = v.lanes // 2
         return self.arith.binary(op, self.arith.piece(v, 0, half), self.arith.piece(v, half, half))
+
+
+def _factors(body: Expr) -> tuple[Expr, ...]:
+    """The factors of a product; nothing of anything else."""
+    return (body.a, body.b) if isinstance(body, Binary) and body.op == "mul" else ()
 
 
 def _is_zero(v: Value) -> bool:

@@ -55,6 +55,7 @@ class TileEmitter:
         self.loops = loops
         self.target = target
         self.node = node  # writes what is attached
+        self._positions: dict[int, Linear] = {}  # of a block's elements, by the block's `id`
         self.together: tuple[str, list[LoopValue]] | None = None  # a loop variable, and its values at the steps written together
 
     def steps(self, block: Block, env: dict[str, LoopValue], left: Remainders, var: LoopVar, start: Value, count: int) -> None:
@@ -285,7 +286,12 @@ class TileEmitter:
 
     def position(self, block: Block) -> Linear:
         """Where a block's elements go, in elements from the start of its buffer."""
-        return in_elements(stored_at(block, self.program.buffers[block.stage.name]), self.body.storage[block.stage.name].strides)
+        found = self._positions.get(id(block))
+        if found is None:
+            name = block.stage.name
+            forms = stored_at(block, self.program.buffers[name])
+            found = self._positions[id(block)] = in_elements(forms, self.body.storage[name].strides)
+        return found
 
 
 def _unrolled(block: Block) -> list[LoopVar]:

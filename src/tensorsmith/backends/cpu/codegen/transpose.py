@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tensorsmith.backends.cpu.codegen.addresses import Running
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues, blank
@@ -52,17 +53,17 @@ def preload(body: BodyEmitter, block: Block, points: Sequence[Point]) -> None:
     for e in strided_loads(body, block):
         form, _ = body.offset(e, block)
         assert form is not None
-        groups: dict[tuple[str, int, Lanes], tuple[Value | None, set[int]]] = {}
+        groups: dict[tuple[Running | None, int, Lanes], set[int]] = {}
         for env, lanes in points:
             if lanes is not None and 2 * lanes.active > lanes.width:
                 running, constant, step = body.linear(form, env, lanes)
-                groups.setdefault((running.text if running else "", step, lanes), (running, set()))[1].add(constant)
-        for (text, step, lanes), (running, constants) in groups.items():
+                groups.setdefault((running, step, lanes), set()).add(constant)
+        for (running, step, lanes), constants in groups.items():
             for first in _runs(constants, lanes.width):
                 rows = [_row(body, e, running, first + n * step, lanes.width) for n in range(lanes.active)]
                 rows += [blank(e.dtype, lanes)] * (lanes.width - lanes.active)
                 for n, column in enumerate(transposed(body.f, rows)):
-                    body.remember(("load", e.tensor, text, first + n, step, lanes, None), lambda v=column: v)
+                    body.remember(("load", e.tensor, running, first + n, step, lanes, None), lambda v=column: v)
 
 
 def _runs(constants: Iterable[int], length: int) -> list[int]:
@@ -76,7 +77,7 @@ def _runs(constants: Iterable[int], length: int) -> list[int]:
     return starts
 
 
-def _row(body: BodyEmitter, e: Load, running: Value | None, constant: int, width: int) -> Value:
+def _row(body: BodyEmitter, e: Load, running: Running | None, constant: int, width: int) -> Value:
     pointer = body.pointer(e.tensor, running, constant)
     return body.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {dtype(e.dtype).bytes}", e.dtype, width)
 
