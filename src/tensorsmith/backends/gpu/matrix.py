@@ -80,14 +80,12 @@ def matrix_product(stage: Stage) -> MatrixProduct | None:
 
 def _factors(e: Expr) -> tuple[Load, Load] | None:
     """The two loads of f16 of a product in f32, at affine places."""
-    if not (isinstance(e, Binary) and e.op == "mul"):
+    if not (isinstance(e, Binary) and e.op == "mul" and e.dtype == "f32"):
         return None
-    found = [x.a for x in (e.a, e.b) if isinstance(x, Cast) and isinstance(x.a, Load) and x.a.dtype == "f16"]
-    if len(found) != 2 or any(affine(i) is None for x in found for i in x.indices):
+    first, second = (x.a if isinstance(x, Cast) else x for x in (e.a, e.b))
+    if not isinstance(first, Load) or not isinstance(second, Load) or {first.dtype, second.dtype} != {"f16"}:
         return None
-    first, second = found
-    assert isinstance(first, Load) and isinstance(second, Load)
-    return first, second
+    return None if any(affine(i) is None for x in (first, second) for i in x.indices) else (first, second)
 
 
 def _used(load: Load) -> set[str]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorsmith.backends.gpu.features.access import Array, Lanes, pattern
+from tensorsmith.backends.gpu.features.access import Lanes, pattern
+from tensorsmith.backends.gpu.features.warp import Array
 from tensorsmith.backends.gpu.matrix import COLUMN_LANES, LANES, LEFT, NEIGHBOURS, RIGHT, STEPS, SUMS, matrix_product
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load
