@@ -141,7 +141,9 @@ def test_more_ptx_is_right(name: str, seed: int) -> None:
 def test_what_is_counted_is_what_the_features_say() -> None:
     workload = product(64, 64, 64)
     inputs = random_inputs(workload, 0)
-    for candidate in drawn(workload, 4, 3):
+    for candidate, pad in zip(drawn(workload, 4, 3), (0, 2, 4, 8)):  # at odd places LLVM still loads some pairs at once
+        given = {"C.cache.A.pad": pad, "C.cache.B.pad": pad, "C.cache.buffers": 1}  # of copies apart no wavefronts are counted
+        candidate = replace(candidate, decisions={**candidate.decisions, **given})
         _, (counts,) = outputs(Launches.from_bytes(generate(lower(candidate), A100).code.data), workload, inputs)
         (features,) = extract_rows([(candidate.sketch, candidate.decisions)], A100).matrices()
 
@@ -149,8 +151,8 @@ def test_what_is_counted_is_what_the_features_say() -> None:
             return float(features.raw("blocks")[0, 0] * features.raw(name)[0, 0])  # noqa: B023
 
         assert counts["mma"] * 2048 == pytest.approx(told("matrix_multiply_adds"), rel=1e-3)
-        assert counts["ld.shared"] == pytest.approx(told("shared_loads"), rel=0.02)
-        assert counts["load wavefronts"] + counts["store wavefronts"] == pytest.approx(told("shared_wavefronts"), rel=0.1)
+        assert counts["ld.shared"] == pytest.approx(told("shared_loads"), rel=1e-3)
+        assert counts["load wavefronts"] + counts["store wavefronts"] == pytest.approx(told("shared_wavefronts"), rel=1e-3)
         assert told("multiply_adds") == 0
 
 
