@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorsmith.backends.gpu.features.access import WIDEST
 from tensorsmith.backends.gpu.features.columns import columns
-from tensorsmith.backends.gpu.features.kernel import OTHER_REGISTERS, operand_registers
+from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, operand_registers
 from tensorsmith.backends.gpu.features.schema import SCHEMA
 from tensorsmith.backends.gpu.features.warp import lanes_of, sectors, wavefronts
 from tensorsmith.backends.gpu.target import GpuTarget

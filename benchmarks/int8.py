@@ -1,17 +1,22 @@
 """Quantised layers and networks side by side with our own f32, with ONNX Runtime's and OpenVINO's int8.
 
-    python benchmarks/int8.py [--only layers|networks] [--cases matmul-512,resnet50,...] [--timing S] [--json FILE]
+    python benchmarks/int8.py [--only layers|networks] [--cases matmul-512,resnet50,...] [--target NAME] [--largest N]
+                              [--threads N] [--timing S] [--json FILE]
 
 Layers take bytes and give bytes: a matrix product, or a convolution of ResNet-50, with a bias and a relu. Beside them runs the same
-layer in f32 by our own default schedule ("tensorsmith f32"). Networks are quantised by ONNX Runtime's tool (`quantise`). Ours are
+layer in f32 by our own default schedule ("tensorsmith f32"), and "direct" without Winograd's transforms where that uses them.
+Networks are quantised by ONNX Runtime's tool (`quantise`). Ours are
 default schedules; nothing is searched. Before anything is timed, our outputs are compared with the exact ones: integer sums,
-scaled and rounded as `docs/quantised.md` says; and with those of the peers, in steps of the output's scale.
+scaled and rounded as `docs/quantised.md` says; and with those of the peers, in steps of the output's scale. With `--target` ours,
+int8 and f32, are code for another machine that this one can run (AVX2 on one that has VNNI), and there are no peers. Weights of
+layers go up to `--largest`: with more than 63 the kernels of others may saturate.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,10 +34,10 @@ from rows import OURS, Row, row
 from tables import number
 from tensorsmith.graph.model import Model
 from tensorsmith.runtime.pool import with_threads
-from tensorsmith.targets.target import native
+from tensorsmith.targets.target import Target, native
 from ways import onnxruntime_ways, openvino_ways
 
-F32 = f"{OURS} f32"
+F32, DIRECT = f"{OURS} f32", f"{OURS} f32 direct"
 PEERS = ("onnxruntime", "openvino")
 
 
@@ -41,20 +46,24 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("layers", "networks"))
     parser.add_argument("--cases", help="names, with commas between")
+    parser.add_argument("--target", help="a named machine whose code runs here, instead of this one")
+    parser.add_argument("--largest", type=int, default=quantise.LARGEST, help="weight of a layer")
+    parser.add_argument("--threads", type=int, default=native().cores)
     parser.add_argument("--timing", type=float, default=3.0, help="seconds of timing per case")
     parser.add_argument("--json", help="file to write")
     given = parser.parse_args(words)
     wanted = given.cases.split(",") if given.cases else None
-    settings = Settings(native().cores, given.timing, PEERS)
+    settings = Settings(given.threads, given.timing, () if given.target else PEERS)
+    target = Target.named(given.target, cores=given.threads) if given.target else replace(native(), cores=given.threads)
     report = Report()
     report.begin()
     with quiet_machine():
         for layer in LAYERS if given.only != "networks" else ():
             if wanted is None or layer.name in wanted:
-                report.add("layers", layer.name, of_layer(layer, settings), line)
+                report.add("layers", layer.name, of_layer(layer, settings, target, given.largest), line)
         for name in NETWORKS if given.only != "layers" else ():
             if wanted is None or name in wanted:
-                report.add("networks", f"{name}-int8", of_network(name, settings), line)
+                report.add("networks", f"{name}-int8", of_network(name, settings, target), line)
                 report.write(given.json)
     for section in report.sections:
         report.print(section)
@@ -62,18 +71,21 @@ def main(words: list[str] | None = None) -> int:
     return 1 if report.errors else 0
 
 
-def of_layer(layer: Layer, settings: Settings) -> Row:
-    quantised, real = (ts.load(quantise.layer(layer, q)) for q in (True, False))
+def of_layer(layer: Layer, settings: Settings, target: Target, largest: int = quantise.LARGEST) -> Row:
+    quantised, real = (ts.load(quantise.layer(layer, q, largest)) for q in (True, False))
     x, floats = quantise.layer_input(layer, True), quantise.layer_input(layer, False)
-    content = quantise.layer(layer, True).SerializeToString()
-    beside = {F32: contestant(F32, ts.compile(real), {"x": floats})}
-    return _contest(layer.name, quantised, content, {"x": x}, beside, settings, flops=2 * layer.products)
+    content = quantise.layer(layer, True, largest).SerializeToString()
+    beside = {F32: contestant(F32, ts.compile(real, target=target), {"x": floats})}
+    if any(len(task.formulations) > 1 for task in real.tasks()):
+        direct = ts.compile(real, target=target, formulations="direct")
+        beside[DIRECT] = contestant(DIRECT, direct, {"x": floats})
+    return _contest(layer.name, quantised, content, {"x": x}, beside, settings, target, flops=2 * layer.products)
 
 
-def of_network(name: str, settings: Settings) -> Row:
+def of_network(name: str, settings: Settings, target: Target) -> Row:
     network: Network = quantise.network(name)
     model = ts.load(str(network.path))
-    return _contest(network.name, model, network.path.read_bytes(), network.inputs, {}, settings)
+    return _contest(network.name, model, network.path.read_bytes(), network.inputs, {}, settings, target)
 
 
 def _contest(
@@ -83,14 +95,15 @@ def _contest(
     inputs: Mapping[str, Array],
     beside: Mapping[str, NetworkPeer],
     settings: Settings,
+    target: Target,
     flops: int = 0,
 ) -> Row:
     notes: dict[str, str] = {}
     error = None
     with with_threads(settings.threads):
-        ours = contestant(OURS, ts.compile(model), inputs)
+        ours = contestant(OURS, ts.compile(model, target=target), inputs)
         found = [ours, *beside.values()]
-        for framework in PEERS:
+        for framework in settings.frameworks:
             try:
                 found += _forms(framework, content, inputs, settings.threads)
             except Unavailable as why:
@@ -105,11 +118,13 @@ def _contest(
             apart = [_steps(a, b) for a, b in zip(got, one.outputs())]
             near[one.name] = min(float((steps <= 1).mean()) for steps in apart)
         runs = {one.name: one.run for one in found}
-        result = hold(runs, (OURS, F32), name, settings, min_rounds=MIN_ROUNDS, slot_seconds=SLOT_SECONDS)
+        result = hold(runs, (OURS, F32, DIRECT), name, settings, min_rounds=MIN_ROUNDS, slot_seconds=SLOT_SECONDS)
     entry = row(result, flops=flops, same_program=True, threads=settings.threads, notes=notes or None, error=error)
     entry |= {"equal_to_exact": equal, "within_a_step_of_peers": near}
     if F32 in result.timings:
         entry["ratio_to_own_f32"] = result[F32].best / result[OURS].best
+    if DIRECT in result.timings:
+        entry["ratio_to_own_f32_direct"] = result[DIRECT].best / result[OURS].best
     return entry
 
 
@@ -138,9 +153,11 @@ def _steps(got: Array, wanted: Array) -> Array:
 
 
 def line(entry: Row) -> str:
-    parts = [f"{number(entry.get('ratio_to_best_peer'), '{:.2f}')} of {entry.get('best_peer', 'nobody')}"]
+    parts = [f"{number(entry['ratio_to_best_peer'], '{:.2f}')} of {entry['best_peer']}"] if entry.get("best_peer") else []
     if "ratio_to_own_f32" in entry:
         parts.append(f"{entry['ratio_to_own_f32']:.2f} of our f32")
+    if "ratio_to_own_f32_direct" in entry:
+        parts.append(f"{entry['ratio_to_own_f32_direct']:.2f} of our f32 without Winograd's transforms")
     parts.append(f"{entry['equal_to_exact']:.4%} equal to the exact answer")
     parts += [f"{share:.3%} within a step of {name}" for name, share in entry["within_a_step_of_peers"].items()]
     return "; ".join([*parts, *([entry["error"]] if "error" in entry else [])])

@@ -2,13 +2,17 @@
 
     python benchmarks/int8_mca.py [--target znver4,neoverse-v1,...]
 
-A matrix product and a 3 x 3 convolution of bytes are compiled for every target under their default schedules, u8 times i8 and i8
-times i8. The share is what the hot loop reaches of a block that has nothing but independent instructions of its kind.
+A matrix product, a 3 x 3 and a 1 x 1 convolution of bytes are compiled for every target under their default schedules, u8 times i8
+and i8 times i8, and in f32; where a machine has something for small weights (`lang/small.py`), u8 times those too. The share is
+what the hot loop reaches of a block that has nothing but independent instructions of its kind. Beside it: products of the loop in a
+cycle, and how many times those of our own loop in f32 that is. `x86-64-v3/skylake` is code for the first that the model of the
+second runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -16,32 +20,49 @@ from rich.table import Table
 
 import tensorsmith as ts
 from mca import cycles, hot_loop, simulator, spilled
-from tensorsmith.backends.cpu.instructions import Instruction, dots, pairs
+from tensorsmith.backends.cpu.instructions import SMALL, Instruction, dots, pairs, small_dots
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.define import Tensor
 from tensorsmith.ops import conv
+from tensorsmith.ops.common import sum_of_products
 from tensorsmith.targets.target import Target
 
-TARGETS = "znver4,sapphirerapids,skylake-avx512,x86-64-v3,neoverse-n1,neoverse-v1"
+TARGETS = "znver4,sapphirerapids,skylake-avx512,znver3,x86-64-v3,x86-64-v3/skylake,neoverse-n1,neoverse-v1"
 
 
-def matmul(a: str, b: str) -> list[Tensor]:
+def matmul(a: str, b: str, small: bool = False) -> list[Tensor]:
     x, w = ts.placeholder((512, 512), a, name="x"), ts.placeholder((512, 512), b, name="w", constant=True)
     k = ts.reduce_axis(512, "k")
-    return [x, w, ts.compute((512, 512), lambda i, j: ts.sum(ts.cast("i32", x[i, k]) * ts.cast("i32", w[k, j]), axis=k), name="y")]
+    return [x, w, ts.compute((512, 512), lambda i, j: sum_of_products(x[i, k], w[k, j], k, sums_of(a), small), name="y")]
 
 
-def convolution(a: str, b: str) -> list[Tensor]:
+def convolution(a: str, b: str, small: bool = False) -> list[Tensor]:
     x, w = ts.placeholder((1, 28, 28, 128), a, name="x"), ts.placeholder((3, 3, 128, 128), b, name="w", constant=True)
-    return [x, w, conv.conv(x, w, 1, 1, 1, 1, "y", 0, "i32")]
+    return [x, w, conv.conv(x, w, 1, 1, 1, 1, "y", 0, sums_of(a), small)]
 
 
-CASES = {"matmul 512": matmul, "conv 3x3": convolution}
+def pointwise(a: str, b: str, small: bool = False) -> list[Tensor]:
+    x, w = ts.placeholder((1, 28, 28, 512), a, name="x"), ts.placeholder((1, 1, 512, 128), b, name="w", constant=True)
+    return [x, w, conv.conv(x, w, 1, 0, 1, 1, "y", 0, sums_of(a), small)]
+
+
+def sums_of(kind: str) -> str:
+    """The type in which products are added."""
+    return "f32" if kind == "f32" else "i32"
+
+
+CASES = {"matmul 512": matmul, "conv 3x3": convolution, "conv 1x1": pointwise}
+
+
+def named(name: str) -> CpuTarget:
+    code, _, model = name.partition("/")
+    target = Target.named(code)
+    return dataclasses.replace(target, cpu=model) if model else target
 
 
 def instruction(target: CpuTarget, a: str, b: str) -> Instruction:
-    """What the products of these types are made of."""
-    found = [i for i in (*dots(target), *pairs(target)) if i.lanes == target.lanes(4)]
+    """What the products of these kinds are made of."""
+    found = [i for i in (*dots(target), *pairs(target), *small_dots(target)) if i.lanes == target.lanes(4)]
     return next((i for i in found if set(i.types) == {a, b}), found[0])
 
 
@@ -52,7 +73,9 @@ def rate(target: CpuTarget, what: Instruction) -> float:
         block = [f"{what.name} v{n}.4s, v{last - 1}.16b, v{last}.16b" for n in range(last - 1)]
     else:
         name = {4: "xmm", 8: "ymm", 16: "zmm"}[what.lanes]
-        block = [f"{what.name} %{name}{last - 1}, %{name}{last}, %{name}{n}" for n in range(last - 1)]
+        names = [what.name, *([what.pairs.name] if what.pairs is not None else [])]
+        block = [f"{word} %{name}{last - 1}, %{name}{last}, %{name}{n}" for n in range(last - 1) for word in names]
+        return (last - 1) / cycles(block, target)
     return len(block) / cycles(block, target)
 
 
@@ -60,17 +83,22 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default=TARGETS)
     given = parser.parse_args(words)
-    table = Table("case", "target", "instruction", "in the loop", "share of its rate", "spills")
+    table = Table("case", "target", "instruction", "in the loop", "share of its rate", "products a cycle", "of f32's", "spills")
     for name in given.target.split(","):
-        target = Target.named(name)
+        target = named(name)
         machine = target.triple.split("-")[0]
         for case, make in CASES.items():
-            for a in ("u8", "i8"):
-                what = instruction(target, a, "i8")
-                count, lines = hot_loop(ts.compile(make(a, "i8"), target=target).assembly, machine, rf"\b{what.name}\b")
-                share = count / rate(target, what) / cycles(lines, target) if count else 0.0
-                table.add_row(f"{case}, {a} x i8", name, what.name, str(count), f"{share:.2f}", str(spilled(lines, machine)))
-    Console(width=110).print(table)
+            adds, floats = hot_loop(ts.compile(make("f32", "f32"), target=target).assembly, machine)
+            plain = target.lanes(4) * adds / cycles(floats, target)
+            for a, b in (("u8", "i8"), ("i8", "i8"), *([("u8", SMALL)] if target.wants_small_weights else [])):
+                what = instruction(target, a, b)
+                exe = ts.compile(make(a, "i8", b == SMALL), target=target)
+                count, lines = hot_loop(exe.assembly, machine, rf"\b{what.name}\b")
+                a_cycle = count / cycles(lines, target) if count else 0.0
+                products = what.lanes * what.pieces * a_cycle
+                numbers = [f"{a_cycle / rate(target, what):.2f}", f"{products:.1f}", f"{products / plain:.2f}"]
+                table.add_row(f"{case}, {a} x {b}", name, what.name, str(count), *numbers, str(spilled(lines, machine)))
+    Console(width=130).print(table)
     print(f"simulated by {simulator()}")
     return 0
 

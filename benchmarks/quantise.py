@@ -68,15 +68,15 @@ LAYERS = (
 )
 
 
-def layer(given: Layer, quantised: bool) -> onnx.ModelProto:
-    """One layer as a model from bytes to bytes, or the same in f32.
+LARGEST = 63  # weight: with these no kernel of pairs of bytes saturates, and all are measured on what they give right
 
-    Weights stay below 64, so that no kernel of pairs of bytes saturates: all are measured on what they give right.
-    """
+
+def layer(given: Layer, quantised: bool, largest: int = LARGEST) -> onnx.ModelProto:
+    """One layer as a model from bytes to bytes, or the same in f32."""
     rng = np.random.default_rng(0)
     spatial = (given.kernel, given.kernel) if given.kernel else ()
     shape = (given.outputs, given.channels, *spatial) if given.kernel else (given.channels, given.outputs)
-    weight = rng.integers(-63, 64, shape).astype(np.int8)
+    weight = rng.integers(-largest, largest + 1, shape).astype(np.int8)
     scale = (rng.random(given.outputs) * 0.01 + 0.001).astype(np.float32)
     x_scale, y_scale = np.float32(0.02), np.float32(0.02 * 0.006 * 64 * 37 * np.sqrt(weight.size / given.outputs) / 64)
     bias = rng.integers(-4000, 4000, given.outputs).astype(np.int32)

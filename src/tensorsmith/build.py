@@ -21,7 +21,7 @@ from tensorsmith.backends.backend import KernelCode
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
-from tensorsmith.program.ir import PackedRead, Program
+from tensorsmith.program.ir import PackedRead, Program, ProgramBuffer
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
 from tensorsmith.rewrites.formulations import Formulation, Options, as_written, likely
@@ -93,9 +93,10 @@ def _kernel(
     formulation: Formulation | None,
 ) -> Kernel:
     workload, made = candidate.sketch.workload, finish()
-    packed = {b.name: b.packed for b in program.buffers.values() if b.packed and b.kind == "constant"}
-    sizes = [_packed_bytes(packed[b.name], b.dtype) if b.name in packed else b.bytes for b in workload.inputs]
-    packers: dict[str, Packer] = {n: partial(_pack, p) for n, p in packed.items()}
+    inputs = [program.buffers[b.name] for b in workload.inputs]
+    stored = {b.name: i for b, i in zip(workload.inputs, inputs) if i.kind == "constant" and (i.packed or i.dtype != b.dtype)}
+    sizes = [_stored_bytes(stored[b.name]) if b.name in stored else b.bytes for b in workload.inputs]
+    packers: dict[str, Packer] = {n: partial(_store, b.packed, b.dtype) for n, b in stored.items()}
     for n, transform in (formulation.transforms if formulation else {}).items():
         packers[n] = partial(_transform_and_pack, transform, packers.get(n))
     return Kernel(
@@ -210,13 +211,17 @@ def build_default(
         return build_kernel(found[0], target, name, "plain"), found
 
 
-def _packed_bytes(packed: PackedRead, name: str) -> int:
-    return (math.prod(int(n) for n in packed.shape) + _SLACK) * dtype(name).bytes
+def _stored_bytes(constant: ProgramBuffer) -> int:
+    shape = constant.shape if constant.packed is None else constant.packed.shape
+    return (math.prod(int(n) for n in shape) + (_SLACK if constant.packed else 0)) * dtype(constant.dtype).bytes
 
 
-def _pack(packed: PackedRead, array: np.ndarray) -> np.ndarray:
+def _store(packed: PackedRead | None, name: str, array: np.ndarray) -> np.ndarray:
+    """A constant in the order and in the type in which code reads it."""
+    if packed is None:
+        return array.astype(dtype(name).numpy)
     ordered = pack(packed, array)
-    result = np.zeros(ordered.size + _SLACK, ordered.dtype)
+    result = np.zeros(ordered.size + _SLACK, dtype(name).numpy)
     result[: ordered.size] = ordered.ravel()
     return result
 

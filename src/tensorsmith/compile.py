@@ -158,7 +158,7 @@ def compile(
     timing = Timing("warm", target.cores)
     with _opened(database) as store:
         if isinstance(computation, Model):
-            computation = computation.with_integers(integers and computation.integers).with_formulations(formulations)
+            computation = _for(computation, target, integers, formulations)
             timing = Timing(usual_cache([computation], target), target.cores)
             best = _best_of_tasks(computation, store, target, timing)
             guesses = _guesses(_missing(computation, best), store, target, timing, effort)
@@ -186,6 +186,12 @@ def stored(computation: C, weights: str | None) -> C:
     return computation.with_weights(weights)  # type: ignore[return-value]
 
 
+def _for(model: Model, target: Target, integers: bool, formulations: str) -> Model:
+    """A model as it is computed on a machine."""
+    chosen = model.with_integers(integers and model.integers).with_small_weights(target.wants_small_weights)
+    return chosen.with_formulations(formulations)
+
+
 def _checked(workload: Workload, made: Executable, target: Target) -> Executable:
     """An executable that refuses indices out of bounds, where any of its indices come from data."""
     check = index_check(workload)
@@ -210,7 +216,7 @@ def builder(
 
     def build(model: Model) -> Executable:
         with _opened(database) as store:
-            model = model.with_integers(integers and model.integers).with_formulations(formulations)
+            model = _for(model, target, integers, formulations)
             timing = Timing(usual_cache([model], target), target.cores)
             best = _best_of_tasks(model, store, target, timing)
             guesses = _guesses(_missing(model, best), store, target, timing, effort)

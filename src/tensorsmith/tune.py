@@ -189,7 +189,7 @@ def tune(
         models = [stored(m, weights) for m in models]
         if isinstance(computation, OpenModel):
             objective = objective or "geomean"
-        models = [m.with_formulations(formulations) for m in models]
+        models = [m.with_small_weights(target.wants_small_weights).with_formulations(formulations) for m in models]
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         if place.here and is_estimated(target):

@@ -12,6 +12,7 @@ from contest import Settings
 from harness import Comparison, Timing
 from tensorsmith.graph import operators
 from tensorsmith.graph.evaluate import evaluate
+from tensorsmith.targets.target import native
 
 SMALL = [quantise.Layer("product", 12, 7, 5), quantise.Layer("conv", 6, 9, 7, 3), quantise.Layer("strided", 5, 8, 9, 3, 2)]
 
@@ -53,14 +54,17 @@ def test_grouped_and_dilated_convolutions_are_exact():
     np.testing.assert_array_equal(quantise._convolved(x, w, options, False), wanted)
 
 
-def test_the_row_of_a_layer(monkeypatch):
-    """With us alone, and no time taken."""
+@pytest.mark.parametrize("name", ["native", "x86-64-v2"])
+def test_the_row_of_a_layer(name, monkeypatch):
+    """With us alone, and no time taken; for this machine, and for one whose code it runs."""
+    target = native() if name == "native" else ts.Target.named(name)
+    if name != "native" and not native().is_x86:
+        pytest.skip(f"{native().name} does not run code for {name}")
 
     def at_once(contestants, ours, case, settings, **how):
         return Comparison({name: Timing.of([[1e-3 * (1 + n)]], 1) for n, name in enumerate(contestants)}, frozenset(ours))
 
-    monkeypatch.setattr(int8, "PEERS", ())
     monkeypatch.setattr(int8, "hold", at_once)
-    row = int8.of_layer(SMALL[1], Settings(1, 0.1, ()))
+    row = int8.of_layer(SMALL[1], Settings(1, 0.1, ()), target)
     assert row["equal_to_exact"] == 1.0 and row["ratio_to_own_f32"] == pytest.approx(2.0) and "error" not in row
     assert "100.0000% equal to the exact answer" in int8.line(row)

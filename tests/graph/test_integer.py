@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -284,3 +285,32 @@ def test_what_is_made_of_two_bytes_is_no_table():
     one, other = (b.add("dequantize", [v, b.constant(np.float32(0.1))]) for v in (x, y))
     b.output("z", b.add("quantize", [b.add("exp", [b.add("add", [one, other])]), b.constant(np.float32(0.5))], dtype="u8"))
     assert "table" not in operators(Model.from_graph(b.graph()).graph)
+
+
+@pytest.mark.parametrize("operator", ["matmul", "conv"])
+def test_small_weights_are_said_to_be_small_where_a_machine_wants_that(operator):
+    rng = np.random.default_rng(3)
+    shape, weight = ((16, 64), (64, 40)) if operator == "matmul" else ((1, 8, 8, 16), (3, 3, 16, 24))
+    given = layer(rng, weight, "u8", "i8", True, False)
+    options = {} if operator == "matmul" else {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1)}
+    for limit, wanted in ((63, True), (64, False)):
+        small = replace(given, weight=np.where(rng.random(weight) < 0.1, limit, given.weight // 2).astype(np.int8))
+        model = network(small, shape, operator, **options)
+        told = model.with_small_weights(True)
+        product = next(n for n in told.graph.nodes if n.operator.startswith("integer_"))
+        assert bool(product.attributes.get("small_weight")) is wanted and told.with_small_weights(True) is told
+        x = {"x": drawn(rng, shape)}
+        (one,), (other,) = evaluate(model.graph, x).values(), evaluate(told.graph, x).values()
+        np.testing.assert_array_equal(one, other)
+        code = {name: ts.compile(model, target=ts.Target.named(name)).assembly for name in ("x86-64-v3", "znver4")}
+        assert ("vpmaddubsw" in code["x86-64-v3"]) is wanted and "vpmaddubsw" not in code["znver4"]
+
+
+def test_networks_for_machines_that_take_any_bytes_have_the_same_tasks_as_before():
+    rng = np.random.default_rng(4)
+    given = layer(rng, (64, 40), "u8", "i8", True, False)
+    model = network(replace(given, weight=given.weight // 2), (16, 64), "matmul")
+    assert not ts.Target.named("znver4").wants_small_weights and ts.Target.named("znver3").wants_small_weights
+    assert model.with_small_weights(False) is model
+    keys = [{t.workload.key for t in m.tasks()} for m in (model, model.with_small_weights(True))]
+    assert keys[0] != keys[1]

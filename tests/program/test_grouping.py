@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.backends.cpu.bytes import matmul
+from tests.backends.cpu.bytes import matmul, words
 
 import tensorsmith as ts
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import workload
 from tensorsmith.ops import conv, quantised
-from tensorsmith.program.grouping import factors, group_axis, lane_bytes
+from tensorsmith.program.grouping import factors, group_axis, group_steps, lane_bytes
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
 from tensorsmith.records.names import renamed
@@ -30,6 +30,14 @@ def test_sums_of_products_of_bytes_are_recognised():
             stage = matmul(3, 8, 5, a, b).workload.stage("C")
             assert [e.dtype for e in factors(stage)] == [a, b]
             assert group_axis(stage).name == "k"
+
+
+def test_sums_of_products_of_i16_are_recognised():
+    stage = words(3, 8, 5).stage("C")
+    assert [e.dtype for e in factors(stage)] == ["i16", "i16"] and group_axis(stage).name == "k" and group_steps(stage) == 2
+    assert group_steps(matmul(3, 8, 5, "u8", "i8").workload.stage("C")) == 4
+    mixed = sum_of(lambda a, b: ts.cast("i32", a) * ts.cast("i32", ts.cast("i16", b)))
+    assert factors(mixed) is None  # a lane would have as many of one as of the other
 
 
 def sum_of(factor):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.backends.cpu.bytes import convolution, matmul
 
 from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
@@ -23,7 +24,7 @@ from tensorsmith.space.population.repair import repair
 from tensorsmith.space.population.sampling import Sampling, sample
 from tensorsmith.space.sketch.loops import NestLoop
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.targets.target import native
+from tensorsmith.targets.target import Target, native
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -145,8 +146,15 @@ def test_the_default_schedule_of_a_narrow_product_is_a_point(m, n, k):
     assert_default_is_a_point(ts.workload([a, b, ts.compute((m, n), lambda i, j: ts.maximum(c[i, j], 0.0), name="D")]))
 
 
-def assert_default_is_a_point(workload):
-    space = space_of(workload, native())
+@pytest.mark.parametrize("name", ["x86-64-v3", "znver4"])
+@pytest.mark.parametrize("form", ["constant", "computed", "conv"])
+def test_the_default_schedule_on_bytes_is_a_point(form, name):
+    case = convolution(9, 8, 24, 3, "u8", "i8") if form == "conv" else matmul(64, 131, 160, "u8", "i8", constant=form == "constant")
+    assert_default_is_a_point(case.workload, Target.named(name, cores=2))
+
+
+def assert_default_is_a_point(workload, target=None):
+    space = space_of(workload, target or native())
     default = default_candidate(space.workload, space.target)
     found = space.find(default)
     assert found is not None

@@ -10,7 +10,17 @@ from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import define as ts
 from tensorsmith.lang.compare import assert_close
 from tensorsmith.lang.evaluate import evaluate
-from tensorsmith.space.sketch.rewrite import Alias, CacheRead, CacheWrite, Inline, Rfactor, apply_rewrites, rewrite_from_json
+from tensorsmith.ops import conv
+from tensorsmith.space.sketch.rewrite import (
+    Alias,
+    CacheRead,
+    CacheWrite,
+    Inline,
+    Rfactor,
+    Widen,
+    apply_rewrites,
+    rewrite_from_json,
+)
 
 
 def same(workload, rewritten, arrays):
@@ -92,12 +102,74 @@ def test_cache_read():
         CacheRead("C", "P").apply(w)
 
 
+def products_of_bytes(x: str, w: str, fill: int = 0, constant: bool = True):
+    """A padded convolution in i32."""
+    image, weight = ts.placeholder((1, 5, 5, 6), x, name="X"), ts.placeholder((3, 3, 6, 4), w, name="W", constant=constant)
+    return ts.workload([image, weight, conv.conv(image, weight, 1, 1, 1, 1, "C", fill, "i32")])
+
+
+def bytes_of(workload, generator):
+    """Bytes of all values, the ends of their types often; where a tensor is stored wider, the same ones."""
+    found = {}
+    for b in workload.inputs:
+        low, high = {"u8": (0, 255), "i8": (-128, 127)}[b.dtype]
+        drawn = generator.integers(low, high + 1, b.shape)
+        drawn = np.where(generator.random(b.shape) < 0.3, generator.choice([low, high], b.shape), drawn)
+        found[b.name] = drawn.astype({"u8": np.uint8, "i8": np.int8}[b.dtype])
+    return found
+
+
+@pytest.mark.parametrize("x, w, fill", [("u8", "i8", 255), ("i8", "u8", -128), ("u8", "u8", 0), ("i8", "i8", 127)])
+def test_widen(x, w, fill):
+    workload = products_of_bytes(x, w, fill)
+    given = bytes_of(workload, np.random.default_rng(1))
+    inlined = Inline("C_pad").apply(workload)  # its condition stands in the sum then
+    for before, read in ((workload, "C_pad"), (inlined, "X")):
+        after = Widen("C").apply(before)
+        after.check()
+        assert [s.name for s in after.stages][-2:] == [f"C.{read}", "C"] == [*Widen("C").copies(before), "C"]
+        assert {b.name: b.dtype for b in after.buffers.values() if b.name in ("W", f"C.{read}")} == {"W": "i16", f"C.{read}": "i16"}
+        assert {x.dtype for x in after.stage("C").reads} == {"i16"}
+        got = evaluate(after, given | {"W": given["W"].astype(np.int16)})
+        np.testing.assert_array_equal(got["C"], evaluate(before, given)["C"])
+
+
+def test_widen_copies_what_is_no_constant():
+    workload = products_of_bytes("u8", "i8", constant=False)
+    after = Widen("C").apply(workload)
+    assert [s.name for s in after.stages] == ["C_pad", "C.C_pad", "C.W", "C"] and after.buffers["W"].dtype == "i8"
+    same(workload, after, bytes_of(workload, np.random.default_rng(2)))
+
+
+def test_widen_takes_only_products_of_bytes():
+    with pytest.raises(Refusal, match="no sum of products of bytes"):
+        Widen("C").apply(padded_conv())
+    workload = products_of_bytes("u8", "i8")
+    with pytest.raises(Refusal, match="no sum of products of bytes"):
+        Widen("C").apply(Widen("C").apply(workload))  # they are of i16 already
+    a, b = ts.placeholder((4, 8), "u8", name="A"), ts.placeholder((8, 4), "i8", name="B", constant=True)
+    where, k = ts.placeholder((8,), "i32", name="where"), ts.reduce_axis(8, "k")
+    found = ts.compute((4, 4), lambda i, j: ts.sum(ts.cast("i32", a[i, where[k]]) * ts.cast("i32", b[k, j]), axis=k), name="C")
+    with pytest.raises(Refusal, match="tell where its factors are"):
+        Widen("C").apply(ts.workload([a, b, where, found]))
+    computed = ts.compute(
+        (4, 4), lambda i, j: ts.sum(ts.cast("i32", ts.maximum(a[i, k], a[i, 0])) * ts.cast("i32", b[k, j]), axis=k), name="C"
+    )
+    with pytest.raises(Refusal, match="computes its factors"):
+        Widen("C").apply(ts.workload([a, b, computed]))
+    plain = ts.compute((4, 4), lambda i, j: ts.sum(ts.cast("i32", a[i, k]) * ts.cast("i32", b[k, j]), axis=k), name="C")
+    also = ts.compute((4, 4), lambda i, j: plain[i, j] + ts.cast("i32", b[i, j]), name="D")
+    with pytest.raises(Refusal, match="B is read elsewhere"):
+        Widen("C").apply(ts.workload([a, b, also]))
+
+
 FORMS = {
     "inline": (Inline("P"), ["inline", "P"]),
     "cache_write": (CacheWrite("C"), ["cache_write", "C"]),
     "cache_read": (CacheRead("C", "W"), ["cache_read", "C", "W"]),
     "rfactor": (Rfactor("C", "k", 4, True), ["rfactor", "C", "k", 4, True]),
     "alias": (Alias("R"), ["alias", "R"]),
+    "widen": (Widen("C"), ["widen", "C"]),
 }
 
 

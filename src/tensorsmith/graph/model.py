@@ -40,6 +40,7 @@ class Model:
     """
 
     integers = True  # quantised numbers are multiplied as integers; else as the real numbers that they stand for, in f32
+    small_weights = False  # products by weights that are small say so, for machines that make those faster
     weights: Weights | None = None  # what its weights are stored as; None: as they were imported
 
     def __init__(self, source: Graph) -> None:
@@ -77,7 +78,7 @@ class Model:
         from tensorsmith.graph.passes import optimise  # passes, fusion and operators are loaded by those who have a network
 
         with uncollected():
-            graph = optimise(self.source, self.integers)
+            graph = optimise(self.source, self.integers, self.small_weights)
             return graph if self.weights is None else weights_pass().run(graph, self.weights)
 
     @property
@@ -96,10 +97,15 @@ class Model:
 
     def with_integers(self, integers: bool) -> Model:
         """This network with products of quantised numbers in integers, exact and fast, or in f32."""
-        if integers == self.integers:
-            return self
+        return self if integers == self.integers else self._with(integers=integers)
+
+    def with_small_weights(self, small: bool) -> Model:
+        """This network with products by small weights as such, for machines that have something for them (`lang/small.py`)."""
+        return self if small == self.small_weights else self._with(small_weights=small)
+
+    def _with(self, **settings: bool) -> Model:
         other = copy.copy(self)
-        other.integers = integers
+        other.__dict__.update(settings)
         for worked_out in ("graph", "partition"):
             other.__dict__.pop(worked_out, None)
         return other

@@ -141,8 +141,7 @@ class Bench:
         needed = 2 * max(self.target.core_cache_bytes * self.threads, self.target.shared_cache_bytes)
         each = array_bytes(self.workload)
         sets = [self._prepare(built.executable, fresh=True) for _ in range(number_of_sets(each, needed))]
-        rest = needed - each * len(sets)
-        filler = np.zeros(rest // 8) if rest > 0 else None
+        rest = max(0, needed - each * len(sets))
         turns = itertools.cycle(range(len(sets)))
         last = 0
 
@@ -151,8 +150,8 @@ class Bench:
             total = 0.0
             for _ in range(count):
                 last = next(turns)
-                if last == 0 and filler is not None:
-                    np.add(filler, 1.0, out=filler)
+                if last == 0 and rest:
+                    sets[last].sweep(rest)
                 total += sets[last].seconds(1)
             return total / count
 

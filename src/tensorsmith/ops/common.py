@@ -10,6 +10,7 @@ from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute
 from tensorsmith.lang.dtypes import dtype, is_float, is_int, widened
 from tensorsmith.lang.expr import Axis, Expr, ExprLike
+from tensorsmith.lang.small import small
 
 #: an int for all dimensions, or one per dimension
 PerDimension = int | Sequence[int]
@@ -35,12 +36,15 @@ def at(tensor: Tensor, *indices: ExprLike) -> Expr:
     return tensor[indices]
 
 
-def sum_of_products(x: Expr, weight: Expr, axis: Axis | Sequence[Axis], sums: str | None = None) -> Expr:
-    """sum(x * weight) over `axis`, in the type `sums` if one is given.
+def sum_of_products(
+    x: Expr, weight: Expr, axis: Axis | Sequence[Axis], sums: str | None = None, small_weight: bool = False
+) -> Expr:
+    """sum(x * weight) over `axis`, in the type `sums` if one is given; of a weight that is known to be small (`lang/small.py`).
 
     Else a weight may be stored in fewer bits than x, a float or a small integer: it is widened first. Either factor may be that
     weight: the result has the other's type.
     """
+    weight = small(weight) if small_weight else weight
     if sums is not None:
         return define.sum(define.cast(sums, x) * define.cast(sums, weight), axis=axis)
     if x.dtype == weight.dtype or not (_holds(x.dtype, weight.dtype) or _holds(weight.dtype, x.dtype)):

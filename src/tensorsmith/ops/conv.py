@@ -80,10 +80,12 @@ def conv(
     name: str = "conv",
     fill: int = 0,
     sums: str | None = None,
+    small_weight: bool = False,
 ) -> Tensor:
     """The convolution of any number of spatial dimensions (1-3); see conv1d, conv2d, conv3d.
 
-    `fill` is what padding holds; `sums` is the type in which products are made and added, that of the operands if not given.
+    `fill` is what padding holds; `sums` is the type in which products are made and added, that of the operands if not given;
+    `small_weight` as in `sum_of_products`.
     """
     rank = len(x.shape) - 2
     check_rank(weight, rank + 2, name, "K.., CI, CO")
@@ -104,7 +106,7 @@ def conv(
     def product(n: Expr, place: Sequence[Expr], channel_in: Expr, channel_out: Expr) -> Expr:
         window = [scaled(i, s) + scaled(t, d) for i, s, t, d in zip(place, strides, taps, dilations)]
         data, factor = at(source, n, *window, channel_in), at(weight, *taps, rc, channel_out)
-        return sum_of_products(data, factor, [*taps, rc], sums)
+        return sum_of_products(data, factor, [*taps, rc], sums, small_weight)
 
     if groups == 1:
         return compute_named(

@@ -23,14 +23,16 @@ def batch_matmul(
     transpose_b: bool = False,
     name: str = "batch_matmul",
     sums: str | None = None,
+    small_weight: bool = False,
 ) -> Tensor:
     """(..., N, K) x (..., K, M) -> (..., N, M), the leading dimensions broadcast.
 
-    `sums` is the type in which products are made and added, that of the operands if not given."""
+    `sums` is the type in which products are made and added, that of the operands if not given; with a `small_weight`, b is as in
+    `sum_of_products`."""
     for x in (a, b):
         if len(x.shape) < 2:
             raise UserError(f"{name}: {x.name} has the shape {list(x.shape)}; expected at least 2 dimensions")
-    return _product(a, b, transpose_a, transpose_b, name, sums)
+    return _product(a, b, transpose_a, transpose_b, name, sums, small_weight)
 
 
 def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, transposed: bool = False, name: str = "dense") -> Tensor:
@@ -50,7 +52,9 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor | None = None, transposed: boo
     return product if bias is None else bias_add(product, bias, name)
 
 
-def _product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str, sums: str | None = None) -> Tensor:
+def _product(
+    a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str, sums: str | None = None, small_weight: bool = False
+) -> Tensor:
     rows, depth = reversed(a.shape[-2:]) if transpose_a else a.shape[-2:]
     depth_b, columns = reversed(b.shape[-2:]) if transpose_b else b.shape[-2:]
     if depth != depth_b:
@@ -65,7 +69,7 @@ def _product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: s
         *lead, i, j = indices
         left = (k, i) if transpose_a else (i, k)
         right = (j, k) if transpose_b else (k, j)
-        return sum_of_products(_read(a, lead, left, batch), _read(b, lead, right, batch), k, sums)
+        return sum_of_products(_read(a, lead, left, batch), _read(b, lead, right, batch), k, sums, small_weight)
 
     names = ["b"] if len(batch) == 1 else [f"b{d}" for d in range(len(batch))]
     return compute_named((*batch, rows, columns), [*names, "i", "j"], body, name)

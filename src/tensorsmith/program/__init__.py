@@ -9,6 +9,6 @@ What the code will be like is decided here, once; code generators, features and 
 unrolling   which steps are written one after another     tails      tiles that do not fit
 layout      how buffers lie in memory                     positions  where loads and stores go in them
 memory      where buffers lie, and which share it         registers  what stays in registers between two stages
-grouping    products of bytes that a lane takes four at once
+grouping    products of small integers that a lane takes several at once of
 flags       conditions that hold for some candidates of a batch
 """

@@ -28,7 +28,8 @@ def interpret(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]
     storage: dict[str, Array] = {}
     for b in program.buffers.values():
         if b.kind in ("input", "constant"):
-            storage[b.name] = pack(b.packed, inputs[b.name]) if b.packed else inputs[b.name]
+            given = pack(b.packed, inputs[b.name]) if b.packed else inputs[b.name]
+            storage[b.name] = given.astype(dtype(b.dtype).numpy, copy=False)  # a constant may be stored in another type
         else:
             shape = tuple(int(n) for n in (b.packed.shape if b.packed else b.shape))
             storage[b.name] = _garbage(shape, b.dtype)

@@ -73,6 +73,7 @@ class PackedRead:
     loops: tuple[LoopVar, ...]
     indices: tuple[Linear, ...]
     writers: tuple[str, ...] = ()  # for a copy made while the program runs: its own loops, as `loops`
+    small: bool = False  # elements that are not small (`lang/small.py`), which count as 0 where they are read, are 0
 
     @property
     def shape(self) -> tuple[Num, ...]:

@@ -15,9 +15,10 @@ import numpy as np
 
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import Affine, affine
-from tensorsmith.lang.expr import Axis, Expr, Load
+from tensorsmith.lang.expr import Axis, Expr, Load, walk
+from tensorsmith.lang.small import small_load
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.program.grouping import GROUP
+from tensorsmith.program.grouping import group_steps
 from tensorsmith.program.ir import AxisBinding, Block, Loop, LoopVar, Node, PackedRead, Program, ProgramBuffer
 from tensorsmith.program.linear import Linear, Num, ceil_div, maximum, minimum
 from tensorsmith.program.positions import over_loops
@@ -85,8 +86,9 @@ class _Lowering:
             local = Linear()
             parts = nest.parts[axis.name]
             sizes = [self.decisions[f"{stage.name}.{axis.name}.{p}"] for p in range(1, parts)]
-            if nest.group == NestLoop(axis.name, parts - 1):  # always of four steps, however few there are
-                counts = [*split(ceil_div(length, GROUP), sizes[:-1]), GROUP]
+            if nest.group == NestLoop(axis.name, parts - 1):  # always of all its steps, however few there are
+                steps = group_steps(stage)
+                counts = [*split(ceil_div(length, steps), sizes[:-1]), steps]
             else:
                 counts = split(length, sizes)
             stride: Num = 1
@@ -198,7 +200,9 @@ class _Lowering:
         reads = [(s, x) for s in self.workload.stages for x in s.reads if x.tensor == tensor]
         if not constant or len(askers) > 1 or len(reads) != 1:
             raise Refusal("cannot pack", f"{tensor} must be a constant that is read once")
-        return self._packed_read(tensor, nest, reads[0][1])
+        ((stage, read),) = reads
+        small = any(small_load(e) is read for e in walk(stage.body))
+        return replace(self._packed_read(tensor, nest, read), small=small)
 
     def _packed_read(self, tensor: str, nest: Nest, read: Load) -> PackedRead:
         """A tensor with a dimension for each loop that runs through it; the lanes of a vector are neighbours, and the steps that a

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.lang.small import kept_if_small
 from tensorsmith.program.ir import PackedRead
 from tensorsmith.program.linear import Linear
 
@@ -23,6 +24,7 @@ def evaluate_linear(form: Linear, values: Mapping[str, Any]) -> Any:
 
 def pack(packed: PackedRead, array: Array) -> Array:
     """An array in loop order; zero where the loops run past it."""
+    array = kept_if_small(array) if packed.small else array
     grids = np.meshgrid(*(np.arange(int(v.count)) for v in packed.loops), indexing="ij", sparse=True)
     values = dict(zip((v.name for v in packed.loops), grids))
     indices = [evaluate_linear(i, values) for i in packed.indices]

@@ -77,7 +77,8 @@ def _known(
 ) -> Iterator[tuple[Target, Timing, list[Summary], list[Known]]]:
     """Each setting of which there are records, with what is known there."""
     for target, timing, mine in _settings(summaries):
-        subjects = _subjects_of_model(model) if model is not None else _subjects(mine)
+        computed = model.with_small_weights(target.wants_small_weights) if model is not None else None
+        subjects = _subjects_of_model(computed) if computed is not None else _subjects(mine)
         known = [Known(subject, store, target, timing) for subject in subjects]
         if not all(k.empty for k in known):
             yield target, timing, mine, known

@@ -176,6 +176,7 @@ class Prepared:
         self.threads = pool.threads
         self._network = network
         self._keep = (frame, inputs)
+        self._swept = np.zeros(0)
         self._repeat = _REPEAT(process_driver().address("repeat"))
         self.arguments = (frame.arguments, frame.scratch, pool.handle, pool.parallel_for_address)  # what the entry is called with
 
@@ -212,6 +213,12 @@ class Prepared:
         for output in self.outputs:
             output.reshape(-1).view(np.uint8).fill(POISON)
         self._keep[0].poison()
+
+    def sweep(self, size: int) -> None:
+        """Writes so many bytes of memory that the code does not use, so that they, and not its arrays, are in the caches."""
+        if len(self._swept) != size // 8:
+            self._swept = np.zeros(size // 8)
+        np.add(self._swept, 1.0, out=self._swept)
 
     def repeat(self, count: int) -> None:
         """Runs the code that often."""

@@ -69,6 +69,11 @@ class Target(ABC):
     def core_cache_bytes(self) -> int:
         """Of the largest cache that each core has for itself."""
 
+    @property
+    def wants_small_weights(self) -> bool:
+        """Whether it multiplies bytes faster where a definition says that one of them is small (`lang/small.py`)."""
+        return False
+
     def describe(self) -> dict[str, str]:
         """What people want to know of it, a line each."""
         return {self.kind: self.name, "cores": str(self.cores)}

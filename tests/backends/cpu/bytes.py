@@ -14,8 +14,10 @@ from tensorsmith.backends.cpu.instructions import by_meaning
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.build import build
 from tensorsmith.lang.define import workload
+from tensorsmith.lang.small import kept_if_small
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import conv, quantised
+from tensorsmith.ops.common import sum_of_products
 from tensorsmith.program.ir import Program
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.space.sketch.sketch import Candidate
@@ -47,17 +49,25 @@ class Case:
 
 
 def matmul(
-    rows: int, depth: int, columns: int, a: str, b: str, seed: int = 0, constant: bool = True, bytes_out: bool = False
+    rows: int,
+    depth: int,
+    columns: int,
+    a: str,
+    b: str,
+    seed: int = 0,
+    constant: bool = True,
+    bytes_out: bool = False,
+    small_weight: bool = False,
 ) -> Case:
-    """A[i, k] * B[k, j] in i32; with `bytes_out` plus a bias, scaled, and rounded to bytes again."""
+    """A[i, k] * B[k, j] in i32; with `bytes_out` plus a bias, scaled, and rounded to bytes again. With a `small_weight` B is said
+    to be small; what is not counts as zero."""
     rng = np.random.default_rng((seed, rows, depth, columns))
     left, right = ts.placeholder((rows, depth), a, name="A"), ts.placeholder((depth, columns), b, name="B", constant=constant)
     k = ts.reduce_axis(depth, "k")
-    product = ts.compute(
-        (rows, columns), lambda i, j: ts.sum(ts.cast("i32", left[i, k]) * ts.cast("i32", right[k, j]), axis=k), name="C"
-    )
+    product = ts.compute((rows, columns), lambda i, j: sum_of_products(left[i, k], right[k, j], k, "i32", small_weight), name="C")
     arrays = {"A": drawn(a, (rows, depth), rng), "B": drawn(b, (depth, columns), rng)}
-    sums = wrapped(arrays["A"].astype(np.int64) @ arrays["B"].astype(np.int64))
+    factor = kept_if_small(arrays["B"]) if small_weight else arrays["B"]
+    sums = wrapped(arrays["A"].astype(np.int64) @ factor.astype(np.int64))
     if not bytes_out:
         return Case(workload([left, right, product]), arrays, sums)
     scale = ts.placeholder((columns,), "f32", name="scale", constant=True)
@@ -67,15 +77,34 @@ def matmul(
     return Case(workload([left, right, scale, out]), arrays | {"scale": given}, wanted)
 
 
+def words(rows: int, depth: int, columns: int) -> Workload:
+    """A[i, k] * B[k, j] of i16 in i32."""
+    left, right = ts.placeholder((rows, depth), "i16", name="A"), ts.placeholder((depth, columns), "i16", name="B", constant=True)
+    k = ts.reduce_axis(depth, "k")
+    product = ts.compute(
+        (rows, columns), lambda i, j: ts.sum(ts.cast("i32", left[i, k]) * ts.cast("i32", right[k, j]), axis=k), name="C"
+    )
+    return workload([left, right, product])
+
+
 def convolution(
-    size: int, channels: int, outputs: int, kernel: int, a: str, b: str, seed: int = 0, stride: int = 1, fill: int = 0
+    size: int,
+    channels: int,
+    outputs: int,
+    kernel: int,
+    a: str,
+    b: str,
+    seed: int = 0,
+    stride: int = 1,
+    fill: int = 0,
+    small_weight: bool = False,
 ) -> Case:
     """A padded convolution, channels-last."""
     rng = np.random.default_rng((seed, size, channels, outputs, kernel))
     x = ts.placeholder((1, size, size, channels), a, name="X")
     w = ts.placeholder((kernel, kernel, channels, outputs), b, name="W", constant=True)
     pad = kernel // 2
-    out = conv.conv(x, w, stride, pad, 1, 1, "C", fill, "i32")
+    out = conv.conv(x, w, stride, pad, 1, 1, "C", fill, "i32", small_weight)
     arrays = {"X": drawn(a, x.shape, rng), "W": drawn(b, w.shape, rng)}
     padded = np.full((size + 2 * pad, size + 2 * pad, channels), fill, np.int64)
     padded[pad : pad + size, pad : pad + size] = arrays["X"][0]
@@ -84,7 +113,8 @@ def convolution(
     for y in range(kernel):
         for z in range(kernel):
             seen = padded[y : y + stride * (places - 1) + 1 : stride, z : z + stride * (places - 1) + 1 : stride]
-            sums += seen @ arrays["W"][y, z].astype(np.int64)
+            factor = kept_if_small(arrays["W"]) if small_weight else arrays["W"]
+            sums += seen @ factor[y, z].astype(np.int64)
     return Case(workload([x, w, out]), arrays, wrapped(sums)[None])
 
 

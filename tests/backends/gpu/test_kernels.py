@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.backends.gpu.drawn import KINDS, OPENCL, WORKLOADS, candidates, problems
-from tests.backends.gpu.faults import faults
+from tests.backends.gpu.faults import noticed
 
 import tensorsmith as ts
 from tensorsmith.backends import space_of
-from tensorsmith.backends.gpu.simt.interpret import Wrong, run
+from tensorsmith.backends.gpu.simt.interpret import run
 from tensorsmith.backends.gpu.simt.ir import Barrier, For, Kernel, walk
 from tensorsmith.backends.gpu.simt.make import kernels
 from tensorsmith.lang.compare import random_inputs
@@ -114,15 +114,7 @@ def test_every_fault_is_noticed(name: str) -> None:
     """Each barrier left out, each bound one too high: a race, an access outside, or another answer."""
     workload, candidate, inputs, want = drawn(name, 2)
     made = kernels(lower(candidate))
-    tried, missed = 0, []
-    for n, kernel in enumerate(made):
-        for what, faulty in faults(kernel):
-            tried += 1
-            try:
-                if not problems(workload, want, results([*made[:n], faulty, *made[n + 1 :]], workload, inputs)):
-                    missed.append(what)
-            except Wrong:
-                pass
+    tried, missed = noticed(made, lambda faulty: problems(workload, want, results(faulty, workload, inputs)))
     assert tried >= 3 and len(missed) <= 0.05 * tried, missed
 
 

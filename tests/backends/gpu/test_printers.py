@@ -9,6 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 from tests.backends.gpu.drawn import KINDS, WORKLOADS, candidates, problems
+from tests.backends.gpu.noticed import noticed
 from tests.backends.gpu.ptx.machine import run
 from tests.backends.gpu.ptx.memory import Memory
 from tests.backends.gpu.ptx.parse import parse
@@ -48,6 +49,15 @@ def check_ptx(name: str, seed: int) -> None:
         b = workload.buffers[output]
         got.append(memory.get(buffers[len(workload.inputs) + n], DTYPES[b.dtype].type, int(np.prod(b.shape))).reshape(b.shape))
     assert problems(workload, evaluate(workload, inputs, precise=True), got) == []
+
+
+@pytest.mark.gpu
+def test_faults_of_every_kind_are_noticed() -> None:
+    tried, missed = 0, []
+    for name in KINDS:
+        more, unseen = noticed(name, 1)
+        tried, missed = tried + more, missed + unseen
+    assert tried >= 50 and len(missed) <= 0.05 * tried, missed
 
 
 @pytest.mark.parametrize("name", ["matmul-small", "softmax-small", "NRM-small"])

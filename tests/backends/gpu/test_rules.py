@@ -16,7 +16,7 @@ from tensorsmith.backends.gpu.named import NAMED
 from tensorsmith.backends.gpu.simt.make import kernels
 from tensorsmith.backends.gpu.tactics.roots import roots, shared_bytes
 from tensorsmith.lang.workload import Workload
-from tensorsmith.ops import norm, pool, reduce
+from tensorsmith.ops import catalogue, norm, pool, reduce
 from tensorsmith.program.lower import lower
 from tensorsmith.records.names import renamed
 from tensorsmith.space.population.evolve import crossover, mutate
@@ -98,6 +98,18 @@ def test_every_row_is_within_the_limits(name: str, device: str, rules: str) -> N
                         assert shared[kernel.name] == kernel.shared_bytes  # as predicted
                         points = math.prod(plan.geometry.stages[kernel.name].shape)
                         assert kernel.block >= target.warp or points <= 2 * target.warp  # Ansor's limit
+
+
+@pytest.mark.parametrize("name", ["GRP-3-b1", "C3D-4-b1", "C2D-3-b1"])
+def test_shared_memory_is_counted_as_the_code_has_it(name: str) -> None:
+    """Where tiles reach beyond the ends of axes, which do not shorten what a block has."""
+    for plan in space_of(catalogue.get(name).workload(), A100).plans:
+        rows = sample_plan(plan, 16, np.random.default_rng(0))
+        found = plan.geometry.measure(rows)
+        for root in roots(plan):
+            made = [k for row in rows for k in kernels(lower(plan.candidate(row))) if k.name == root.nest.stage]
+            assert list(shared_bytes(plan, root, rows, found)) == [k.shared_bytes for k in made]
+            assert max(k.shared_bytes for k in made) <= A100.shared_bytes
 
 
 def test_a_long_reduction_with_few_results_is_split_over_blocks() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
+from tensorsmith.backends.cpu.products import widens
 from tensorsmith.backends.cpu.slicing import is_cut
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
@@ -40,7 +41,7 @@ from tensorsmith.space.rules.constant import selecting_nest
 from tensorsmith.space.sketch.copies import follow
 from tensorsmith.space.sketch.loops import AttachPoint, NestLoop, written
 from tensorsmith.space.sketch.nest import Nest
-from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Rewrite, Rfactor, apply_rewrites
+from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Rewrite, Rfactor, Widen, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.space.transforms import is_transform, slices
 
@@ -90,11 +91,19 @@ class _Default:
         for name in self.workload.outputs:  # first: what is written in place of an output must not disappear into it
             if is_reshape(self.now, self.now.stage(name)):
                 self._try(Alias(name))
-        for name in [s.name for s in self.now.stages if s.name not in self.now.outputs]:
+        copies = {name for stage in self.now.stages for name in self._widen(stage)}
+        for name in [s.name for s in self.now.stages if s.name not in {*self.now.outputs, *copies}]:
             if self._disappears(self.now.stage(name)):
                 self._try(Inline(name))
         for stage in self.now.stages:
             self._split_long_reduction(stage)
+
+    def _widen(self, stage: Stage) -> tuple[str, ...]:
+        """Has bytes that are multiplied in pairs stored as i16, where that pays; gives the copies that this makes."""
+        if not _reuses(stage) or not widens(self.target, stage) or TilePlan(self.now, stage, self.target).group is None:
+            return ()
+        rewrite, before = Widen(stage.name), self.now
+        return rewrite.copies(before) if self._try(rewrite) else ()
 
     def _disappears(self, stage: Stage) -> bool:
         if stage.reduction:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from tensorsmith.backends.cpu import in_order
-from tensorsmith.backends.cpu.instructions import dots, groups_pay, operand_registers, pair_cycles
+from tensorsmith.backends.cpu.products import groups_pay, operand_registers, pair_cycles, unpacks_pairs
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import window_tile
 from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Expr, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
-from tensorsmith.program.grouping import GROUP, group_axis
+from tensorsmith.program.grouping import group_axis, group_steps
 from tensorsmith.space.sketch.loops import NestLoop
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
@@ -60,8 +60,8 @@ class TilePlan:
         return any(axis.name in variables(x.indices[-1]) and not long & variables(x.indices[-1]) for x in values if x.indices)
 
     def _choose_group(self) -> NestLoop | None:
-        """The loop of which a lane takes four steps at once, in a sum of products of bytes."""
-        axis = group_axis(self.stage) if not self.across and groups_pay(self.target) else None
+        """The loop of which a lane takes all steps at once, in a sum of products of small integers."""
+        axis = group_axis(self.stage) if not self.across and groups_pay(self.target, self.stage) else None
         along = any(self.vector_axis is a for a in self.stage.reduce_axes)
         return None if axis is None or along else NestLoop(axis.name, 1)
 
@@ -166,7 +166,7 @@ class TilePlan:
         if self.group is not None:  # the last of them
             first = NestLoop(self.group.axis, 0)
             reduce = [*(n for n in reduce if n != first), first, self.group]
-            sizes[self.group] = GROUP
+            sizes[self.group] = group_steps(stage)
         blocks = self._row_blocks()
         for name, size in self.beside.items():
             tile.append(NestLoop(name, 1))
@@ -258,8 +258,8 @@ class TilePlan:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
         if self.group is not None:
-            innermost = -(-self.stage.axis(self.group.axis).extent // GROUP)
-            if not dots(self.target):  # a step in pairs is long by itself, and of several LLVM spills sums
+            innermost = -(-self.stage.axis(self.group.axis).extent // group_steps(self.stage))
+            if unpacks_pairs(self.target, self.stage):  # a step in pairs is long by itself, and of several LLVM spills sums
                 return 1
         if self.window:
             return 1
@@ -307,14 +307,14 @@ def register_tiles(
     windows = in_lanes and not target.folds_loads
     ahead = target.in_order and not in_lanes and grouped is None  # factors that each point has for itself are not loaded ahead
     cycles_of = in_order.cycles if ahead else _cycles_of_windows if windows else _cycles
-    in_pairs = grouped is not None and not dots(target)
     for r in range(1, min(rows, target.vector_registers) + 1):
         for v in range(1, min(vectors, 6) + 1):
             if in_order.fits(r, v, target) if ahead else _fits(r, v, target, windows, grouped):
                 cycles = 0.0
                 for row, times_row in _leftovers(rows, r):
                     for vec, times_vec in _leftovers(vectors, v):
-                        cycles += times_row * times_vec * (pair_cycles(row, vec) if in_pairs else cycles_of(row, vec, target))
+                        in_pairs = pair_cycles(target, grouped, row, vec) if grouped is not None else None
+                        cycles += times_row * times_vec * (cycles_of(row, vec, target) if in_pairs is None else in_pairs)
                 found.append((cycles, (r, v)))
     return sorted(found, key=lambda tile: tile[0]) or [(0.0, (1, 1))]
 

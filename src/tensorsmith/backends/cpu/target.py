@@ -111,6 +111,12 @@ class CpuTarget(Target):
         return tuple(f[1:] for f in self.features.split(",") if f.startswith("+") and f[1:] not in _ADVICE)
 
     @property
+    def wants_small_weights(self) -> bool:
+        from tensorsmith.backends.cpu.instructions import small_dots  # of which this class knows nothing
+
+        return any(i.lanes == self.lanes(4) for i in small_dots(self))
+
+    @property
     def chains(self) -> int:
         """Multiply-adds that must be under way at once to keep the units busy."""
         return self.fma_latency * self.fmas_per_cycle

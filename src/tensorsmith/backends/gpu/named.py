@@ -4,8 +4,10 @@
 "Compute Capabilities", table of technical specifications per compute capability; so too are all limits of threads, blocks and
 registers below, and the 1 KB of each block that the system keeps from compute capability 8.0 on). Registers are given to warps in
 units of 256, four schedulers start an instruction a cycle each, and memory is fetched in sectors of 32 bytes on all of them (the
-same guide and the tuning guide of each architecture). The rate at which programs get data from the second cache is published by
-no maker of these: it is our estimate, three times that of device memory where no comment says otherwise.
+same guide and the tuning guide of each architecture). Matrix instructions of 16 x 8 x 16 and copies to shared memory that go on
+while threads do are there from compute capability 8.0 on (PTX ISA, `mma` and `cp.async`); `matrix_flops` is without sparsity. The
+rate at which programs get data from the second cache is published by no maker of these: it is our estimate, three times that of
+device memory where no comment says otherwise.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ def nvidia(device: str, architecture: str, **facts: Any) -> GpuTarget:
         "threads_per_multiprocessor": threads,
         "blocks_per_multiprocessor": blocks,
     }
+    limits["copies_apart"] = int(architecture.removeprefix("sm_")) >= 80
     if "bytes_per_second" in facts:
         limits["l2_bytes_per_second"] = 3 * facts["bytes_per_second"]
     return GpuTarget(device, "cuda", architecture, **{**limits, **facts})
@@ -48,31 +51,46 @@ NAMED: Mapping[str, GpuTarget] = {
     "v100": nvidia("v100", "sm_70", multiprocessors=80, l2_bytes=6 << 20, clock=1.53e9, flops=15.7e12, bytes_per_second=900e9),
     # NVIDIA, "Turing GPU Architecture" (WP-09183) and the data sheet of T4: 40 SMs, 4 MB, 1590 MHz, 8.1 TFLOP/s, 320 GB/s.
     "t4": nvidia("t4", "sm_75", multiprocessors=40, l2_bytes=4 << 20, clock=1.59e9, flops=8.1e12, bytes_per_second=320e9),
-    # NVIDIA, "A100 Tensor Core GPU Architecture": 108 SMs, 40 MB, 1410 MHz, 19.5 TFLOP/s, 1555 GB/s (40 GB). Its second cache can
-    # give 5120 bytes a cycle, which is 7.2 TB/s; half of that is taken, because it is in two halves and data cross over.
+    # NVIDIA, "A100 Tensor Core GPU Architecture": 108 SMs, 40 MB, 1410 MHz, 19.5 TFLOP/s, 312 by tensor cores, 1555 GB/s (40 GB).
+    # Its second cache can give 5120 bytes a cycle, which is 7.2 TB/s; half of that is taken, because it is in two halves and data
+    # cross over.
     "a100": nvidia(
         "a100", "sm_80", multiprocessors=108, l2_bytes=40 << 20, clock=1.41e9, flops=19.5e12,
-        bytes_per_second=1555e9, l2_bytes_per_second=3.6e12,
+        matrix_flops=312e12, bytes_per_second=1555e9, l2_bytes_per_second=3.6e12,
     ),
-    # NVIDIA, "Ampere GA102 GPU Architecture": 82 SMs, 6 MB, 1695 MHz, 35.6 TFLOP/s, 936 GB/s.
+    # NVIDIA, "Ampere GA102 GPU Architecture": 82 SMs, 6 MB, 1695 MHz, 35.6 TFLOP/s, 71 by tensor cores, 936 GB/s.
     "rtx3090": nvidia(
-        "rtx3090", "sm_86", multiprocessors=82, l2_bytes=6 << 20, clock=1.695e9, flops=35.6e12, bytes_per_second=936e9
+        "rtx3090", "sm_86", multiprocessors=82, l2_bytes=6 << 20, clock=1.695e9, flops=35.6e12, matrix_flops=71e12,
+        bytes_per_second=936e9,
     ),
-    # NVIDIA, "Jetson AGX Orin Series Technical Brief": 2048 cores in 16 SMs, 4 MB, 1.3 GHz, 5.3 TFLOP/s, 204.8 GB/s.
+    # NVIDIA, "Jetson AGX Orin Series Technical Brief": 2048 cores in 16 SMs, 4 MB, 1.3 GHz, 5.3 TFLOP/s, 204.8 GB/s;
+    # 170 TOP/s in sparse INT8 by tensor cores, a quarter of it in f16 without sparsity.
     "jetson-orin": nvidia(
-        "jetson-orin", "sm_87", multiprocessors=16, l2_bytes=4 << 20, clock=1.3e9, flops=5.3e12, bytes_per_second=204.8e9
+        "jetson-orin", "sm_87", multiprocessors=16, l2_bytes=4 << 20, clock=1.3e9, flops=5.3e12, matrix_flops=42.5e12,
+        bytes_per_second=204.8e9,
     ),
-    # NVIDIA, data sheet of L4 and "Ada GPU Architecture": 58 SMs (7424 cores), 48 MB, 2040 MHz, 30.3 TFLOP/s, 300 GB/s.
-    "l4": nvidia("l4", "sm_89", multiprocessors=58, l2_bytes=48 << 20, clock=2.04e9, flops=30.3e12, bytes_per_second=300e9),
-    # NVIDIA, "Ada GPU Architecture": 128 SMs, 72 MB, 2520 MHz, 82.6 TFLOP/s, 1008 GB/s.
+    # NVIDIA, data sheet of L4 and "Ada GPU Architecture": 58 SMs (7424 cores), 48 MB, 2040 MHz, 30.3 TFLOP/s, 121 by tensor cores,
+    # 300 GB/s.
+    "l4": nvidia(
+        "l4", "sm_89", multiprocessors=58, l2_bytes=48 << 20, clock=2.04e9, flops=30.3e12, matrix_flops=121e12,
+        bytes_per_second=300e9,
+    ),
+    # NVIDIA, "Ada GPU Architecture": 128 SMs, 72 MB, 2520 MHz, 82.6 TFLOP/s, 165.2 by tensor cores, 1008 GB/s.
     "rtx4090": nvidia(
-        "rtx4090", "sm_89", multiprocessors=128, l2_bytes=72 << 20, clock=2.52e9, flops=82.6e12, bytes_per_second=1008e9
+        "rtx4090", "sm_89", multiprocessors=128, l2_bytes=72 << 20, clock=2.52e9, flops=82.6e12, matrix_flops=165.2e12,
+        bytes_per_second=1008e9,
     ),
-    # NVIDIA, "H100 Tensor Core GPU Architecture": 132 SMs (SXM5), 50 MB, 66.9 TFLOP/s at 1980 MHz, 3352 GB/s.
-    "h100": nvidia("h100", "sm_90", multiprocessors=132, l2_bytes=50 << 20, clock=1.98e9, flops=66.9e12, bytes_per_second=3352e9),
-    # NVIDIA, "RTX Blackwell GPU Architecture": 170 SMs, 96 MB, 2407 MHz, 104.8 TFLOP/s, 1792 GB/s.
+    # NVIDIA, "H100 Tensor Core GPU Architecture": 132 SMs (SXM5), 50 MB, 66.9 TFLOP/s at 1980 MHz, 3352 GB/s;
+    # 989.4 TFLOP/s by its own matrix instructions, of four warps. What `mma.sync` gives is in no document of its maker: 0.6 of that
+    # is our estimate.
+    "h100": nvidia(
+        "h100", "sm_90", multiprocessors=132, l2_bytes=50 << 20, clock=1.98e9, flops=66.9e12, matrix_flops=0.6 * 989.4e12,
+        bytes_per_second=3352e9,
+    ),
+    # NVIDIA, "RTX Blackwell GPU Architecture": 170 SMs, 96 MB, 2407 MHz, 104.8 TFLOP/s, 209.5 by tensor cores, 1792 GB/s.
     "rtx5090": nvidia(
-        "rtx5090", "sm_120", multiprocessors=170, l2_bytes=96 << 20, clock=2.407e9, flops=104.8e12, bytes_per_second=1792e9
+        "rtx5090", "sm_120", multiprocessors=170, l2_bytes=96 << 20, clock=2.407e9, flops=104.8e12, matrix_flops=209.5e12,
+        bytes_per_second=1792e9,
     ),
     # AMD, "CDNA 3 Instruction Set Architecture" (512 registers of a thread, given by eights; eight waves of 64 threads on each of
     # four units; 64 KB of LDS) and data sheet of MI300X: 304 compute units, 2100 MHz, 163.4 TFLOP/s, 5.3 TB/s. The last cache of

@@ -2,7 +2,8 @@
 
 A multiprocessor is filled with blocks wave by wave. A wave takes as long as the tightest of its throughputs (multiply-adds, issue
 of instructions, the unit of loads and stores), or as the chain of waits of one block where there are too few warps to hide them.
-The whole kernel takes no less than the caches and the memory need for its bytes.
+The whole kernel takes no less than the caches and the memory need for its bytes. Tiles that are fetched by copies which go on by
+themselves are waited for only as far as using the tiles before them takes less.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.backends.gpu.matrix import INSTRUCTION
 from tensorsmith.backends.gpu.rates import DEFAULT, Rates
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.learn.features.rows import FeatureMatrix, FeatureRows
@@ -55,12 +57,12 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
     busy = np.minimum(target.schedulers, warps * np.minimum(resident, turns))  # schedulers that have a warp
     lanes = target.fmas_per_cycle / target.schedulers  # of one scheduler
     issued = target.warp / lanes  # cycles of a scheduler's lanes for one instruction
-    matrix_cycles = raw("matrix_multiply_adds") / (lanes * r.matrix_rate)
+    matrix_cycles = raw("matrix_multiply_adds") * target.schedulers / target.matrix_fmas_per_cycle
     arithmetic = fmas + raw("other_operations")
     instructions = (
         arithmetic
         + functions
-        + raw("matrix_multiply_adds") / 2048  # of 16 x 8 x 16 each
+        + raw("matrix_multiply_adds") / INSTRUCTION
         + raw("shared_loads")
         + r.loop_instructions * loops
         + r.address_instructions * loads
@@ -88,6 +90,9 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
         "spills": spilled / warps * r.spill_latency,
         "start and end": r.start_cycles + stores / warps * r.store_instructions,
     }
+    used = sum(cycles for cause, cycles in waits.items() if cause not in ("fetching", "start and end"))
+    hidden = np.minimum(waits["fetching"] * (1 - 1 / np.maximum(1, rounds)), used)  # but for the first round's
+    waits["fetching"] = waits["fetching"] - raw("fetched_apart") * hidden
     every = np.stack(list(bounds.values()))
     greatest = every.max(axis=0)
     block = greatest + r.overlap * (every.sum(axis=0) - greatest) + r.block_cycles

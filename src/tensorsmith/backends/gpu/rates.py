@@ -17,7 +17,6 @@ class Rates:
     launch_seconds: float = 2.2e-6  # from one kernel to the next, of a kernel that does nothing
     multiply_add_latency: float = 4.0
     function_cycles: float = 8.0  # of a warp on one scheduler's special function unit, which has four lanes
-    matrix_rate: float = 16.0  # multiply-adds of matrix instructions for one of a thread: A100's 1024 to 64
     shared_latency: float = 25.0  # from a load of shared memory to its use
     l1_latency: float = 33.0
     l2_latency: float = 200.0  # beyond that of the first cache

@@ -136,6 +136,7 @@ class DevicePrepared(Prepared):
         self._frame = frame
         self.outputs = outputs
         self.threads = 1
+        self._device_swept: Any = None  # memory of the device that no kernel of ours uses
 
     def __repr__(self) -> str:
         return line(self, f"{self._frame.of.network.name} on {self._frame.of.driver.name}")
@@ -160,6 +161,12 @@ class DevicePrepared(Prepared):
         for output in self.outputs:
             output.reshape(-1).view(np.uint8).fill(POISON)
         self._frame.poison()
+
+    def sweep(self, size: int) -> None:
+        """In the device's memory: its caches are meant."""
+        if self._device_swept is None or self._device_swept[1] != size:
+            self._device_swept = self._frame.of.driver.allocate(size), size
+        self._frame.of.driver.fill(self._device_swept[0], size, POISON)
 
     def repeat(self, count: int) -> None:
         for _ in range(count):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from tensorsmith.targets.target import Target
 
 DIALECTS = ("opencl", "cuda", "amd")
+REGISTER_STEP = 8  # registers of a thread come in multiples of this many
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class GpuTarget(Target):
     flops: float = 1e12  # in f32, a multiply-add being two
     bytes_per_second: float = 1e11  # of device memory
     l2_bytes_per_second: float = 3e11  # of the shared cache
+    matrix_flops: float = 0.0  # of `mma.sync` m16n8k16 with f16 factors and f32 sums, a multiply-add being two; 0: there is none
+    copies_apart: bool = False  # whether copies to shared memory can go on while threads do: `cp.async`
 
     @property
     def name(self) -> str:
@@ -74,6 +79,16 @@ class GpuTarget(Target):
         """Multiply-adds of single threads in f32 that one multiprocessor does in a cycle."""
         return self.flops / (2 * self.clock * self.multiprocessors)
 
+    def registers_of(self, threads: Any) -> Any:
+        """Registers that a thread of a block of so many may have: all of the block's are there at once. Arrays are taken too."""
+        each = self.registers // np.maximum(1, threads) // REGISTER_STEP * REGISTER_STEP
+        return np.minimum(self.registers_per_thread, each)
+
+    @property
+    def matrix_fmas_per_cycle(self) -> float:
+        """Multiply-adds of matrix instructions that one multiprocessor does in a cycle; as many as otherwise where it has none."""
+        return self.matrix_flops / (2 * self.clock * self.multiprocessors) or self.fmas_per_cycle
+
     def describe(self) -> dict[str, str]:
         multi = f"{self.registers_per_thread} of {self.registers} registers, {self.shared_bytes >> 10} KB of shared memory"
         return {
@@ -81,7 +96,9 @@ class GpuTarget(Target):
             "multiprocessors": f"{self.multiprocessors} at {self.clock / 1e9:.2f} GHz, warps of {self.warp} threads",
             "a thread and its block": f"{multi}, {self.threads} threads",
             "caches": f"L2 {self.l2_bytes / (1 << 20):g} MB",
-            "rates": f"{self.flops / 1e12:.1f} TFLOP/s in f32, {self.bytes_per_second / 1e9:.0f} GB/s",
+            "rates": f"{self.flops / 1e12:.1f} TFLOP/s in f32, "
+            + (f"{self.matrix_flops / 1e12:.0f} by matrix instructions in f16, " if self.matrix_flops else "")
+            + f"{self.bytes_per_second / 1e9:.0f} GB/s",
         }
 
     @classmethod

@@ -18,10 +18,19 @@ operator("table", Kind.INJECTIVE)(quantised.table)
 
 @operator("integer_conv", Kind.COMPLEX)
 def integer_conv(
-    x: Tensor, weight: Tensor, *, stride: Numbers, padding: Pairs, dilation: Numbers, groups: int = 1, fill: int = 0, name: str
+    x: Tensor,
+    weight: Tensor,
+    *,
+    stride: Numbers,
+    padding: Pairs,
+    dilation: Numbers,
+    groups: int = 1,
+    fill: int = 0,
+    small_weight: bool = False,
+    name: str,
 ) -> Tensor:
     """`conv` of bytes in i32; padding holds `fill`."""
-    return convolutions.conv(x, weight, stride, padding, dilation, groups, name, fill, "i32")
+    return convolutions.conv(x, weight, stride, padding, dilation, groups, name, fill, "i32", small_weight)
 
 
 @operator("integer_depthwise_conv", Kind.COMPLEX)
@@ -33,9 +42,11 @@ def integer_depthwise_conv(
 
 
 @operator("integer_matmul", Kind.COMPLEX)
-def integer_matmul(a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False, name: str) -> Tensor:
+def integer_matmul(
+    a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False, small_weight: bool = False, name: str
+) -> Tensor:
     """`matmul` of bytes in i32."""
-    return linalg.batch_matmul(a, b, transpose_a, transpose_b, name, "i32")
+    return linalg.batch_matmul(a, b, transpose_a, transpose_b, name, "i32", small_weight)
 
 
 @operator("block_matmul", Kind.COMPLEX)

@@ -4,5 +4,6 @@ kind        what a kind of hole is: numbers and choices      registry    the kin
 size        lengths of the parts of an axis                  at          where a stage is computed
 parallel    loops that threads share                         rows        where the stages of a row are computed
 unroll      steps of a reduction in a row                    loops       the order of loops
-                                                             factor      how many partial results an rfactor makes
+buffers     places for tiles that are fetched                factor      how many partial results an rfactor makes
+matrix      tiles that matrix instructions compute
 """

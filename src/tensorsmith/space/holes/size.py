@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.grouping import GROUP
+from tensorsmith.program.grouping import group_steps
 from tensorsmith.space.holes.kind import Array, Column, Hole, Matrix, Move, NumberKind, Step
 from tensorsmith.space.sketch.loops import NestLoop
 from tensorsmith.space.sketch.nest import Nest
@@ -54,8 +54,11 @@ class Size(NumberKind):
         nest = plan.sketch.nest(hole.stage)
         vector = nest.vector == hole.loop
         if nest.group == hole.loop:
-            whole = max(1, min(GROUP, extent))
+            whole = max(1, min(group_steps(plan.geometry.stages[hole.stage]), extent))
             return Column(hole.name, self.name, hole.stage, whole, whole, hole.loop, idle=whole)
+        given = nest.loops.sizes.get(hole.loop)
+        if given is not None:
+            return Column(hole.name, self.name, hole.stage, given, given, hole.loop, vector, given)
         idle = min(extent, 2 * plan.lanes_of(hole.stage)) if vector else 1
         return Column(hole.name, self.name, hole.stage, 1, max(1, extent), hole.loop, vector, max(1, idle))
 

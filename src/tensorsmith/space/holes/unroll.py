@@ -11,6 +11,7 @@ import numpy as np
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.unrolling import steps_in_a_row
 from tensorsmith.space.holes.kind import Array, Column, Hole, Matrix, NumberKind
+from tensorsmith.space.sketch.loops import NestLoop
 from tensorsmith.space.sketch.nest import Nest
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def worth_trying(plan: Plan, stage: str) -> list[int]:
     reduce = {a.name for a in plan.geometry.stages[stage].reduce_axes}
     values, product = set(SETTINGS.few), 1
     for loop in reversed(nest.tile):
-        if loop.axis in reduce and loop not in (nest.vector, nest.group):
+        if loop.axis in reduce and _is_loop(nest, loop):
             product *= max(1, plan.geometry.most(stage, loop.axis))
             if product > SETTINGS.whole:
                 break
@@ -79,10 +80,15 @@ def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
     if column is None:
         return total
     reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
-    loops = [loop for loop in nest.tile if loop not in (nest.vector, nest.group) and loop.axis in reduce]
+    loops = [loop for loop in nest.tile if loop.axis in reduce and _is_loop(nest, loop)]
     for in_a_row in steps_in_a_row([found.loop(nest.stage, loop) for loop in loops], rows[:, column].astype(np.int64)):
         total = total * np.asarray(in_a_row)
     return total
+
+
+def _is_loop(nest: Nest, loop: NestLoop) -> bool:
+    """Whether the steps of a loop are single ones: those in lanes are taken at once, and those whose number is the structure's."""
+    return loop not in (nest.vector, nest.group) and loop not in nest.loops.sizes
 
 
 KIND = Unroll()

@@ -43,7 +43,7 @@ class Measured:
     counts: dict[str, dict[str, list[Array]]] = field(default_factory=dict)
     at_root: dict[str, Array] = field(default_factory=dict)
     inlined: dict[str, Array] = field(default_factory=dict)
-    tails: dict[str, dict[str, Array]] = field(default_factory=dict)  # see `Geometry.inside`
+    tails: dict[tuple[str, bool], dict[str, Array]] = field(default_factory=dict)  # see `Geometry.inside`
 
     def loop(self, stage: str, loop: NestLoop) -> Array:
         """How often a loop runs."""
@@ -165,12 +165,12 @@ class Geometry:
         of_block = self.sketch.nest(stage.name).loops.is_cooperative
         return needed(self.workload, stage, owner, _Arrays(self, depths, matrix, found, of_block))
 
-    def inside(self, stage: str, depths: Array, matrix: Matrix, found: Measured) -> dict[str, Array]:
-        """How far the axes of a nest run inside its first `depths` outer loops."""
+    def inside(self, stage: str, depths: Array, matrix: Matrix, found: Measured, whole: bool = False) -> dict[str, Array]:
+        """How far the axes of a nest run inside its first `depths` outer loops; with `whole` tiles, beyond their ends too."""
         order = self.order(stage, matrix)
         lines = np.arange(len(matrix))
         result: dict[str, Array] = {}
-        for axis, tails in self._tails(stage, found).items():
+        for axis, tails in self._tails(stage, found, whole).items():
             fixed = self.fixed[stage][axis][order, depths]  # how many parts of the axis are around
             result[axis] = tails[fixed, lines]
         return result
@@ -179,27 +179,33 @@ class Geometry:
         """How far the axes of a nest run inside its first `depths` outer loops, for all threads of a block together: as if the
         loops of threads, around it or its own, were not fixed."""
         nest = self.sketch.nest(stage)
-        result = self.inside(stage, np.minimum(depths, nest.loops.before_threads), matrix, found)
+        first = nest.loops.before_threads
+        result = self.inside(stage, np.minimum(depths, first), matrix, found)
+        if (depths > first).any():  # each thread has a whole tile
+            all_ = self.inside(stage, np.minimum(depths, first), matrix, found, whole=True)
+            result = {axis: np.where(depths > first, all_[axis], length) for axis, length in result.items()}
         if nest.at is not None:
             own = self.inside(stage, depths, matrix, found)
-            loops = np.full(len(matrix), min(nest.at.depth, self.sketch.nest(nest.at.stage).loops.before_threads))
-            around = needed(self.workload, self.stages[stage], nest.at.stage, _Arrays(self, loops, matrix, found, False))
+            first = self.sketch.nest(nest.at.stage).loops.before_threads
+            arrays = _Arrays(self, np.full(len(matrix), min(nest.at.depth, first)), matrix, found, False, nest.at.depth > first)
+            around = needed(self.workload, self.stages[stage], nest.at.stage, arrays)
             fixed = {loop.axis for loop in nest.outer[: int(depths.max(initial=0))]}
             result = {axis: around[axis] if axis in around and axis not in fixed else own[axis] for axis in own}
         return result
 
-    def _tails(self, stage: str, found: Measured) -> dict[str, Array]:
+    def _tails(self, stage: str, found: Measured, whole: bool = False) -> dict[str, Array]:
         """By axis: [parts, rows], how far it runs inside so many of its parts."""
-        if stage not in found.tails:
-            found.tails[stage] = {}
+        if (stage, whole) not in found.tails:
+            here: dict[str, Array] = {}
+            found.tails[stage, whole] = here
             for axis, counts in found.counts[stage].items():
-                tails = found.tails[stage][axis] = np.empty((len(counts) + 1, found.rows), np.int64)
+                tails = here[axis] = np.empty((len(counts) + 1, found.rows), np.int64)
                 length = tails[0] = found.lengths[stage][axis]
                 stride = np.ones(found.rows, np.int64)
                 for part in range(len(counts), 0, -1):
-                    np.minimum(length, stride, out=tails[part])
+                    tails[part] = stride if whole else np.minimum(length, stride)
                     stride = stride * counts[part - 1]
-        return found.tails[stage]
+        return found.tails[stage, whole]
 
     def outer_counts(self, stage: str, matrix: Matrix, found: Measured) -> Array:
         """[rows, loops]: the counts of the outer loops in each row's order, reduction loops as 0."""
@@ -235,6 +241,7 @@ class _Arrays:
     matrix: Matrix
     found: Measured
     of_block: bool  # for all threads of a block
+    tiles: bool = False  # that are whole
 
     def whole(self, stage: Stage, axis: Axis) -> Array:
         return self.geometry.extent(stage.name, axis.name, self.matrix)
@@ -242,7 +249,7 @@ class _Arrays:
     def inside(self, stage: Stage, whole_tiles: bool) -> Mapping[str, Array]:
         if self.of_block:
             return self.geometry.inside_block(stage.name, self.depths, self.matrix, self.found)
-        return self.geometry.inside(stage.name, self.depths, self.matrix, self.found)
+        return self.geometry.inside(stage.name, self.depths, self.matrix, self.found, self.tiles)
 
     def touched(self, stage: Stage, axis: Axis, index: Affine | None, seen: Mapping[str, Array]) -> Array:
         return self.whole(stage, axis) if index is None else reach(index, seen, len(self.matrix))

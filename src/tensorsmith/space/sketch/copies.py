@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from tensorsmith.lang.expr import Load, Var
+from tensorsmith.lang.expr import Cast, Load, Var
 from tensorsmith.lang.workload import Workload
 from tensorsmith.space.sketch.loops import Loops, NestLoop, written
 from tensorsmith.space.sketch.nest import Nest
@@ -74,10 +74,11 @@ def follow(workload: Workload, nests: Mapping[str, Nest], copy: Nest) -> Nest:
     along = lanes if lanes in held else (held or free or [""])[-1]
     vector = NestLoop(along, counts[along] - 1) if along else None
     body = workload.stage(copy.stage).body
+    body = body.a if isinstance(body, Cast) else body  # which may be stored in another type
     row = body.indices[-1] if isinstance(body, Load) and body.indices else None
     order = sorted(counts, key=lambda a: isinstance(row, Var) and row.name == a and a != along)
     group = reader.group.axis if reader.group is not None and counts.get(reader.group.axis) else ""
-    together = (NestLoop(group, counts[group] - 1),) if group and group != along else ()  # four of its steps lie side by side
+    together = (NestLoop(group, counts[group] - 1),) if group and group != along else ()  # its steps lie side by side
     tile = (*together, *((vector,) if vector is not None else ()))
     outer = tuple(loop for a in order for n in range(counts[a]) if (loop := NestLoop(a, n)) not in tile)
     text = f"{written(outer)} | {written(tile)}".rstrip()

@@ -2,6 +2,7 @@
 
 Loops.read("i.0 j.0! | k.0 j.1")      outer i.0 and j.0, the latter laid out step by step; register tile k.0 j.1
 Loops.read("i.0@block i.1@thread |")  the steps of i.0 are blocks of a GPU, those of i.1 the threads of a block
+Loops.read("i.0 | i.1=8")             i.1 has eight steps: its size is part of the structure
 AttachPoint.read("D:3")               inside the first three outer loops of D
 """
 
@@ -65,6 +66,7 @@ class Loops:
     tile: tuple[NestLoop, ...] = ()
     unrolled: frozenset[NestLoop] = frozenset()  # laid out step by step, whatever is inside
     bound: frozenset[tuple[NestLoop, str]] = frozenset()  # loops whose steps are one of `BINDINGS`
+    fixed: frozenset[tuple[NestLoop, int]] = frozenset()  # sizes that are part of the structure
     text: str | None = field(default=None, compare=False, repr=False)  # as it was written: records are found by it
 
     @functools.cached_property
@@ -85,6 +87,11 @@ class Loops:
         return dict(self.bound)
 
     @functools.cached_property
+    def sizes(self) -> dict[NestLoop, int]:
+        """The sizes of loops that are part of the structure."""
+        return dict(self.fixed)
+
+    @functools.cached_property
     def before_threads(self) -> int:
         """How many outer loops stand in front of those of threads."""
         of_threads = [n for n, loop in enumerate(self.outer) if self.bindings.get(loop) in (VTHREAD, THREAD)]
@@ -98,7 +105,7 @@ class Loops:
     def __str__(self) -> str:
         if self.text is not None:
             return self.text
-        outer, tile = (written(loops, self.unrolled, self.bindings) for loops in (self.outer, self.tile))
+        outer, tile = (written(loops, self.unrolled, self.bindings, self.sizes) for loops in (self.outer, self.tile))
         return f"{outer} | {tile}".strip()
 
     @staticmethod
@@ -108,24 +115,35 @@ class Loops:
         if len(groups) > 2:
             raise UserError(f"{text!r} has more than one bar")
         outer, tile = (tuple(_read_loops(g)) for g in (*groups, "")[:2])
-        laid_out = frozenset(NestLoop.read(word[:-1]) for word in text.split() if word.endswith("!"))
-        marked = [word.partition("@") for word in text.split() if "@" in word]
+        words = [word.partition("=") for word in text.split()]
+        laid_out = frozenset(NestLoop.read(word[:-1]) for word, _, _ in words if word.endswith("!"))
+        marked = [word.partition("@") for word, _, _ in words if "@" in word]
+        sizes = [(word, mark, size) for word, mark, size in words if mark]
+        for loop, _, size in sizes:
+            if not _is_number(size) or not int(size):
+                raise UserError(f"the size of the loop {loop} is {size!r}; write a number, as in i.1=8")
         for loop, _, mark in marked:
             if mark not in BINDINGS:
                 raise UserError(f"the loop {loop} is bound to {mark!r}; known are {', '.join(BINDINGS)}")
-        return Loops(outer, tile, laid_out, frozenset((NestLoop.read(loop), mark) for loop, _, mark in marked), text)
+        bound = frozenset((NestLoop.read(loop), mark) for loop, _, mark in marked)
+        fixed = frozenset((NestLoop.read(loop.removesuffix("!").partition("@")[0]), int(size)) for loop, _, size in sizes)
+        return Loops(outer, tile, laid_out, bound, fixed, text)
 
 
 def written(
-    loops: Iterable[NestLoop], unrolled: frozenset[NestLoop] = frozenset(), bindings: Mapping[NestLoop, str] | None = None
+    loops: Iterable[NestLoop],
+    unrolled: frozenset[NestLoop] = frozenset(),
+    bindings: Mapping[NestLoop, str] | None = None,
+    sizes: Mapping[NestLoop, int] | None = None,
 ) -> str:
-    """`i.0@block j.0!`"""
+    """`i.0@block j.0! i.1=8`"""
     marks = {loop: f"@{word}" for loop, word in (bindings or {}).items()} | dict.fromkeys(unrolled, "!")
-    return " ".join(f"{loop}{marks.get(loop, '')}" for loop in loops)
+    ends = {loop: f"={size}" for loop, size in (sizes or {}).items()}
+    return " ".join(f"{loop}{marks.get(loop, '')}{ends.get(loop, '')}" for loop in loops)
 
 
 def _read_loops(text: str) -> list[NestLoop]:
-    return [NestLoop.read(word.removesuffix("!").partition("@")[0]) for word in text.split()]
+    return [NestLoop.read(word.partition("=")[0].removesuffix("!").partition("@")[0]) for word in text.split()]
 
 
 def _is_number(text: str) -> bool:

@@ -8,6 +8,7 @@ held in registers. A stage may be attached inside another one's outer loops (`at
 at the very register tile (the depth equal to the number of outer loops), where its values never leave the registers.
 An outer or reduction loop written `w.0!` is laid out step by step, so that what depends on its value (padding) is decided
 beforehand.
+The size of a loop written `i.1=8` is part of the structure: nobody chooses it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Nest:
     packed: tuple[str, ...]  # tensors read in the order of this nest's loops instead of their own
     follows: str | None  # a copy made for that nest: its loops are that nest's, and so are their sizes
     also: tuple[str, ...]  # kinds of numbers that are open here besides those that every nest has
-    group: NestLoop | None  # the reduction loop of the tile of which a lane takes all steps, four bytes, at once
+    group: NestLoop | None  # the reduction loop of the tile of which a lane takes all steps, four bytes or two i16, at once
 
     def __init__(
         self,

@@ -9,6 +9,8 @@ Each is pure: `apply` takes a workload and gives one that computes the same outp
     Alias("R")                R[i] = C[i // 4, i % 4], C otherwise unread  ->  C is the output: the same bytes under another shape
     CacheRead("C", "B")       C[i, j] = sum(A[i, k] * B[k, j])    ->  B.pack[k, j] = B[k, j]; C[i, j] = sum(A[i, k] * B.pack[k, j])
     Fetch("C", "A")           C[i] = sum(A[i + k])                ->  C.A[d0] = A[d0]; C[i] = sum(C.A[i + k])
+    Widen("C")                C[i] = sum(i32(A[k]) * i32(W[k, i]))  ->  C.A[d0] = i16(A[d0]); C[i] = sum(i32(C.A[k]) * i32(W[k, i]))
+                              of bytes, W a constant                  where W is of i16
 
 The JSON form of a rewrite is the list of its name and its fields, `["rfactor", "C", "k", 4, true]`.
 """
@@ -24,9 +26,10 @@ from typing import Any, ClassVar
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import evaluate
 from tensorsmith.lang.dtypes import is_float
-from tensorsmith.lang.expr import Axis, Binary, Const, Expr, Load, Select, Var, operands_first, substitute, transform
+from tensorsmith.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Var, loads, operands_first, substitute, transform
 from tensorsmith.lang.inline import inline
-from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.lang.workload import Buffer, Stage, Workload
+from tensorsmith.program.grouping import factors
 from tensorsmith.space.analysis import is_reshape
 
 
@@ -170,14 +173,65 @@ class Fetch(Rewrite):
         stage, source = workload.stage(self.stage), workload.buffers[self.tensor]
         if self.tensor not in {x.tensor for x in stage.reads}:
             raise Refusal("cannot fetch", f"{self.stage} does not read {self.tensor}")
-        axes = tuple(Axis(f"d{n}", extent) for n, extent in enumerate(source.shape))
-        copy = Stage(self.copy, axes, Load(self.tensor, tuple(Var(a.name) for a in axes), source.dtype))
+        copy = Stage(self.copy, *_all_of(source))
         new: dict[Expr, Expr] = {}
         for e in operands_first(stage.body):
             operands = tuple(new[x] for x in e.operands)
             fetched = isinstance(e, Load) and e.tensor == self.tensor
             new[e] = Load(copy.name, operands, e.dtype) if fetched else e.with_operands(operands) if operands else e
         return _replaced(workload, self.stage, [copy, replace(stage, body=new[stage.body])])
+
+
+@dataclass(frozen=True)
+class Widen(Rewrite):
+    """The factors of a sum of products of bytes are stored as i16, for machines that multiply pairs of those.
+
+    A constant changes its type: whoever packs it writes i16. Any other tensor is read through a copy of the same shape.
+    """
+
+    name = "widen"
+    TYPE: ClassVar[str] = "i16"  # has every value of i8 and of u8
+
+    def copy(self, tensor: str) -> str:
+        """The stage that copies a tensor."""
+        return f"{self.stage}.{tensor}"
+
+    def copies(self, workload: Workload) -> tuple[str, ...]:
+        """All of them, in a workload that is yet to be rewritten."""
+        return tuple(self.copy(t) for t in _read_by(workload.stage(self.stage)) if not workload.buffers[t].constant)
+
+    def apply(self, workload: Workload) -> Workload:
+        stage, buffers = workload.stage(self.stage), workload.buffers
+        both = factors(stage)
+        if both is None or any(e.dtype == self.TYPE for e in both):
+            raise Refusal("cannot widen", f"{self.stage} is no sum of products of bytes")
+        tensors = _read_by(stage)
+        for t in tensors:
+            if buffers[t].constant and sum(x.tensor == t for s in workload.stages for x in s.reads) > 1:
+                raise Refusal("cannot widen", f"{t} is read elsewhere too, as bytes")
+        found: set[Load] = set()
+
+        def wide(e: Expr) -> Expr:
+            if isinstance(e, Load):
+                found.add(e)
+                return Load(e.tensor if buffers[e.tensor].constant else self.copy(e.tensor), e.indices, self.TYPE)
+            if isinstance(e, Const):
+                return Const(e.value, self.TYPE)
+            if isinstance(e, Select) and not loads(e.cond):
+                return Select(e.cond, wide(e.a), wide(e.b))
+            raise Refusal("cannot widen", f"{self.stage} computes its factors")
+
+        a, b = (Cast("i32", wide(e)) for e in both)
+        if found != set(stage.reads):
+            raise Refusal("cannot widen", f"{self.stage} reads numbers that tell where its factors are")
+        copies = []
+        for t in tensors:
+            if not buffers[t].constant:
+                axes, whole = _all_of(buffers[t])
+                copies.append(Stage(self.copy(t), axes, Cast(self.TYPE, whole)))
+        inputs = tuple(replace(i, dtype=self.TYPE) if i.constant and i.name in tensors else i for i in workload.inputs)
+        new = _replaced(workload, self.stage, [*copies, replace(stage, body=Binary("mul", a, b))])
+        return Workload(inputs, new.stages, new.outputs)
 
 
 @dataclass(frozen=True)
@@ -200,7 +254,7 @@ class Alias(Rewrite):
         return Workload(workload.inputs, tuple(s for s in workload.stages if s.name != name), outputs)
 
 
-_KINDS: dict[str, type[Rewrite]] = {r.name: r for r in (Inline, CacheWrite, Rfactor, CacheRead, Fetch, Alias)}
+_KINDS: dict[str, type[Rewrite]] = {r.name: r for r in (Inline, CacheWrite, Rfactor, CacheRead, Fetch, Widen, Alias)}
 
 
 def rewrite_from_json(data: Sequence[Any]) -> Rewrite:
@@ -231,9 +285,20 @@ def identity(reduction: str, dtype_name: str) -> Const:
     return Const(float(number) if is_float(dtype_name) else number, dtype_name)
 
 
+def _read_by(stage: Stage) -> list[str]:
+    """The tensors that a stage reads, each once."""
+    return list(dict.fromkeys(x.tensor for x in stage.reads))
+
+
+def _all_of(buffer: Buffer) -> tuple[tuple[Axis, ...], Load]:
+    """Axes over all of a tensor, and what is read there."""
+    axes = tuple(Axis(f"d{n}", extent) for n, extent in enumerate(buffer.shape))
+    return axes, Load(buffer.name, tuple(Var(a.name) for a in axes), buffer.dtype)
+
+
 def _replaced(workload: Workload, name: str, new: list[Stage]) -> Workload:
     names = [a.name for a in new[0].all_axes]
-    if new[0].name in workload.buffers or len(set(names)) != len(names):
+    if any(s.name in workload.buffers for s in new[:-1]) or len(set(names)) != len(names):
         raise Refusal("name taken", f"{new[0].name} over {', '.join(names)}: the stage was rewritten in this way before")
     stages: list[Stage] = []
     for s in workload.stages:

@@ -90,6 +90,7 @@ class _Group:
         self.together: int | None = 0  # where all lanes are, if they are at one place
         self.warps = len(np.unique(self.warp))
         self.waiting = np.zeros(count, bool)
+        self.meeting = np.zeros(count, bool)  # lanes that wait for the rest of their warp
         self.pending: list[list[tuple[Array, Array, Array, int]]] = [[]]  # groups of copies under way
         self.end = len(kernel.code)
 
@@ -100,8 +101,10 @@ class _Group:
         done, everyone = 0, np.ones(self.count, bool)
         while True:
             if self.together is None:
-                ready = (self.pc < self.end) & ~self.waiting
+                ready = (self.pc < self.end) & ~self.waiting & ~self.meeting
                 if not ready.any():
+                    if self.meeting.any():
+                        raise PtxError("some lanes of a warp never come to where the others wait for them")
                     if not self.waiting.any():
                         return
                     self._release()
@@ -154,6 +157,17 @@ class _Group:
             self.epoch[block] += 1
         self.waiting[:] = False
 
+    def _meet(self, mask: Array) -> None:
+        """Lanes of a warp wait for the rest of it."""
+        if mask.all():
+            return
+        self._apart()
+        self.meeting |= mask
+        for warp in np.unique(self.warp[mask]):
+            own = self.warp == warp
+            if self.meeting[own].all() and not np.ptp(self.pc[own]):
+                self.meeting[own] = False
+
     def _execute(self, i: Instruction, mask: Array) -> None:
         name, o = i.words[0], i.operands
         kind = f"{name}.{i.words[1]}" if name in ("ld", "st") else name
@@ -164,7 +178,8 @@ class _Group:
             self._go(mask, self.kernel.labels[o[0]] if name == "bra" else self.end)
         elif name in ("bar", "barrier"):
             if "warp" in i.words:
-                raise PtxError(f"not known here: {i.text}")
+                self._meet(mask)
+                return
             self._apart()
             self.waiting[mask] = True
         elif name in ("ld", "st"):
@@ -188,6 +203,10 @@ class _Group:
             self.put(o[0], self.value(o[1], i.type), mask)
         elif name == "cvt":
             source = [w for w in i.words if w in TYPES][-1]
+            if i.words[1:] == ("rn", "f16x2", "f32"):
+                high, low = (self.value(x, source).astype(np.float16).view(np.uint16) for x in o[1:])
+                self.put(o[0], high.astype(np.uint32) << np.uint32(16) | low, mask)
+                return
             if i.words[-1].endswith("x2") or "f16x2" in i.words:
                 raise PtxError(f"not known here: {i.text}")
             self.put(o[0], operations.converted(i, self.value(o[1], source)), mask)

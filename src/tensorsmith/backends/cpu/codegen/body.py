@@ -16,7 +16,7 @@ from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared, variables
 from tensorsmith.lang.in_bounds import simply_in_bounds
-from tensorsmith.program.ir import Block, Program
+from tensorsmith.program.ir import Block, Program, loop_vars
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import in_elements, is_inside, over_loops, read_at, reshaped_at
 
@@ -40,6 +40,7 @@ class BodyEmitter(Addresses):
         super().__init__(function, arithmetic, storage)
         self.vector_bytes = vector_bytes
         self.program = program
+        self.loops = loop_vars(program)
         self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
         self.known: set[FormKey] = set()  # conditions that hold here
         self.in_a_row: InARow | None = None  # steps of which several can be loaded at once
@@ -196,19 +197,31 @@ class BodyEmitter(Addresses):
 
     def fact(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> Value | bool:
         """Whether a linear form is at least 0."""
+        low, high = self.span(form, env, lanes)
+        if low >= 0:
+            return True
+        if high < 0:
+            return False
         running, constant, step = self.linear(form, env, lanes)
-        if running is None:
-            active = lanes.active if lanes else 1
-            ends = [constant, constant + step * (active - 1)]
-            if min(ends) >= 0:
-                return True
-            if max(ends) < 0:
-                return False
         if not step:
             assert running is not None
             return self.f.op(f"icmp sge i64 {self.total(running).text}, {-constant}", "bool")
         value = self.integer(form, env, lanes)
         return self.f.op(f"icmp sge {value}, {const(0, 'i64', value.lanes).text}", "bool", value.lanes)
+
+    def span(self, form: Linear, env: LoopValues, lanes: Lanes | None) -> tuple[int, int]:
+        """The least and the most that a linear form can be: a loop counts from 0 to its number of steps."""
+        low = high = int(form.offset)
+        for name, number in form.terms.items():
+            coefficient, bound = int(number), env.get(name)
+            first, last = 0, max(1, int(self.loops[name].count)) - 1
+            if isinstance(bound, int):
+                first = last = bound
+            elif lanes is not None and name == lanes.var:
+                first, last = lanes.start, lanes.start + lanes.active - 1
+            low += min(coefficient * first, coefficient * last)
+            high += max(coefficient * first, coefficient * last)
+        return low, high
 
     # -- loads -----------------------------------------------------------------------------------------------------
 

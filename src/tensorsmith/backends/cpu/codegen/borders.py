@@ -31,7 +31,9 @@ class Borders:
 
     def __init__(self, function: Function, body: BodyEmitter, block: Block, shape: Shape) -> None:
         self.f, self.body, self.block, self.shape = function, body, block, shape
-        self.facts = [over_loops(fact, block.axes) for fact in skippable(block.stage)]
+        self.of_axes = {form_key(over_loops(fact, block.axes)): fact for fact in skippable(block.stage)}
+        facts = [over_loops(fact, block.axes) for fact in self.of_axes.values()]
+        self.facts = [fact for fact in facts if body.span(fact, {}, None)[0] < 0]  # the others always hold
 
     def decide(self, depth: int, env: dict[str, LoopValue], state: list[Value], rest: Rest) -> list[Value]:
         """Tests conditions under which points contribute nothing (padding) as far outside as they are known.
@@ -104,6 +106,23 @@ class Borders:
             reach = coefficient * (max(1, self.shape.sizes[var.name]) - 1)
             low, high = low + min(0, reach), high + max(0, reach)
         return low, high
+
+    def is_inside_somewhere(self, fact: Linear) -> bool:
+        """Whether a fact can hold for all points of a tile at all steps. What is left of an axis lies at its end, and mostly on the
+        border."""
+        sizes = {v.axis: max(1, self.shape.sizes[v.name]) for v in self.block.tile}
+        partial = {v.axis for v in self.block.tile if 0 < self.shape.sizes[v.name] < int(v.count)}
+        form = self.of_axes[form_key(fact)]
+        total = form.offset
+        for name, coefficient in form.terms.items():
+            extent = self.block.axes[name].extent
+            if name not in {a.name for a in self.block.stage.axes}:
+                total += min(0, coefficient * (extent - 1))
+                continue
+            size = min(extent, sizes.get(name, 1))
+            starts = {extent - size} if name in partial else {0, extent - size}
+            total += max(min(coefficient * start, coefficient * (start + size - 1)) for start in starts)
+        return total >= 0
 
     def tiles_of_a_row(self) -> int:
         """How many tiles lie along the axis that has most of them."""

@@ -1,11 +1,12 @@
-"""Sums of products of bytes, four of them in every lane at once (`program/grouping.py`).
+"""Sums of products of small integers, several of them in every lane at once (`program/grouping.py`).
 
-One step of a tile loads four bytes of every row and four of every lane. How they are multiplied is the machine's affair:
+One step of a tile loads four bytes, or two i16, of every row and as many of every lane. How they are multiplied is the machine's
+affair:
 
 * by an instruction for just these types (`vpdpbusd`, `sdot`, ...)
 * by one for other types: the rows' bytes are moved by 128, into the other type. That adds 128 times the sum of the lanes' bytes to
   every result, or takes it away; the same instruction makes that sum, once for all rows, and it is taken off in the end
-* as pairs of i16, bytes in even places and bytes in odd ones (`vpmaddwd`)
+* as pairs of i16 (`vpmaddwd`), which they are, or which bytes in even places and bytes in odd ones become
 * in plain i32
 
 All give the same numbers: nothing is rounded, and what overflows wraps around.
@@ -18,15 +19,15 @@ from typing import TYPE_CHECKING
 from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
 from tensorsmith.backends.cpu.codegen.shape import Key, pieces
-from tensorsmith.backends.cpu.instructions import Instruction, dot, pairs
+from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, kind, moved, pairs
 from tensorsmith.lang.expr import Expr, Load, loads
-from tensorsmith.program.grouping import GROUP, factors
+from tensorsmith.lang.small import small_load
+from tensorsmith.program.grouping import factors, group_steps
 from tensorsmith.program.linear import Linear
 
 if TYPE_CHECKING:
     from tensorsmith.backends.cpu.codegen.reduction import Reduction
 
-_OTHER = {"i8": "u8", "u8": "i8"}
 _MOVED = 0x80  # a byte with it added, as one of the other type
 
 
@@ -39,13 +40,24 @@ class Groups:
         both = factors(self.block.stage)
         assert both is not None and self.block.group is not None
         self.group = self.block.group
+        self.steps = group_steps(self.block.stage)  # that a lane takes
+        self.bits = 32 // self.steps  # of each factor
         # the factor that is the same in all lanes first, if there is one
-        self.first, self.second = sorted(both, key=self._in_lanes)
+        given = sorted(both, key=self._in_lanes)
+        self.kinds = kind(given[0]), kind(given[1])
+        self.first, self.second = map(self._as_packed, given)
         self.apart = not self._in_lanes(self.first) and self._in_lanes(self.second)
         self.sums = self._sums()  # of the lanes' bytes, by what they depend on
         self._made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
-        self._in_pairs = any(self._pair(self._width(key)) is not None for key in reduction.keys)
-        self.chains = 1 if self._in_pairs else self.target.chains  # a sum of products made before waits for nothing
+        widths = {self._width(key) for key in reduction.keys}
+        self._added_later = any(self._pair(width) is not None or self._adds_pairs(width) for width in widths)
+        self.chains = 1 if self._added_later else self.target.chains  # a sum of products made before waits for nothing
+
+    def _as_packed(self, e: Expr) -> Expr:
+        """A factor that is small as it lies in memory, where packing has seen to that."""
+        found = small_load(e)
+        packed = None if found is None else self.tile.program.buffers[found.tensor].packed
+        return e if found is None or packed is None or not packed.small else found
 
     def _in_lanes(self, e: Expr) -> bool:
         forms = [self.body.offset(x, self.block)[0] for x in loads(e)]
@@ -59,11 +71,7 @@ class Groups:
 
     def _moves(self, width: int) -> Instruction | None:
         """The instruction for which the rows have to be moved into the other type."""
-        one, other = self.first.dtype, self.second.dtype
-        if not self.apart or not width or dot(self.target, width, one, other) is not None:
-            return None
-        found = dot(self.target, width, _OTHER[one], other)
-        return None if found is None else found[0]
+        return moved(self.target, width, *self.kinds) if self.apart and width else None
 
     def _sums(self) -> dict[Key, Key]:
         """For every point: the first one with the same bytes in its lanes, whose sum it shares; none where nothing is moved."""
@@ -94,26 +102,26 @@ class Groups:
     # -- one step --------------------------------------------------------------------------------------------------
 
     def step(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
-        """The products of `count` bytes, four or what is left, at every point."""
+        """The products of `count` steps, a whole group or what is left, at every point."""
         self._made = {}
         keys, summed = self.reduction.keys, self.summed
         sums = dict(zip(summed, state[len(keys) :]))
         result: list[Value] = []
         for key, old in zip(keys, state):
-            if self._in_pairs and key[1] == 0:
+            if self._added_later and key[1] == 0:
                 # products of several rows at once, before they are added, would take the registers that the sums need
                 self.arith.declarations.add(BOUNDARY)
                 self.f.boundary()
             point, lanes = self.tile.point(self.block, self.reduction.shape, env, key)
             width = lanes.width if lanes is not None else 0
-            a = self._operand(self.first, point, lanes, count, cut=count < GROUP)
+            a = self._operand(self.first, point, lanes, count, cut=count < self.steps)
             b = self._operand(self.second, point, lanes, count)
-            moved = self._moves(width)
-            if moved is not None:
+            instruction = self._moves(width)
+            if instruction is not None:
                 if key in sums:
-                    sums[key] = self._by(moved, sums[key], const(_MOVED, "u8", 4 * width), b, _OTHER[self.first.dtype])
+                    sums[key] = self._by(instruction, sums[key], const(_MOVED, "u8", 4 * width), b, OTHER[self.first.dtype])
                 a = self._other_type(a)
-                result.append(self._by(moved, old, a, b, _OTHER[self.first.dtype]))
+                result.append(self._by(instruction, old, a, b, OTHER[self.first.dtype]))
             else:
                 result.append(self._product(old, a, b))
         return [*result, *sums.values()]
@@ -127,7 +135,9 @@ class Groups:
         return self._call(instruction, [old, a, b])
 
     def _call(self, instruction: Instruction, operands: list[Value]) -> Value:
-        self.arith.declarations.add(instruction.declaration)
+        self.arith.declarations.update(instruction.declarations)
+        if instruction.pairs is not None:
+            operands = [self._as_it_is(operands[0]), *operands[1:]]
         self.arith.helpers.setdefault(instruction.function, instruction.definition())
         given = ", ".join(map(str, operands))
         return self.f.op(f'call {instruction.result} @"{instruction.function}"({given})', "i32", instruction.lanes)
@@ -135,25 +145,35 @@ class Groups:
     def _product(self, old: Value, a: Value, b: Value) -> Value:
         """old + a * b, with no byte moved."""
         width = old.lanes
-        found = dot(self.target, width, self.first.dtype, self.second.dtype)
+        found = dot(self.target, width, *self.kinds)
         if found is not None:
             instruction, swapped = found
             return self._call(instruction, [old, b, a] if swapped else [old, a, b])
         pair = self._pair(width)
-        for n in range(2 if pair else GROUP):
+        if pair is not None and self.steps == pair.pieces:
+            return self.arith.binary("add", self._as_it_is(old), self._call(pair, [a, b]))
+        for n in range(2 if pair else self.steps):
             if pair is not None:
                 term = self._call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
             else:
-                term = self.arith.binary(
-                    "mul", self._byte(a, self.first.dtype, n, width), self._byte(b, self.second.dtype, n, width)
-                )
+                term = self.arith.binary("mul", self._one(a, self.first.dtype, n, width), self._one(b, self.second.dtype, n, width))
             old = self.arith.binary("add", old, term)
         return old
 
+    def _as_it_is(self, v: Value) -> Value:
+        """A sum that LLVM does not look into: it would add the products of several steps to each other before they are added to the
+        sum, and spill those that wait."""
+        return self.f.op(f'call {v.type} asm "", "={"v" if self.target.has("avx512f") else "x"},0"({v})', v.dtype, v.lanes)
+
+    def _adds_pairs(self, width: int) -> bool:
+        """Whether an instruction for bytes makes sums of two products first."""
+        found = dot(self.target, width, *self.kinds)
+        instruction = self._moves(width) if found is None else found[0]
+        return instruction is not None and instruction.pairs is not None
+
     def _pair(self, width: int) -> Instruction | None:
         """The instruction for pairs of i16, where there is none for bytes."""
-        types = {self.first.dtype, _OTHER[self.first.dtype]} if self.apart else {self.first.dtype}
-        if any(dot(self.target, width, one, self.second.dtype) is not None for one in types):
+        if dot(self.target, width, *self.kinds) is not None or self._moves(width) is not None:
             return None
         return next((i for i in pairs(self.target) if i.lanes == width), None)
 
@@ -161,12 +181,12 @@ class Groups:
         """The bytes in even, or odd, places as numbers of 16 bits."""
         return self._part(v, name, odd, 16, 2 * width)
 
-    def _byte(self, v: Value, name: str, n: int, width: int) -> Value:
-        """One byte of every lane as an i32."""
+    def _one(self, v: Value, name: str, n: int, width: int) -> Value:
+        """One factor of every lane as an i32."""
         return self._part(v, name, n, 32, width)
 
     def _part(self, v: Value, name: str, n: int, bits: int, lanes: int) -> Value:
-        """Byte `n` of every number of so many bits, with its sign if it has one."""
+        """Factor `n` of every number of so many bits, with its sign if it has one."""
         key = (v.text, n, bits)
         if key in self._made:
             return self._made[key]
@@ -178,8 +198,8 @@ class Groups:
             return self.f.op(f"{op} {vector} {text}, {amount}", kind, lanes).text if by else text
 
         text = self.f.op(f"bitcast {v} to {vector}", kind, lanes).text
-        text = shifted("shl", text, bits - 8 - 8 * n)
-        text = shifted("ashr" if name == "i8" else "lshr", text, bits - 8)
+        text = shifted("shl", text, bits - self.bits * (n + 1))
+        text = shifted("lshr" if name == "u8" else "ashr", text, bits - self.bits)
         return self._once(key, Value(text, kind, lanes))
 
     def _other_type(self, v: Value) -> Value:
@@ -191,36 +211,43 @@ class Groups:
     # -- operands --------------------------------------------------------------------------------------------------
 
     def _operand(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes | None, count: int, cut: bool = False) -> Value:
-        """Four bytes for every lane; where there are fewer, and this is the factor to be cut, zeros behind them."""
+        """A group for every lane; where there are fewer steps, and this is the factor to be cut, zeros behind them."""
         width = lanes.width if lanes is not None else 0
         if lanes is None or not self._in_lanes(e):
-            four = self._row(e, point, count)
+            row = self._row(e, point, count)
             if not width:
-                return four
-            key = (four.text, "splat", width)
+                return row
+            key = (row.text, "splat", width)
             if key not in self._made:
-                every = self.arith.splat(self._number(four), width)
-                self._made[key] = self._bytes(every)
+                every = self.arith.splat(self._number(row), width)
+                self._made[key] = self._factors(every)
             return self._made[key]
         whole = self._side_by_side(e, point, lanes)
         if whole is None or cut:
             whole = self._one_by_one(e, point, lanes, count)
         return whole
 
-    def _number(self, four: Value) -> Value:
-        key = (four.text, "number")
+    def _number(self, row: Value) -> Value:
+        key = (row.text, "number")
         if key not in self._made:
-            self._made[key] = self.f.op(f"bitcast {four} to i32", "i32")
+            self._made[key] = self.f.op(f"bitcast {row} to i32", "i32")
         return self._made[key]
 
-    def _bytes(self, v: Value) -> Value:
-        return self.f.op(f"bitcast {v} to <{4 * max(1, v.lanes)} x i8>", "u8", 4 * max(1, v.lanes))
+    def _factors(self, v: Value) -> Value:
+        """Numbers of 32 bits as the factors that they are made of."""
+        count = self.steps * max(1, v.lanes)
+        return self.f.op(f"bitcast {v} to <{count} x i{self.bits}>", self._kind, count)
+
+    @property
+    def _kind(self) -> str:
+        """What vectors of factors are called, whether they have signs or not."""
+        return "u8" if self.bits == 8 else "i16"
 
     def _row(self, e: Expr, point: dict[str, LoopValue], count: int) -> Value:
-        """The bytes of one row: those that are there, then zeros."""
-        if count == GROUP:
-            found = self.body.value(e, self.block, point, Lanes(self.group, 0, GROUP, GROUP))
-            return found if found.lanes else self.arith.splat(found, GROUP)
+        """The group of one row: the steps that are there, then zeros."""
+        if count == self.steps:
+            found = self.body.value(e, self.block, point, Lanes(self.group, 0, count, count))
+            return found if found.lanes else self.arith.splat(found, count)
         total: Value | None = None
         for start, width in pieces(count):
             if width == 1:
@@ -228,17 +255,17 @@ class Groups:
             else:
                 part = self.body.value(e, self.block, point, Lanes(self.group, start, width, width))
                 part = part if part.lanes else self.arith.splat(part, width)
-                part = self.f.op(f"bitcast {part} to i{8 * width}", f"i{8 * width}")
+                part = self.f.op(f"bitcast {part} to i{self.bits * width}", f"i{self.bits * width}")
             wide = self.f.op(f"zext {part} to i32", "i32")
-            wide = self.f.op(f"shl {wide}, {8 * start}", "i32") if start else wide
+            wide = self.f.op(f"shl {wide}, {self.bits * start}", "i32") if start else wide
             total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32")
         assert total is not None
-        return self._bytes(total)
+        return self._factors(total)
 
     def _side_by_side(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
-        """The bytes of all lanes as they lie in memory, where that is lane by lane; None where it is not."""
+        """The groups of all lanes as they lie in memory, where that is lane by lane; None where it is not."""
         form = self.body.offset(e, self.block)[0] if isinstance(e, Load) else None
-        if form is None or form.terms.get(self.group) != 1 or form.terms.get(lanes.var) != GROUP:
+        if form is None or form.terms.get(self.group) != 1 or form.terms.get(lanes.var) != self.steps:
             return None
         assert isinstance(e, Load)
         running, constant, _ = self.body.linear(_without(form, self.group), point, lanes)
@@ -247,23 +274,24 @@ class Groups:
         def load() -> Value:
             pointer = self.body.pointer(e.tensor, running, constant)
             if lanes.active == lanes.width or self.body.storage[e.tensor].slack:
-                return self.f.op(f"load <{4 * lanes.width} x i8>, {pointer}, align 1", "u8", 4 * lanes.width)
-            return self._bytes(self.body.masked_load(pointer, active_mask(lanes), "i32"))
+                count = self.steps * lanes.width
+                return self.f.op(f"load <{count} x i{self.bits}>, {pointer}, align {self.bits // 8}", self._kind, count)
+            return self._factors(self.body.masked_load(pointer, active_mask(lanes), "i32"))
 
         return self.body.remember(key, load)
 
     def _one_by_one(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes, count: int) -> Value:
-        """The bytes of all lanes, one step of the group after the other."""
+        """The groups of all lanes, one step after the other."""
         total: Value | None = None
         for n in range(count):
             part = self.body.value(e, self.block, {**point, self.group: n}, lanes)
             part = self.arith.splat(part, lanes.width)
             wide = self.f.op(f"zext {part} to <{lanes.width} x i32>", "i32", lanes.width)
             if n:
-                wide = self.f.op(f"shl {wide}, splat (i32 {8 * n})", "i32", lanes.width)
+                wide = self.f.op(f"shl {wide}, splat (i32 {self.bits * n})", "i32", lanes.width)
             total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32", lanes.width)
         assert total is not None
-        return self._bytes(total)
+        return self._factors(total)
 
 
 def _without(form: Linear, name: str) -> Linear:

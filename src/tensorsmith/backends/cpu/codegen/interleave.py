@@ -1,6 +1,6 @@
-"""Copies in groups: four rows of bytes become one, the bytes of a lane side by side (`program/grouping.py`).
+"""Copies in groups: four rows of bytes, or two of i16, become one, those of a lane side by side (`program/grouping.py`).
 
-Where the rows of the original run along the group, a lane's four bytes lie side by side there too, and are moved as one number.
+Where the rows of the original run along the group, those of a lane lie side by side there too, and are moved as one number.
 """
 
 from __future__ import annotations
@@ -8,26 +8,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.irtext import Value
+from tensorsmith.backends.cpu.codegen.irtext import Value, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues
 from tensorsmith.backends.cpu.codegen.shape import pieces
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Load
-from tensorsmith.program.grouping import GROUP
+from tensorsmith.lang.expr import Cast, Load
 from tensorsmith.program.ir import Block, LoopVar
 
 if TYPE_CHECKING:
     from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 
 
+_TYPES = ("i8", "u8", "i16")  # of factors
+
+
 def group_of_copy(tile: TileEmitter, block: Block) -> LoopVar | None:
     """The loop of a tile whose steps are stored side by side, between the lanes of its vectors; None where it has none."""
-    if block.stage.reduction or block.vector is None or dtype(block.stage.dtype).bytes != 1 or block.stage.dtype == "bool":
+    if block.stage.reduction or block.vector is None or block.stage.dtype not in _TYPES:
         return None
-    form = tile.position(block)
-    if form.terms.get(block.vector) != GROUP:
+    form, steps = tile.position(block), 4 // dtype(block.stage.dtype).bytes
+    if form.terms.get(block.vector) != steps:
         return None
-    return next((v for v in block.tile if form.terms.get(v.name) == 1 and int(v.count) == GROUP), None)
+    return next((v for v in block.tile if form.terms.get(v.name) == 1 and int(v.count) == steps), None)
 
 
 def store_group(tile: TileEmitter, block: Block, var: LoopVar, points: Sequence[LoopValues], lanes: Lanes) -> None:
@@ -35,20 +37,27 @@ def store_group(tile: TileEmitter, block: Block, var: LoopVar, points: Sequence[
     f, body = tile.f, tile.body
     name = block.stage.name
     running, constant, step = body.linear(tile.position(block), points[0], lanes)
-    source = block.stage.body
-    form = body.offset(source, block)[0] if isinstance(source, Load) and source.tensor not in body.registers else None
-    if len(points) == GROUP and form is not None and form.terms.get(var.name) == 1 and form.terms.get(lanes.var) != 1:
-        assert isinstance(source, Load)
+    source, steps = block.stage.body, int(var.count)
+    read = source.a if isinstance(source, Cast) else source  # which may be copied to another type
+    form = body.offset(read, block)[0] if isinstance(read, Load) and read.tensor not in body.registers else None
+    if len(points) == steps and form is not None and form.terms.get(var.name) == 1 and form.terms.get(lanes.var) != 1:
+        assert isinstance(read, Load)
         start, first, apart = body.linear(form, points[0], lanes)
         for n in range(lanes.active):
-            number = f.op(f"load i32, {body.pointer(source.tensor, start, first + n * apart)}, align 1", "i32")
+            pointer = body.pointer(read.tensor, start, first + n * apart)
+            if read is source:
+                number = f.op(f"load i32, {pointer}, align 1", "i32")
+            else:
+                found = f.op(f"load {storage_type(read.dtype, steps)}, {pointer}, align 1", read.dtype, steps)
+                number = f.op(f"bitcast {tile.arith.cast(source.dtype, found)} to i32", "i32")
             f.line(f"store {number}, {body.pointer(name, running, constant + n * step)}, align 1")
         return
+    bits = 32 // steps
     total: Value | None = None
     for n, point in enumerate(points):
         value = tile.arith.splat(body.value(source, block, point, lanes), lanes.width)
         wide = f.op(f"zext {value} to <{lanes.width} x i32>", "i32", lanes.width)
-        wide = f.op(f"shl {wide}, splat (i32 {8 * n})", "i32", lanes.width) if n else wide
+        wide = f.op(f"shl {wide}, splat (i32 {bits * n})", "i32", lanes.width) if n else wide
         total = wide if total is None else f.op(f"or {total}, {wide.text}", "i32", lanes.width)
     assert total is not None
     for start_lane, width in pieces(lanes.active):

@@ -141,7 +141,7 @@ class Reduction(Borders):
 
     def _inside_first(self, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
         """All loops; for tiles that no tap can take to the border, once more without any test inside."""
-        tests, keys = [], set()
+        tests, keys, possible = [], set(), True
         for fact in self.facts:
             low, high = self.span(fact)
             reduce_low = sum(min(0, int(fact.terms.get(v.name, 0)) * (int(v.count) - 1)) for v in self.block.reduce)
@@ -152,8 +152,11 @@ class Reduction(Borders):
             if running is not None:
                 tests.append(self.f.op(f"icmp sge i64 {self.body.total(running).text}, {-(constant + low + reduce_low)}", "bool"))
                 keys.add(form_key(fact))
+                possible = possible and self.is_inside_somewhere(fact)
         if not tests or self.tiles_of_a_row() < _TILES_WITH_AN_INSIDE:
             return self._level(0, env, left, state)
+        if not possible:
+            return self._on_the_border(env, left, state)
         every = functools.reduce(lambda a, b: self.f.op(f"and {a}, {b.text}", "bool"), tests)
         return self.f.choose(
             every,

@@ -20,7 +20,7 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, variables
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
-from tensorsmith.program.grouping import GROUP
+from tensorsmith.program.grouping import group_steps
 from tensorsmith.program.ir import Block, Program, ProgramBuffer
 from tensorsmith.program.layout import Layout
 from tensorsmith.program.linear import Linear
@@ -357,10 +357,11 @@ def loads_of(access: Access, nested: Nested, lanes: Num, chunks: Num) -> tuple[N
             live = times(live, where(both(again, moves), level.count, 1.0))
             again = either(again, both(level.several, opposite(moves)))
         step = flat.get(vector.name, 0.0) if vector is not None else 0.0
-        if nested.group is not None:  # a group is loaded at once where it lies side by side, else byte by byte
+        if nested.group is not None:  # a group is loaded at once where it lies side by side, else step by step
+            steps = group_steps(nested.body)
             together = flag(flat.get(nested.group.name, 0.0) == 1.0)
-            places = times(places, where(together, 1.0, GROUP))
-            step = where(together, step / GROUP, step)
+            places = times(places, where(together, 1.0, steps))
+            step = where(together, step / steps, step)
         along = both(flag(step > 0), vector.several) if vector is not None else False
         live = times(live, where(both(again, along), chunks, 1.0))
         apart = both(along, either(access.gathered, flag(step != 1.0)))

@@ -9,7 +9,7 @@ from tensorsmith.lang.affine import Affine, affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, joined, walk
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.grouping import GROUP
+from tensorsmith.program.grouping import group_steps
 
 KINDS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
 
@@ -31,8 +31,8 @@ def operations(stage: Stage, grouped: bool = False) -> Mapping[str, float]:
     """
     counts: dict[str, float] = {f"{t}_{k}": 0.0 for t in ("float", "int") for k in KINDS} | {"bool_op": 0.0, "select_op": 0.0}
     body = stage.body
-    if grouped:  # one instruction for all points of a group, bytes as they are
-        counts["int_mad"] += 1 / GROUP
+    if grouped:  # one instruction for all points of a group, factors as they are
+        counts["int_mad"] += 1 / group_steps(stage)
         return counts
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
         counts[f"{_type(body)}_mad"] += 1

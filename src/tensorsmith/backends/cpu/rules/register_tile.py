@@ -8,8 +8,8 @@
 * across: as held, with lanes along the last reduction axis that fills them instead of the last axis of the result, where the
           operands are neighbours along it, or the result is narrower than a vector
 
-In sums of products of bytes a lane of the first two takes four steps at once (`program/grouping.py`), where the machine has
-instructions for that.
+In sums of products of small integers a lane of the first two takes several steps at once (`program/grouping.py`), where the machine
+has instructions for that; bytes are stored as i16 for it (`widen`) where it has them for nothing smaller.
 
 Each also with the operands that are not constant copied in loop order (`cache_read`), where they are read often. The order of the
 loops in a level is a choice, and so is laying out the loops that padding depends on.
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from tensorsmith.backends.cpu.instructions import groups_pay
+from tensorsmith.backends.cpu.products import groups_pay, widens
 from tensorsmith.backends.cpu.slicing import may_be_whole
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import is_window
@@ -32,12 +32,12 @@ from tensorsmith.lang.expr import Select, Var, variables, walk
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.program.grouping import group_axis, lane_bytes
 from tensorsmith.space.analysis import is_padding, needs_tiling, reduces_constant
-from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, tiled
+from tensorsmith.space.rules.base import Derived, State, Verdict, levels, names, simple_nest, tiled
 from tensorsmith.space.rules.fusion import fusible_reader
 from tensorsmith.space.sketch.copies import follow
 from tensorsmith.space.sketch.loops import AttachPoint
 from tensorsmith.space.sketch.nest import Choice, Nest
-from tensorsmith.space.sketch.rewrite import CacheRead
+from tensorsmith.space.sketch.rewrite import CacheRead, Inline, Widen
 from tensorsmith.space.transforms import slices
 from tensorsmith.targets.target import Target
 
@@ -60,14 +60,27 @@ class RegisterTile:
     def apply(self, state: State, index: int, target: Target) -> Derived:
         name = state.stage(index).name
         derived: Derived = []
-        for copies in _copy_sets(state.now, state.stage(index)):
-            for structure in ("held", "split", "across"):
-                done = _derive(state, name, structure, copies, target)
-                if done is not None:
-                    done = done if copies else _with_slices(done, name, cast(CpuTarget, target))
-                    where = [s.name for s in done.now.stages].index(name)
-                    derived.append((done, where - 1 - len(copies)))
+        for start, widened, structures in _starts(state, name, cast(CpuTarget, target)):
+            for copies in _copy_sets(start.now, start.now.stage(name)):
+                for structure in structures:
+                    done = _derive(start, name, structure, copies, widened, target)
+                    if done is not None:
+                        done = done if copies else _with_slices(done, name, cast(CpuTarget, target))
+                        where = [s.name for s in done.now.stages].index(name)
+                        derived.append((done, where - 1 - len({*copies, *widened})))
         return derived
+
+
+def _starts(state: State, name: str, target: CpuTarget) -> list[tuple[State, tuple[str, ...], tuple[str, ...]]]:
+    """States to begin with, the copies of bytes as i16 in each, and the structures that are derived of it."""
+    every = ("held", "split", "across")
+    rewrite = Widen(name)
+    try:
+        wide = state.rewritten(rewrite) if widens(target, state.now.stage(name)) else state
+        wide.now  # noqa: B018  raises where bytes cannot be stored otherwise
+    except Refusal:
+        wide = state
+    return [(state, (), every)] if wide is state else [(wide, rewrite.copies(state.now), every[:2]), (state, (), every[2:])]
 
 
 def _copy_sets(workload: Workload, stage: Stage) -> Iterator[tuple[str, ...]]:
@@ -109,7 +122,7 @@ class _Tile:
     owner: Stage
     padded: tuple[str, str] | None  # (axis, kernel axis) that padding depends on
     lanes: int  # elements of a vector
-    group: Axis | None  # which of its steps a lane takes four at once of
+    group: Axis | None  # of which a lane takes several steps at once
 
     def reduce(self, axes: Sequence[Axis], level: int, laid_out: str = "") -> str:
         """Reduction loops of one level; behind them the group, where its axis is one of them."""
@@ -135,10 +148,13 @@ class _Tile:
         return list(dict.fromkeys(_Order((*trivial, *a), tuple(b)) for a in first for b in second))
 
 
-def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], target: Target) -> State | None:
+def _derive(
+    state: State, name: str, structure: str, copies: tuple[str, ...], widened: tuple[str, ...], target: Target
+) -> State | None:
     for tensor in copies:
         try:
             state = state.rewritten(CacheRead(name, tensor))
+            state = state.rewritten(Inline(tensor)) if tensor in widened else state  # one copy is enough
             state.now  # noqa: B018  raises where the operand cannot be copied
         except Refusal:
             return None
@@ -148,7 +164,7 @@ def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], ta
         reader = None
     owner = state.now.stage(reader) if reader else stage
     lanes = target.lanes(dtype(stage.dtype).lane_bytes)
-    group = group_axis(stage) if groups_pay(cast(CpuTarget, target)) else None
+    group = group_axis(stage) if groups_pay(cast(CpuTarget, target), stage) else None
     tile = _Tile(stage, owner, _padding_axes(state.now, stage), lanes, group)
     build = {"held": _held, "split": _split, "across": _across}[structure]
     new = build(state.without_choices(owner.name), tile)
@@ -156,6 +172,8 @@ def _derive(state: State, name: str, structure: str, copies: tuple[str, ...], ta
         return None
     for tensor in copies:
         new = _with_copy(new, tile, f"{tensor}.pack")
+    for tensor in widened:
+        new = new if tensor in copies else new.with_nest(simple_nest(new.now.stage(tensor)))
     return new
 
 

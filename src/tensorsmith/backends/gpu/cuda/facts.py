@@ -19,6 +19,8 @@ ATTRIBUTES = {
 #: multiply-adds of a multiprocessor in a cycle by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions")
 _LANES = {(5, 0): 128, (5, 2): 128, (6, 0): 64, (6, 1): 128, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 _NEWER_LANES = 128
+_MATRIX = (8, 0)  # the first that has matrix instructions of 16 x 8 x 16, and copies that go on while threads do
+_LEAST_MATRIX = 2.0  # times the other rate: the least of those that we know
 
 
 def device_name(api: Api, number: int) -> str:
@@ -38,6 +40,7 @@ def target(api: Api, number: int = 0) -> GpuTarget:
     memory = memory or flops / 12  # a driver that does not tell; what such devices have
     known = next((t for t in NAMED.values() if t.architecture == _architecture(capability)), None)
     ratio = known.l2_bytes_per_second / known.bytes_per_second if known else 3.0
+    matrix = known.matrix_flops / known.flops if known else _LEAST_MATRIX * (capability >= _MATRIX)
     facts = {fact: value for fact, value in told.items() if value}  # an older driver does not know all
     return GpuTarget(
         re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "cuda",
@@ -48,6 +51,8 @@ def target(api: Api, number: int = 0) -> GpuTarget:
         flops=flops,
         bytes_per_second=memory,
         l2_bytes_per_second=ratio * memory,
+        matrix_flops=matrix * flops,
+        copies_apart=capability >= _MATRIX,
     )
 
 

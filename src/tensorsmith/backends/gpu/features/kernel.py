@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
+from tensorsmith.backends.gpu.features import matrix
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
+from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, SUMMING_REGISTERS, operand_registers
 from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
 from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
@@ -27,13 +29,11 @@ from tensorsmith.space.sketch.loops import BLOCK, THREAD, VTHREAD
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-OTHER_REGISTERS = 28  # of a thread: addresses, counters, what is under way
-LOADED_AHEAD = 24  # registers that compilers fill with operands of steps to come
 _CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
 
 
 @dataclass(frozen=True)
-class _Where:
+class Where:
     """Where the walk is: how often each thread comes here, and by which virtual threads it is `played` then. `lanes` is how threads
     are told apart there, `warps` how many warps take part, `inner` the loop around that runs fastest."""
 
@@ -59,6 +59,7 @@ class Told:
         self.stage = own_block(self.root).stage
         self.own = _own_loops(self.root)
         self.copies: dict[str, Array] = {}  # by stage: virtual threads that have values of their own
+        self.together = False  # whether the threads of a block compute something together
         for name in ("rounds", "new_share", "operands"):
             self.sums[name] = np.zeros(self.count)
 
@@ -94,14 +95,15 @@ class Told:
         warps = np.ceil(threads / self.target.warp)
         lanes = digits([(v.name, v.count) for v in threads_of], threads, self.count, self.target.warp)
         one = np.ones(self.count)
-        self._visit(self.root, _Where(one, lanes, warps))
+        self._visit(self.root, Where(one, lanes, warps))
         sums = self.sums
         sums |= {"blocks": grid, "threads": threads}
         sums["virtual_threads"] = self.product([v for v in self.own if v.bound == VTHREAD])
         sums["shared_bytes"] = self._shared_bytes() + sums.pop("partial_bytes", 0.0)
         results = self._results()
-        registers = results + sums.pop("operands") + OTHER_REGISTERS
-        over = registers - self.target.registers_per_thread
+        plain = SUMMING_REGISTERS if any(b.stage.reduction for b in self._inside()) else PLAIN_REGISTERS
+        registers = results + sums.pop("operands") + (OTHER_REGISTERS if self.together else plain)
+        over = registers - self.target.registers_of(warps * self.target.warp)
         sums |= {"results": results, "registers": registers}
         sums["spilled_share"] = np.clip(over / np.maximum(1, results), 0, 1)
         sums["reduce_steps"] = sums.pop("steps", np.zeros(self.count)) / np.maximum(1, results)
@@ -140,7 +142,7 @@ class Told:
 
     # -- the walk ------------------------------------------------------------------------------------------------------
 
-    def _visit(self, node: Node, at: _Where) -> None:
+    def _visit(self, node: Node, at: Where) -> None:
         if isinstance(node, Block):
             for attached in node.before:
                 self._enter(attached, at)
@@ -155,14 +157,14 @@ class Told:
             private = self.program.buffers[own_block(node).stage.name].kind == "local"
             if not (node.unrolled or (private and not v.reduce)):
                 self.add("loop_rounds", around * at.warps * (steps > 1))
-        below = _Where(around, at.lanes, at.warps, played, at.cooperative, inner)
+        below = Where(around, at.lanes, at.warps, played, at.cooperative, inner)
         for child in node.body:
             if own_block(child).stage is own_block(node).stage:
                 self._visit(child, below)
             else:
                 self._enter(child, below)
 
-    def _enter(self, node: Node, at: _Where) -> None:
+    def _enter(self, node: Node, at: Where) -> None:
         """A nest that is attached here: computed by each thread for itself, or by all of a block together."""
         loops, inside = [], node
         while isinstance(inside, Loop) and inside.var.bound == THREAD:
@@ -172,21 +174,27 @@ class Told:
             self.copies[own_block(node).stage.name] = self.product(list(at.played))
             self._visit(node, at)
             return
+        self.together = True
         steps = self.product(loops)
         lanes = digits([(v.name, v.count) for v in loops], np.minimum(steps, self.threads), self.count, self.target.warp)
         turns = np.ceil(steps / self.threads)
         warps = np.ceil(steps / self.target.warp) / turns
         self.at_least("rounds", at.around)
-        self.add("barriers", 2 * at.around / max(1, self._fetches()))
+        ahead = self.full(self.program.buffers[own_block(node).stage.name].buffers) > 1
+        self.at_least("fetched_apart", ahead & self.target.copies_apart)
+        self.add("barriers", np.where(ahead, 1, 2) * at.around / max(1, self._fetches()))
         self.add("loop_rounds", at.around * (turns > 1) * turns * warps)
-        self._visit(inside, _Where(at.around * turns, lanes, warps, (), True, at.inner))
+        self._visit(inside, Where(at.around * turns, lanes, warps, (), True, at.inner))
 
     def _fetches(self) -> int:
         """Nests that the threads of a block compute together: those at one place share their barriers."""
         return sum(self.program.buffers[b.stage.name].kind == "shared" for b in self._inside())
 
-    def _block(self, block: Block, at: _Where) -> None:
+    def _block(self, block: Block, at: Where) -> None:
         warps, stage = at.warps, block.stage
+        if f"{stage.name}.matrix" in self.program.decisions:
+            matrix.count(self, block, at)
+            return
         points = self.product(list(block.tile))
         serial = [v for v in block.reduce if v.bound != THREAD]
         shared = [v for v in block.reduce if v.bound == THREAD]
@@ -219,7 +227,7 @@ class Told:
         self._loads(block, at, serial, in_a_row, at.around * rounds * parts, parts)
         self._store(block, at, points)
 
-    def _combined(self, block: Block, at: _Where, points: Array, lanes: Array) -> None:
+    def _combined(self, block: Block, at: Where, points: Array, lanes: Array) -> None:
         """Partial results of threads become one, in halves, each behind a barrier."""
         halvings = np.ceil(np.log2(np.maximum(1, lanes)))
         often = at.around * points * at.warps
@@ -227,12 +235,12 @@ class Told:
         self.add("shared_loads", often * 2 * halvings)
         self.add("shared_stores", often * (halvings + 1))
         self.add("shared_wavefronts", often * (3 * halvings + 1))
-        self.add("partial_bytes", self.threads * dtype(block.stage.dtype).bytes)
+        self.add("partial_bytes", np.ceil(self.threads * dtype(block.stage.dtype).bytes / 16) * 16)
 
     # -- accesses ------------------------------------------------------------------------------------------------------
 
     def _loads(
-        self, block: Block, at: _Where, serial: list[LoopVar], in_a_row: Mapping[str, Array], rounds: Array, parts: Array
+        self, block: Block, at: Where, serial: list[LoopVar], in_a_row: Mapping[str, Array], rounds: Array, parts: Array
     ) -> None:
         operands = np.zeros(self.count)
         for load in dict.fromkeys(block.stage.reads):
@@ -240,7 +248,7 @@ class Told:
             if buffer.kind == "local":
                 continue
             forms = read_at(load, block, buffer)
-            access = self._access(buffer, forms, block, in_a_row if buffer.kind == "shared" else None, at)
+            access = self.access(buffer, forms, block, in_a_row if buffer.kind == "shared" else None, at)
             often = np.ones(self.count)
             for v in (*at.played, *block.tile):
                 often = often * np.where(access.moves(v.name), self.full(v.count), 1)
@@ -264,11 +272,11 @@ class Told:
             rows = rows * n
         self.at_least("operands", operand_registers(operands, rows))
 
-    def _store(self, block: Block, at: _Where, points: Array) -> None:
+    def _store(self, block: Block, at: Where, points: Array) -> None:
         buffer = self.program.buffers[block.stage.name]
         if buffer.kind == "local":
             return
-        access = self._access(buffer, list(stored_at(block, buffer)), block, None, at)
+        access = self.access(buffer, list(stored_at(block, buffer)), block, None, at)
         executed = at.warps * at.around * self.product(list(at.played)) * points / access.width
         kind = "shared" if buffer.kind == "shared" else "global"
         self.add(f"{kind}_stores", executed)
@@ -281,8 +289,8 @@ class Told:
         self.add("global_loads", again)
         self.add("global_load_sectors", again * access.sectors())
 
-    def _access(
-        self, buffer: ProgramBuffer, forms: list[Linear | None], block: Block, in_a_row: Mapping[str, Array] | None, at: _Where
+    def access(
+        self, buffer: ProgramBuffer, forms: list[Linear | None], block: Block, in_a_row: Mapping[str, Array] | None, at: Where
     ) -> Access:
         """`in_a_row` is None where only the loop in lanes moves several elements at once; else the compiler finds neighbours among
         all that is laid out."""
@@ -293,12 +301,6 @@ class Told:
         if in_a_row is None:
             runs = {name: np.where(np.isin(n, WIDTHS), n, 1) for name, n in runs.items() if name == block.vector}
         return pattern(forms, dims, size, runs, in_a_row or {}, counts, at.lanes, self.count, self.target, WIDEST)
-
-
-def operand_registers(operands: Array, rows: Array) -> Array:
-    """Registers for operands of a step, where compilers load for several steps that are laid out in a row, but not for all."""
-    found: Array = np.minimum(operands * rows, operands + LOADED_AHEAD)
-    return found
 
 
 def _own_loops(root: Node) -> list[LoopVar]:

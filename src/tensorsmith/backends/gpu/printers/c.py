@@ -17,11 +17,17 @@ from tensorsmith.backends.gpu.simt.ir import (
     If,
     Kernel,
     Let,
+    Meet,
     Move,
+    Multiply,
     Statement,
     Store,
+    Wait,
 )  # fmt: skip
-from tensorsmith.lang.expr import Const, Expr, Var, shared
+from tensorsmith.errors import UserError
+from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.expr import Const, Expr, Load, Var, shared
 
 
 def source(kernels: Sequence[Kernel], dialect: Dialect) -> str:
@@ -41,6 +47,11 @@ def source(kernels: Sequence[Kernel], dialect: Dialect) -> str:
 def entry(name: str) -> str:
     """What a kernel is called in a text."""
     return f"ts_{identifier(name)}"
+
+
+def no_matrix(kernel: Kernel, text: str) -> UserError:
+    """Said where a text is asked for that has no word for matrix instructions."""
+    return UserError(f"{kernel.name} is computed by matrix instructions of NVIDIA's GPUs: there is no such kernel in {text!r}")
 
 
 class _Kernel:
@@ -82,6 +93,11 @@ class _Kernel:
                 lines.append(f"{pad}{self.dialect.barrier}")
             elif isinstance(s, Move):
                 lines.append(pad + self._move(s))
+            elif isinstance(s, (Wait, Meet)):
+                word = self.dialect.wait if isinstance(s, Wait) else self.dialect.meet
+                lines += [pad + word] if word else []
+            elif isinstance(s, Multiply):
+                lines.append(pad + self._multiply(s))
             else:
                 lines += [pad + line for line in self._store(s)]
         return lines
@@ -94,14 +110,38 @@ class _Kernel:
 
     def _move(self, s: Move) -> str:
         to, source = self.arrays[s.array], self.arrays[s.source]
-        return self.dialect.move.format(
+        size = s.width * dtype(to.dtype).bytes
+        template = self.dialect.move_apart if s.apart and self.dialect.move_apart else self.dialect.move
+        if s.width == 1 and template == self.dialect.move:
+            return " ".join(self._store(Store(s.array, s.index, Load(s.source, (s.start,), source.dtype))))
+        return template.format(
             to=identifier(to.name),
             from_=identifier(source.name),
             index=self.expressions.index(s.index),
             start=self.expressions.index(s.start),
             width=s.width,
-            type=self.dialect.types[to.dtype],
+            bytes=size,
+            vector=self.dialect.vectors.get(size, ""),
         )
+
+    def _multiply(self, s: Multiply) -> str:
+        if not self.dialect.multiply:
+            raise no_matrix(self.kernel, self.dialect.name)
+        sums = ", ".join(f'"+f"({identifier(s.array)}[{self.expressions.index(e)}])' for e in s.sums)
+        left, right = (", ".join(f'"r"({self._pair(*x[n : n + 2])})' for n in range(0, len(x), 2)) for x in (s.left, s.right))
+        return self.dialect.multiply.format(sums=sums, left=left, right=right)
+
+    def _pair(self, first: Load, second: Load) -> str:
+        """Two f16 in one register; with one load where the first is at an even place and the other behind it."""
+        neighbours, any_ = self.dialect.pair
+        places = [affine(x.indices[0]) for x in (first, second)]
+        indices = [self.expressions.index(x.indices[0]) for x in (first, second)]
+        name = identifier(first.tensor)
+        one, two = places
+        if one is not None and two is not None and one.terms == two.terms and two.offset == one.offset + 1:
+            if one.offset % 2 == 0 and all(c % 2 == 0 for c in one.terms.values()):
+                return neighbours.format(pointer=name, index=indices[0])
+        return any_.format(first=f"{name}[{indices[0]}]", second=f"{name}[{indices[1]}]")
 
     def _store(self, s: Store) -> list[str]:
         """A statement; values that it uses more than once are computed first, each once."""

@@ -19,7 +19,7 @@ class Dialect:
     barrier: str
     block: str
     thread: str
-    move: str  # {to}, {from_}, {index}, {start}, {width}, {type}, {space}
+    move: str  # {to}, {from_}, {index}, {start}, {width}, {vector}
     types: Mapping[str, str]  # of element types, as they lie in memory
     long: str  # a whole number of 64 bits
     unsigned: Mapping[str, str]  # of the same bits, for sums that wrap around
@@ -28,6 +28,12 @@ class Dialect:
     bitcasts: Mapping[tuple[str, str], str]  # by the types from and to: a function
     suffix: str  # of the functions of <math.h> in f32
     extensions: Mapping[str, str] = field(default_factory=dict)  # lines in front, by a type that is used
+    vectors: Mapping[int, str] = field(default_factory=dict)  # types of so many bytes, for moves
+    move_apart: str = ""  # {to}, {from_}, {index}, {start}, {bytes}; "": moves are made at once
+    wait: str = ""  # for these moves
+    meet: str = ""  # the lanes of a warp go on together
+    multiply: str = ""  # a matrix instruction: {sums}, {left}, {right}; "": there is none
+    pair: tuple[str, str] = ("", "")  # two f16 in a register: neighbours, {pointer}, {index}; any, {first}, {second}
 
 
 _OPENCL_TYPES = {
@@ -65,14 +71,14 @@ OPENCL = Dialect(
 CUDA = Dialect(
     name="cuda",
     head="#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n#endif\n",
-    kernel='extern "C" __global__ void __launch_bounds__({threads}) {name}({parameters})',
+    kernel='extern "C" __global__ void __launch_bounds__({threads}, 1) {name}({parameters})',
     parameter="{const}{type}* __restrict__ {name}",
     pointer="",
     shared="__shared__ __align__(16) {type} {name}[{elements}];",
     barrier="__syncthreads();",
     block="(int)blockIdx.x",
     thread="(int)threadIdx.x",
-    move="*({type}{width}*)({to} + {index}) = *(const {type}{width}*)({from_} + {start});",
+    move="*({vector}*)({to} + {index}) = *(const {vector}*)({from_} + {start});",
     types=_CUDA_TYPES,
     long="long long",
     unsigned={"i32": "unsigned", "i64": "unsigned long long"},
@@ -86,8 +92,28 @@ CUDA = Dialect(
     },
     suffix="f",
     extensions={"f16": "#include <cuda_fp16.h>"},
+    vectors={2: "short", 4: "int", 8: "int2", 16: "int4"},
+    move_apart='asm volatile("cp.async.ca.shared.global [%0], [%1], {bytes};" :: '
+    '"r"((unsigned)__cvta_generic_to_shared({to} + ({index}))), "l"({from_} + ({start})) : "memory");',
+    wait='asm volatile("cp.async.wait_all;" ::: "memory");',
+    meet="__syncwarp();",
+    multiply='asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 '
+    '{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};" : {sums} : {left}, {right});',
+    pair=(
+        "*(const unsigned*)({pointer} + ({index}))",
+        "((unsigned)__half_as_ushort({first}) | (unsigned)__half_as_ushort({second}) << 16)",
+    ),
 )
 
-HIP = replace(CUDA, name="hip", head="#include <hip/hip_runtime.h>\n", extensions={"f16": "#include <hip/hip_fp16.h>"})
+HIP = replace(
+    CUDA,
+    name="hip",
+    head="#include <hip/hip_runtime.h>\n",
+    extensions={"f16": "#include <hip/hip_fp16.h>"},
+    move_apart="",
+    wait="",
+    meet="",
+    multiply="",
+)
 
 DIALECTS = {d.name: d for d in (OPENCL, CUDA, HIP)}

@@ -1,48 +1,20 @@
 """Kernels as LLVM's text, and by LLVM as that of GPUs: PTX, AMDGCN, SPIR-V.
 
-Loops that are laid out are laid out here, so that every element of a private array has a constant place and becomes a register.
-Arithmetic, and the polynomials for functions, are those of the code for CPUs, on single numbers.
+`writer.py` writes the kernels; here LLVM makes code of them.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 
-from tensorsmith.backends.cpu.codegen.arith import Arithmetic, Fused
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
-from tensorsmith.backends.gpu.launch import ARGUMENT_ALIGNMENT
-from tensorsmith.backends.gpu.printers.c import entry
-from tensorsmith.backends.gpu.printers.expressions import identifier
 from tensorsmith.backends.gpu.printers.machines import Machine
-from tensorsmith.backends.gpu.printers.numbers import Numbers
-from tensorsmith.backends.gpu.simt.ir import (
-    BLOCK,
-    GLOBAL,
-    PRIVATE,
-    SHARED,
-    THREAD,
-    Array,
-    Barrier,
-    For,
-    If,
-    Kernel,
-    Let,
-    Move,
-    Statement,
-    Store,
-    walk,
-)  # fmt: skip
+from tensorsmith.backends.gpu.printers.writer import Writer
+from tensorsmith.backends.gpu.simt.ir import Kernel
 from tensorsmith.errors import InternalError
-from tensorsmith.lang.affine import Affine, affine
-from tensorsmith.lang.dtypes import dtype, is_float
-from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var
-
-_SPACES = {GLOBAL: 1, SHARED: 3}
 
 
 def ir(kernels: Sequence[Kernel], machine: Machine) -> str:
@@ -51,7 +23,7 @@ def ir(kernels: Sequence[Kernel], machine: Machine) -> str:
     declarations: set[str] = set(machine.declarations)
     shared, functions = [], []
     for kernel in kernels:
-        writer = _Writer(kernel, machine, helpers, declarations)
+        writer = Writer(kernel, machine, helpers, declarations)
         functions.append(writer.text())
         shared += writer.shared
     head = [f'target triple = "{machine.triple}"', *shared, *sorted(declarations)]
@@ -83,253 +55,3 @@ def _new_machine(machine: Machine, cpu: str) -> Any:
 
 
 _kept_machine = functools.cache(_new_machine)
-
-
-class _Writer:
-    """Writes one kernel."""
-
-    def __init__(self, kernel: Kernel, machine: Machine, helpers: dict[str, str], declarations: set[str]) -> None:
-        self.kernel, self.machine = kernel, machine
-        parameters = ", ".join(f"{machine.pointer} %{identifier(a.name)}" for a in kernel.arguments)
-        attributes = machine.attributes.format(threads=kernel.block)
-        self.f = Function(f"define {machine.kernel} void @{entry(kernel.name)}({parameters}) {attributes}".rstrip())
-        self.arithmetic = Arithmetic(self.f, helpers, declarations, Fused())
-        self.arrays = {a.name: a for a in kernel.arrays}
-        self.pointers = {a.name: self._pointer(a) for a in kernel.arrays}
-        shared = [a for a in kernel.arrays if a.scope == SHARED]
-        self.shared = [f"{self.pointers[a.name]} = internal addrspace(3) global {_memory(a)} undef, align 16" for a in shared]
-        self.numbers = Numbers(self.f, kernel.counts, machine.divide, self.value)
-        self.loaded: list[dict[tuple[str, str], Value]] = [{}]  # what is known of memory, by array and place
-        self.forms: dict[Expr, Affine | None] = {}  # of indices
-
-    def _pointer(self, a: Array) -> str:
-        if a.scope == SHARED:
-            return f"@{entry(self.kernel.name)}.{identifier(a.name)}"
-        return f"%{identifier(a.name)}"
-
-    def text(self) -> str:
-        m, space = self.machine, self.machine.private_space
-        for a in self.kernel.arrays:
-            if a.scope == PRIVATE:
-                where = f", addrspace({space})" if space else ""
-                self.f.entry.append(f"  {self.pointers[a.name]} = alloca {_memory(a)}, align 16{where}")
-        for variable, instruction in ((BLOCK, m.block), (THREAD, m.thread)):
-            number = self.f.op(instruction, m.number_type)
-            if m.number_type != "i32":
-                number = self.f.op(f"trunc {number} to i32", "i32")
-            self.numbers.variables[variable.name] = number
-        self._body(self.kernel.body)
-        return self.f.text()
-
-    # -- statements ----------------------------------------------------------------------------------------------------
-
-    def _body(self, body: Sequence[Statement]) -> None:
-        for s in body:
-            if isinstance(s, Let):
-                self.numbers.variables[s.name] = self.numbers.count(s.value)
-            elif isinstance(s, For):
-                self._for(s)
-            elif isinstance(s, If):
-                self._if(s)
-            elif isinstance(s, Barrier):
-                for line in self.machine.barrier:
-                    self.f.line(line)
-                self._forget({a.name for a in self.kernel.arrays if a.scope == SHARED})
-            elif isinstance(s, Move):
-                self._move(s)
-            else:
-                value = self.value(s.value)
-                array = self.arrays[s.array]
-                if array.dtype == "bool":
-                    value = self.arithmetic.cast("u8", value)
-                place, aligned = self._aligned_place(array, s.index)
-                self.f.line(f"store {value}, {place}, align {aligned}")
-                self._forget({s.array})
-
-    def _for(self, s: For) -> None:
-        if s.in_a_row >= s.count:
-            for step in range(s.count):
-                self.numbers.variables[s.name] = step
-                self._body(s.body)
-            return
-        row = max(1, s.in_a_row)
-        whole = s.count - s.count % row
-        before, header, after = self.f.basic_block, self.f.label(), self.f.label()
-        self._forget(_stored(s.body, self.kernel))
-        self.f.jump(header)
-        self.f.start(header)
-        position = len(self.f.lines)
-        variable, following = self.f.name(), self.f.name()
-        self._enter()
-        for n in range(row):
-            number = Value(variable, "i32")
-            self.numbers.variables[s.name] = number if n == 0 else self.numbers.added(number, n)
-            self._body(s.body)
-        self._leave()
-        latch = self.f.basic_block
-        self.f.line(f"{following} = add nuw nsw i32 {variable}, {row}")
-        again = self.f.op(f"icmp slt i32 {following}, {whole}", "bool")
-        self.f.branch(again, header, after)
-        self.f.lines.insert(position, f"  {variable} = phi i32 [ 0, %{before} ], [ {following}, %{latch} ]")
-        self.f.start(after)
-        for step in range(whole, s.count):
-            self.numbers.variables[s.name] = step
-            self._body(s.body)
-
-    def _if(self, s: If) -> None:
-        holds = self.condition(s.condition)
-        if isinstance(holds, bool):
-            if holds:
-                self._body(s.body)
-            return
-        inside, after = self.f.label(), self.f.label()
-        self.f.branch(holds, inside, after)
-        self.f.start(inside)
-        self._enter()
-        self._body(s.body)
-        self._leave()
-        self.f.jump(after)
-        self.f.start(after)
-
-    def _move(self, s: Move) -> None:
-        to, source = self.arrays[s.array], self.arrays[s.source]
-        size = dtype(to.dtype).bytes * s.width
-        kind = f"<{s.width} x {storage_type(to.dtype)}>"
-        moved = self.f.op(f"load {kind}, {self._place(source, s.start)}, align {size}", to.dtype, s.width)
-        self.f.line(f"store {kind} {moved.text}, {self._place(to, s.index)}, align {size}")
-        self._forget({s.array})
-
-    # -- memory --------------------------------------------------------------------------------------------------------
-
-    def _place(self, array: Array, index: Expr) -> str:
-        """`ptr addrspace(3) %x`: where an element is."""
-        return self._aligned_place(array, index)[0]
-
-    def _aligned_place(self, array: Array, index: Expr) -> tuple[str, int]:
-        """The same, and bytes at whose multiple it is. Neighbours are at constant distances from one pointer, so that LLVM sees
-        them as such and loads several at once."""
-        base, distance, multiple = self._split(index)
-        number = self.numbers.count(base)
-        space = _SPACES.get(array.scope, self.machine.private_space)
-        pointer, kind = f"ptr addrspace({space})" if space else "ptr", storage_type(array.dtype)
-        if isinstance(number, int):
-            number, distance = 0, distance + number
-        at = self.pointers[array.name]
-        for step in (number, distance):
-            if isinstance(step, Value) or step:
-                text = str(step) if isinstance(step, int) else step.text
-                at = self.numbers.once(
-                    ("place", kind, at, text), f"getelementptr inbounds {kind}, {pointer} {at}, i32 {text}", "ptr"
-                ).text
-        size = dtype(array.dtype).bytes
-        return f"{pointer} {at}", math.gcd(ARGUMENT_ALIGNMENT, size * math.gcd(multiple, distance))
-
-    def _split(self, index: Expr) -> tuple[Expr, int, int]:
-        """An index as what is left of it when loops that are laid out are where they are, a constant behind that, and a number that
-        what is left is a multiple of."""
-        if index not in self.forms:
-            form = affine(index) if self.numbers.counts(index) else None
-            upwards = form is not None and form.offset >= 0 and all(c >= 0 for c in form.terms.values())
-            self.forms[index] = form if upwards else None  # else what is left might lie outside of the array
-        form = self.forms[index]
-        if form is None:
-            return index, 0, 1
-        left: Expr | None = None
-        distance, multiple = int(form.offset), 0
-        for name, coefficient in sorted(form.terms.items()):
-            value = self.numbers.variables[name]
-            if isinstance(value, int):
-                distance += coefficient * value
-                continue
-            multiple = math.gcd(multiple, coefficient)
-            term: Expr = Var(name) if coefficient == 1 else Binary("mul", Var(name), Const(coefficient, "i64"))
-            left = term if left is None else Binary("add", left, term)
-        return Const(0, "i64") if left is None else left, distance, multiple
-
-    def _load(self, e: Load) -> Value:
-        array = self.arrays[e.tensor]
-        place, aligned = self._aligned_place(array, e.indices[0])
-        key = (e.tensor, place)
-        for known in self.loaded:
-            if key in known:
-                return known[key]
-        kind = "u8" if array.dtype == "bool" else array.dtype
-        value = self.f.op(f"load {storage_type(array.dtype)}, {place}, align {aligned}", kind)
-        value = self.arithmetic.cast("bool", value) if array.dtype == "bool" else value
-        self.loaded[-1][key] = value
-        return value
-
-    def _forget(self, arrays: set[str]) -> None:
-        for known in self.loaded:
-            for key in [k for k in known if k[0] in arrays]:
-                del known[key]
-
-    def _enter(self) -> None:
-        self.loaded.append({})
-        self.numbers.enter()
-
-    def _leave(self) -> None:
-        self.loaded.pop()
-        self.numbers.leave()
-
-    # -- values --------------------------------------------------------------------------------------------------------
-
-    def condition(self, e: Expr) -> Value | bool:
-        """A truth value; known where only constants are compared."""
-        if isinstance(e, Const):
-            return bool(e.value)
-        if isinstance(e, Binary) and e.op in ("and", "or"):
-            a = self.condition(e.a)
-            if isinstance(a, bool):
-                return self.condition(e.b) if a == (e.op == "and") else a
-            b = self.condition(e.b)
-            if isinstance(b, bool):
-                return a if b == (e.op == "and") else b
-            return self.arithmetic.binary(e.op, a, b)
-        if isinstance(e, Binary) and self.numbers.counts(e.a) and self.numbers.counts(e.b) and e.op in ("lt", "le", "eq", "ne"):
-            return self.numbers.compared(e)
-        return self.value(e)
-
-    def value(self, e: Expr) -> Value:
-        """A value of the expression's own type."""
-        if isinstance(e, Const):
-            return const(e.value, e.dtype)
-        if isinstance(e, Load):
-            return self._load(e)
-        if e.dtype == "i64" and self.numbers.counts(e):
-            number = self.numbers.count(e)
-            return const(number, "i64") if isinstance(number, int) else self.f.op(f"sext {number} to i64", "i64")
-        if isinstance(e, Cast):
-            return self.arithmetic.cast(e.dtype, self.value(e.a))
-        if isinstance(e, Bitcast):
-            return self.arithmetic.bitcast(e.dtype, self.value(e.a))
-        if isinstance(e, Select):
-            holds = self.condition(e.cond)
-            if isinstance(holds, bool):
-                return self.value(e.a if holds else e.b)
-            return self.arithmetic.select(holds, self.value(e.a), self.value(e.b))
-        if isinstance(e, Unary):
-            return self.arithmetic.unary(e.op, self.value(e.a))
-        assert isinstance(e, Binary), e
-        if e.dtype == "bool" and (isinstance(e.a, Var) or e.op in ("and", "or") or self.numbers.counts(e.a)):
-            holds = self.condition(e)
-            return const(holds, "bool") if isinstance(holds, bool) else holds
-        if e.op == "add" and is_float(e.dtype):
-            for product, other in ((e.b, e.a), (e.a, e.b)):
-                if isinstance(product, Binary) and product.op == "mul":
-                    return self.arithmetic.fma(self.value(product.a), self.value(product.b), self.value(other))
-        return self.arithmetic.binary(e.op, self.value(e.a), self.value(e.b))
-
-
-def _memory(a: Array) -> str:
-    """The type of all elements of an array."""
-    return f"[{max(1, a.elements)} x {storage_type(a.dtype)}]"
-
-
-def _stored(body: Sequence[Statement], kernel: Kernel) -> set[str]:
-    """The arrays that others may have stored to when a loop's next round begins."""
-    inside = list(walk(body))
-    found = {s.array for s in inside if isinstance(s, (Store, Move))}
-    if any(isinstance(s, Barrier) for s in inside):
-        found |= {a.name for a in kernel.arrays if a.scope == SHARED}
-    return found

@@ -25,9 +25,14 @@ class Machine:
     private_space: int  # the address space of a thread's own memory
     divide: tuple[str, str]  # quotient and remainder of numbers that are not negative
     pointer: str = "ptr addrspace(1) noalias"  # a parameter
+    matrix: str = ""  # the function of `gpu/matrix.py`; "": there is none
+    meet: str = ""  # a call: the lanes of a warp go on together
+    copy_apart: str = ""  # a call; {bytes}, {to}, {from_}. "": copies are made at once
+    wait: tuple[str, ...] = ()  # for these copies
     used_once: bool = False  # LLVM's objects for it keep what they know of a module, and end the process at the next
 
 
+#: one block of a multiprocessor is enough: otherwise ptxas spills now and then, with most registers unused, so that more blocks fit
 NVPTX = Machine(
     name="ptx",
     pointer=f"ptr addrspace(1) noalias align {ARGUMENT_ALIGNMENT}",
@@ -43,7 +48,7 @@ NVPTX = Machine(
         ("sm_120", "+ptx87"),
     ),
     kernel="ptx_kernel",
-    attributes='"nvvm.maxntid"="{threads},1,1"',
+    attributes='"nvvm.maxntid"="{threads},1,1" "nvvm.minctasm"="1"',
     block="call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
     thread="call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
     number_type="i32",
@@ -53,6 +58,10 @@ NVPTX = Machine(
         "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
         "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent",
     ),
+    matrix="llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+    meet="call void @llvm.nvvm.bar.warp.sync(i32 -1)",
+    copy_apart="call void @llvm.nvvm.cp.async.ca.shared.global.{bytes}({to}, {from_})",
+    wait=("call void @llvm.nvvm.cp.async.wait.all()",),
     private_space=0,
     divide=("udiv", "urem"),
 )

@@ -2,9 +2,11 @@
 
 tiling       blocks, virtual threads and threads; operands in shared memory, results in registers
 reduction    reductions that the threads of a block share            simple    inlining, constants, a thread for each result
-split        long reductions over blocks                             nests     the nests that they give
+split        long reductions over blocks                             matrix    products by matrix instructions
+nests        the nests that they give
 """
 
+from tensorsmith.backends.gpu.rules.matrix import MatrixInstructions
 from tensorsmith.backends.gpu.rules.reduction import CrossThreadReduction
 from tensorsmith.backends.gpu.rules.simple import ConstantTensorOnGpu, InlineAlways, OneThreadEach, SpecialPlace
 from tensorsmith.backends.gpu.rules.split import SplitReduction
@@ -30,6 +32,7 @@ DEFAULT: tuple[Rule, ...] = (
     SplitReduction(),
     CrossThreadReduction(),
     CacheInRegisters(),
+    MatrixInstructions(),
     GpuTiling(ours=True),
     OneThreadEach(),
 )

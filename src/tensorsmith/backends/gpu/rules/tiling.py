@@ -9,6 +9,7 @@ A stage that no elementwise reader follows is computed into a cache first, which
 from __future__ import annotations
 
 from tensorsmith.backends.gpu.rules import nests
+from tensorsmith.lang.workload import Stage
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.rules.base import Derived, State, Verdict
 from tensorsmith.space.rules.fusion import fusible_reader
@@ -55,11 +56,16 @@ class GpuTiling:
         new = state.with_nest(nests.tiled_nest(reader, whole)).with_nest(
             nests.product(stage, reader, self.ours and bool(fetched), whole)
         )
-        for tensor in fetched:
-            fetch = Fetch(stage.name, tensor)
-            new = new.rewritten(fetch)
-            new = new.with_nest(nests.fetched(new.now.stage(fetch.copy), stage, self.ours))
-        return [(new, [s.name for s in new.now.stages].index(_first(new, stage.name)) - 1)]
+        return [with_fetched(new, stage, self.ours)]
+
+
+def with_fetched(state: State, stage: Stage, padded: bool) -> tuple[State, int]:
+    """A state in which the tiles of a stage's operands are fetched, and the stage to go on with."""
+    for tensor in nests.fetchable(state.now, stage):
+        fetch = Fetch(stage.name, tensor)
+        state = state.rewritten(fetch)
+        state = state.with_nest(nests.fetched(state.now.stage(fetch.copy), stage, padded))
+    return state, [s.name for s in state.now.stages].index(_first(state, stage.name)) - 1
 
 
 def _parts(state: State, name: str) -> frozenset[str]:

@@ -10,13 +10,15 @@ from tensorsmith.backends.gpu.simt import ir
 from tensorsmith.backends.gpu.simt.ir import Array, Barrier, For, If, Move, Statement, Store
 from tensorsmith.backends.gpu.simt.values import Values, conjunction, number, plus
 from tensorsmith.lang.affine import affine
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Expr, Load, Select, Var, substitute
 from tensorsmith.program.ir import Block, LoopVar, Program
 from tensorsmith.program.unrolling import steps_in_a_row
 from tensorsmith.space.sketch.rewrite import identity
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
-WIDTHS = (4, 2)  # elements that can be moved at once
+WIDTHS = (8, 4, 2)  # elements that can be moved at once, as far as they have no more than so many bytes
+MOST_BYTES = 16
 
 Deal = Callable[[int, Sequence[LoopVar], Sequence[Statement], str], list[Statement]]
 
@@ -65,7 +67,8 @@ class Blocks:
         width = int(lanes.count)
         conditions = self._asked(block)
         index, start = self.values.stored(block), self.values.address(body, block, conditions)
-        if width not in WIDTHS or not all(_steps_by_one(e, lanes.name, width) for e in (index, start)):
+        size = dtype(block.stage.dtype).bytes
+        if width not in WIDTHS or width * size > MOST_BYTES or not all(_steps_by_one(e, lanes.name, width) for e in (index, start)):
             return None
         along = block.axes[lanes.axis]
         if any(n % width for n in (int(along.length), along.extent)):

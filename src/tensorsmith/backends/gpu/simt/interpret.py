@@ -13,7 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.gpu.simt.ir import GLOBAL, PRIVATE, SHARED, Array, Barrier, For, If, Kernel, Let, Move, Statement
+from tensorsmith.backends.gpu.matrix import COLUMN_LANES, COLUMNS, LANES, LEFT, RIGHT, ROW_LANES, ROWS, STEPS, SUMS
+from tensorsmith.backends.gpu.simt.ir import (
+    GLOBAL,
+    PRIVATE,
+    SHARED,
+    Array,
+    Barrier,
+    For,
+    If,
+    Kernel,
+    Let,
+    Meet,
+    Move,
+    Multiply,
+    Statement,
+    Wait,
+)
 from tensorsmith.errors import TensorsmithError
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.evaluate import BINARY_FUNCTIONS, UNARY_FUNCTIONS
@@ -72,6 +88,7 @@ class _Block:
         self.memory = {a.name: memory[a.name] if a.scope == GLOBAL else _garbage(a, kernel.block) for a in kernel.arrays}
         self.shared = {a.name: _Traffic(a.elements) for a in kernel.arrays if a.scope == SHARED}
         self.traffic = traffic
+        self.under_way: list[tuple[str, Any, Values, Values]] = []  # moves apart: array, index, value, and whose they are
 
     def run(self, body: Sequence[Statement], active: Values) -> None:
         for s in body:
@@ -95,12 +112,44 @@ class _Block:
                 for traffic in self.shared.values():
                     traffic.forget()
             elif isinstance(s, Move):
-                for n in range(s.width):
-                    source = self.arrays[s.source]
-                    value = self.read(source, self.value(s.start, active) + n, active)
-                    self.store(s.array, self.value(s.index, active) + n, value, active)
+                self.move(s, active)
+            elif isinstance(s, Wait):
+                for name, index, value, who in self.under_way:
+                    self.store(name, index, value, who & active)
+                left = [(name, index, value, who & ~active) for name, index, value, who in self.under_way]
+                self.under_way = [one for one in left if one[3].any()]
+            elif isinstance(s, Meet):
+                self.whole_warps(active)
+            elif isinstance(s, Multiply):
+                self.multiply(s, active)
             else:
                 self.store(s.array, self.value(s.index, active), self.value(s.value, active), active)
+
+    def move(self, s: Move, active: Values) -> None:
+        for n in range(s.width):
+            value = self.read(self.arrays[s.source], self.value(s.start, active) + n, active)
+            index = self.value(s.index, active) + n
+            if not s.apart:
+                self.store(s.array, index, value, active)
+                continue
+            where = self.where(self.arrays[s.array], index, active)
+            if self.shared[s.array].stores(where, np.flatnonzero(active)):  # it may arrive at once
+                raise Wrong(f"a race: {s.array} is moved to where another thread has been since the last barrier")
+            self.under_way.append((s.array, index, value, active.copy()))
+
+    def multiply(self, s: Multiply, active: Values) -> None:
+        self.whole_warps(active)
+        sums = [Load(s.array, (e,), "f32") for e in s.sums]
+        of_sums, of_left, of_right = (
+            np.stack([np.broadcast_to(self.value(e, active), active.shape).reshape(-1, LANES) for e in part], axis=2)
+            for part in (sums, s.left, s.right)
+        )
+        for e, value in zip(s.sums, np.moveaxis(matrix_multiplied(of_sums, of_left, of_right), 2, 0)):
+            self.store(s.array, self.value(e, active), value.reshape(-1), active)
+
+    def whole_warps(self, active: Values) -> None:
+        if len(active) % LANES or (active.reshape(-1, LANES).any(axis=1) & ~active.reshape(-1, LANES).all(axis=1)).any():
+            raise Wrong("some lanes of a warp do not come to a matrix instruction")
 
     def where(self, array: Array, index: Any, active: Values) -> Values:
         """The elements that active threads touch."""
@@ -154,6 +203,23 @@ class _Block:
             return np.asarray(UNARY_FUNCTIONS[e.op](a)).astype(a.dtype, copy=False)
         assert isinstance(e, Binary)
         return np.asarray(BINARY_FUNCTIONS[e.op](self.value(e.a, active), self.value(e.b, active)))
+
+
+def matrix_multiplied(sums: Values, left: Values, right: Values) -> Values:
+    """What a matrix instruction makes of the sums of warps: `[warps, lanes, elements of a lane]` each."""
+    lane = np.arange(LANES)
+    g, t = lane // COLUMN_LANES, lane % COLUMN_LANES
+    warps = len(sums)
+    a, b = np.zeros((warps, ROWS, STEPS), np.float32), np.zeros((warps, STEPS, COLUMNS), np.float32)
+    c = np.zeros((warps, ROWS, COLUMNS), np.float32)
+    for n, operand in enumerate(LEFT):
+        a[:, g + ROW_LANES * operand.half, 2 * t + operand.step] = left[:, :, n]
+    for n, operand in enumerate(RIGHT):
+        b[:, 2 * t + operand.step, g] = right[:, :, n]
+    for n, (half, neighbour) in enumerate(SUMS):
+        c[:, g + ROW_LANES * half, 2 * t + neighbour] = sums[:, :, n]
+    c += a @ b
+    return np.stack([c[:, g + ROW_LANES * half, 2 * t + neighbour] for half, neighbour in SUMS], axis=2)
 
 
 def _garbage(array: Array, threads: int) -> Values:

@@ -5,7 +5,10 @@
                | For(name, count, body: statement*)      every thread runs all its steps
                | If(condition, body: statement*)         holds for some threads
                | Store(array, index, value)
-               | Move(array, index, source, start, width)   so many neighbours at once
+               | Move(array, index, source, start, width, apart)   so many neighbours at once
+               | Multiply(array, sums, left, right)      the lanes of a warp together, see `gpu/matrix.py`
+               | Meet()                                  no lane of a warp goes on before all of it have come here
+               | Wait()                                  until what the thread moves apart has arrived
                | Barrier()                               no thread goes on before all have come here
 
 Expressions are those of definitions (`lang/nodes.py`), but a load has one index, which counts elements. The variables are those of
@@ -19,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Expr, Var
+from tensorsmith.lang.expr import Expr, Load, Var
 
 BLOCK, THREAD = Var("block"), Var("thread")
 
@@ -77,13 +80,36 @@ class Store:
 
 @dataclass(frozen=True)
 class Move:
-    """`width` neighbouring elements of an array from those of another; both begin at a multiple of the width."""
+    """`width` neighbouring elements of an array from those of another; both begin at a multiple of the width. One that is `apart`
+    goes from global to shared memory while the thread goes on: what it brings is there when the thread has waited for it."""
 
     array: str
     index: Expr
     source: str
     start: Expr
     width: int
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """A matrix instruction of a warp, all of whose lanes come here: the product of a tile of 16 x 16 and one of 16 x 8, both f16,
+    is added to 16 x 8 sums in f32. Each lane names its own elements, in the order of `gpu/matrix.py`."""
+
+    array: str  # private: of the sums
+    sums: tuple[Expr, ...]
+    left: tuple[Load, ...]
+    right: tuple[Load, ...]
+
+
+@dataclass(frozen=True)
+class Meet:
+    """Of a warp: its lanes, which branches may have parted, are at one place behind it, as matrix instructions want them."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Of a thread: all that it has moved apart is there behind it, for itself."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +117,7 @@ class Barrier:
     """Of a block: what was stored to shared memory before it is there for all threads behind it."""
 
 
-Statement = Let | For | If | Store | Move | Barrier
+Statement = Let | For | If | Store | Move | Multiply | Meet | Wait | Barrier
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,22 @@ loops, what was read and stored at the end of a round counts for the beginning o
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt import ir
-from tensorsmith.backends.gpu.simt.ahead import fetched_ahead
+from tensorsmith.backends.gpu.simt.ahead import fetched_ahead, made_apart
+from tensorsmith.backends.gpu.simt.barriers import Since
 from tensorsmith.backends.gpu.simt.blocks import Blocks
+from tensorsmith.backends.gpu.simt.dealing import dealt, steps_of
 from tensorsmith.backends.gpu.simt.ir import Array, Barrier, For, If, Kernel, Let, Statement, Store
+from tensorsmith.backends.gpu.simt.tiles import matrix_tiles
 from tensorsmith.backends.gpu.simt.values import Values, number
 from tensorsmith.errors import Refusal
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Expr, Var, loads
 from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, blocks, loop_vars, own_block
 from tensorsmith.space.sketch.loops import BLOCK, THREAD, VTHREAD
@@ -42,29 +47,14 @@ MOST_STATEMENTS = 20_000  # laid out in one kernel; compilers take minutes for m
 MOST_PRIVATE_BYTES = 16 << 10  # of one thread; what does not fit its registers is in device memory
 
 
-def kernels(program: Program) -> list[Kernel]:
-    """The kernels of a program, in the order in which they run."""
-    return [_Maker(program, node).kernel() for node in program.body]
-
-
-@dataclass(frozen=True)
-class _Since:
-    """Shared arrays that were read and stored to since the last barrier."""
-
-    read: frozenset[str] = frozenset()
-    stored: frozenset[str] = frozenset()
-
-    def __or__(self, other: _Since) -> _Since:
-        return _Since(self.read | other.read, self.stored | other.stored)
-
-    def clashes(self, next_: _Since) -> bool:
-        """Whether what comes next must wait for all threads."""
-        return bool(next_.stored & (self.read | self.stored) or next_.read & self.stored)
+def kernels(program: Program, apart: bool = False) -> list[Kernel]:
+    """The kernels of a program, in the order in which they run. Copies that fetch ahead may be made `apart`."""
+    return [_Maker(program, node, apart).kernel() for node in program.body]
 
 
 class _Maker:
-    def __init__(self, program: Program, root: Node) -> None:
-        self.program, self.root = program, root
+    def __init__(self, program: Program, root: Node, apart: bool) -> None:
+        self.program, self.root, self.apart = program, root, apart
         self.stage = own_block(root).stage
         self.loops = loop_vars(program)
         self.copies: dict[str, tuple[LoopVar, ...]] = {}
@@ -77,15 +67,15 @@ class _Maker:
         if self.grid_loops:
             given = program.decisions.get(f"{self.stage.name}.threads")
             self.threads = PLAIN_THREADS if given is None else int(given)
-        self.lets = self._numbers(ir.THREAD, threads)
-        self.since = _Since()
+        self.lets = steps_of(ir.THREAD, threads)
+        self.since = Since()
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
         steps = [v for v in self._in_order() if v.bound == BLOCK]
         grid = math.prod(int(v.count) for v in steps)
-        body = [*self._numbers(ir.BLOCK, steps), *self.lets]
+        body = [*steps_of(ir.BLOCK, steps), *self.lets]
         if self.grid_loops:
             total = math.prod(int(v.count) for v in self.grid_loops)
             grid = -(-total // self.threads)
@@ -123,19 +113,6 @@ class _Maker:
 
     # -- numbers of blocks and threads ---------------------------------------------------------------------------------
 
-    def _numbers(self, whole: Expr, loops: Sequence[LoopVar]) -> list[Statement]:
-        """The steps of loops that are fused to one number, the last the fastest."""
-        found: list[Statement] = []
-        stride, total = 1, math.prod(int(v.count) for v in loops)
-        for v in reversed(loops):
-            count = int(v.count)
-            if count > 1:
-                value = whole if stride == 1 else Binary("floordiv", whole, number(stride))
-                value = value if stride * count == total else Binary("mod", value, number(count))
-                found.append(Let(v.name, value, count))
-            stride *= count
-        return found
-
     def _dealt_to_all(self, total: int) -> list[Statement]:
         """The loops that threads of all blocks share, and what is inside of them."""
         name = f"{self.stage.name}.point"
@@ -151,7 +128,7 @@ class _Maker:
             Binary("add", Binary("mul", ir.BLOCK, number(self.threads)), ir.THREAD),
             max(1, -(-total // self.threads) * self.threads),
         )
-        body = [*self._numbers(Var(name), self.grid_loops), *self._nodes(inner, ())]
+        body = [*steps_of(Var(name), self.grid_loops), *self._nodes(inner, ())]
         if total % self.threads == 0:
             return [point, *body]
         return [point, If(Binary("lt", Var(name), number(total)), tuple(body))]
@@ -208,18 +185,21 @@ class _Maker:
 
     def _fetches_ahead(self, node: Loop) -> bool:
         """Whether all that is fetched in a loop has a second place."""
-        fetched = [self.program.buffers[own_block(n).stage.name] for n in node.body[:-1]]
-        return bool(fetched) and all(int(b.buffers) == 2 for b in fetched) and not self._cooperates(node.body[-1])
+        first, own = _fetched_first(node)
+        fetched = [self.program.buffers[own_block(n).stage.name] for n in first]
+        return bool(fetched) and all(int(b.buffers) == 2 for b in fetched) and not self._cooperates(own)
 
     def _ahead(self, node: Loop, playing: tuple[LoopVar, ...]) -> list[Statement]:
         """A loop in which what the next round uses is fetched before this one is computed."""
-        *fetched, own = node.body
+        fetched, own = _fetched_first(node)
         fetch = [s for n in fetched if isinstance(n, Loop) for s in self._deal_nest(n)]
         sizes = {b.name: self.values.elements_of_one(b) for n in fetched for b in [self.program.buffers[own_block(n).stage.name]]}
+        if self.apart:
+            fetch = made_apart(fetch, {name: dtype(self.program.buffers[name].dtype).bytes for name in sizes})
         made = fetched_ahead(node.var.name, int(node.var.count), fetch, self._plain(own, playing), sizes)
         arrays = frozenset(sizes)
-        waits = self.since.clashes(_Since(stored=arrays))
-        self.since = _Since(arrays, arrays)
+        waits = self.since.clashes(Since(stored=arrays))
+        self.since = Since(arrays, arrays)
         return [Barrier(), *made] if waits else made
 
     def _loop(self, node: Loop, playing: tuple[LoopVar, ...]) -> Statement:
@@ -235,7 +215,10 @@ class _Maker:
 
     def _block(self, block: Block, playing: tuple[LoopVar, ...]) -> list[Statement]:
         """A block for all virtual threads: as a larger tile, so that they share what they load."""
-        return self._blocks().block(replace(block, tile=(*playing, *block.tile)))
+        whole = replace(block, tile=(*playing, *block.tile))
+        if f"{block.stage.name}.matrix" in self.program.decisions:
+            return matrix_tiles(whole, self.values, self.stage, self._in_order())
+        return self._blocks().block(whole)
 
     def _plain(self, node: Node, playing: tuple[LoopVar, ...] = ()) -> list[Statement]:
         if isinstance(node, Block):
@@ -269,34 +252,21 @@ class _Maker:
             raise Refusal("cannot share", f"loops of {node.var.stage} are shared by threads that share more inside of them")
         body = [s for n in inner for s in (*self._begin(n, ()), *self._plain(n))]
         total = math.prod(int(v.count) for v in loops)
-        return self.deal(total, loops, body, f"{node.var.stage}.step")
-
-    def deal(self, total: int, loops: Sequence[LoopVar], body: Sequence[Statement], name: str) -> list[Statement]:
-        """Steps dealt out: the first thread gets the first, the second the second, and so on, round by round."""
-        rounds = -(-total // self.threads)
-        turn = f"{name}.round"
-        step: Expr = ir.THREAD
-        if rounds > 1:
-            step = Binary("add", Binary("mul", Var(turn), number(self.threads)), ir.THREAD)
-        inside: list[Statement] = [*self._numbers(Var(name), loops), *body]
-        if total % self.threads:
-            inside = [If(Binary("lt", Var(name), number(total)), tuple(inside))]
-        inside = [Let(name, step, rounds * self.threads), *inside]
-        return [For(turn, rounds, tuple(inside), 1)] if rounds > 1 else inside
+        return dealt(self.threads, total, loops, body, f"{node.var.stage}.step")
 
     def _together(self, block: Block) -> list[Statement]:
         """A reduction that threads share: each reduces a part, and then they reduce what they have, two by two."""
         own = block.stage.name == self.stage.name  # then its loops are numbers of threads already
-        parts = self._blocks().block_parts(block, None if own else self.deal)
+        parts = self._blocks().block_parts(block, None if own else functools.partial(dealt, self.threads))
         lanes = math.prod(int(v.count) for v in block.reduce if v.bound == THREAD) if own else self.threads
         lane: Expr = ir.THREAD if lanes == self.threads else Binary("mod", ir.THREAD, number(lanes))
         name = f"{block.stage.name}.partial"
         self.private.setdefault(name, Array(name, block.stage.dtype, self.threads, ir.SHARED))
         found = self._waited(parts.compute, [block], stores=False)
-        if self.since.clashes(_Since(stored=frozenset({name}))):  # of the last round, which some threads may not have left
+        if self.since.clashes(Since(stored=frozenset({name}))):  # of the last round, which some threads may not have left
             found.append(Barrier())
         found += self._blocks().combine(block, parts, name, lanes, lane)
-        self.since = _Since(frozenset({name}), frozenset({name, block.stage.name}))
+        self.since = Since(frozenset({name}), frozenset({name, block.stage.name}))
         return found
 
     def _waited(self, body: list[Statement], found: Sequence[Block], stores: bool = True) -> list[Statement]:
@@ -304,7 +274,7 @@ class _Maker:
         shared = {b.name for b in self.program.buffers.values() if b.kind == "shared"}
         read = frozenset(x.tensor for b in found for x in b.stage.reads if x.tensor in shared)
         own = {b.stage.name for b in found}
-        next_ = _Since(read, frozenset(own & shared) if stores else frozenset())
+        next_ = Since(read, frozenset(own & shared) if stores else frozenset())
         if self.since.clashes(next_):
             self.since = next_
             return [Barrier(), *body]
@@ -315,10 +285,20 @@ class _Maker:
         return Blocks(self.program, self.values, self.private)
 
 
+def _fetched_first(node: Loop) -> tuple[tuple[Node, ...], Node]:
+    """What is attached in a loop, and the loop's own: where it is the innermost, what is attached belongs to the block."""
+    own = node.body[-1]
+    if len(node.body) == 1 and isinstance(own, Block):
+        return own.before, replace(own, before=())
+    return node.body[:-1], own
+
+
 def _touched(s: Statement) -> set[str]:
     """The arrays that a statement itself reads or stores to."""
     if isinstance(s, Store):
         return {s.array} | {x.tensor for e in (s.index, s.value) for x in loads(e)}
     if isinstance(s, ir.Move):
         return {s.array, s.source}
+    if isinstance(s, ir.Multiply):
+        return {s.array} | {x.tensor for x in (*s.left, *s.right)}
     return {x.tensor for x in loads(s.condition)} if isinstance(s, If) else set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorsmith.backends.gpu.simt.ir import PRIVATE, Array, Barrier, For, If, Kernel, Let, Move, Statement
+from tensorsmith.backends.gpu.simt.ir import PRIVATE, Array, Barrier, For, If, Kernel, Let, Meet, Move, Multiply, Statement, Wait
 from tensorsmith.lang.text import show as show_expr
 
 
@@ -33,7 +33,13 @@ def _body(body: Sequence[Statement], indent: int) -> list[str]:
         elif isinstance(s, Barrier):
             lines.append(f"{pad}barrier")
         elif isinstance(s, Move):
-            lines.append(f"{pad}{s.array}[{show_expr(s.index)}] = {s.source}[{show_expr(s.start)}], {s.width} elements")
+            apart = ", apart" if s.apart else ""
+            lines.append(f"{pad}{s.array}[{show_expr(s.index)}] = {s.source}[{show_expr(s.start)}], {s.width} elements{apart}")
+        elif isinstance(s, (Wait, Meet)):
+            lines.append(f"{pad}{'wait' if isinstance(s, Wait) else 'lanes meet'}")
+        elif isinstance(s, Multiply):
+            sums, left, right = (", ".join(map(show_expr, part)) for part in (s.sums, s.left, s.right))
+            lines.append(f"{pad}{s.array}[{sums}] += ({left}) by warps with ({right})")
         else:
             lines.append(f"{pad}{s.array}[{show_expr(s.index)}] = {show_expr(s.value)}")
     return lines

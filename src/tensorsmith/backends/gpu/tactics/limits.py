@@ -1,9 +1,9 @@
 """Blocks that a GPU takes: the limits of Ansor's verifier, and some of ours, satisfied by every row.
 
 threads of a block     at most the target's; at least a warp, if there is so much to compute
-virtual threads        at most a quarter of a warp
+virtual threads        at most a quarter of a warp, but for matrix instructions, whose tiles they are
 shared memory          at most the target's for a block
-results of a thread    at most half of its registers: the other half is for operands and addresses
+results of a thread    at most half of its registers, of which there are fewer in large blocks: the other half is for the rest
 code                   a bounded number of statements laid out
 """
 
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.backends.gpu.simt.blocks import WIDTHS
+from tensorsmith.backends.gpu.simt.blocks import MOST_BYTES, WIDTHS
 from tensorsmith.backends.gpu.tactics.roots import Root, factors, results_of, roots, shared_bytes, threads_of, virtual_threads
 from tensorsmith.backends.gpu.target import GpuTarget
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.space.holes.kind import Array, Matrix
 from tensorsmith.space.holes.unroll import copies
 from tensorsmith.space.population.geometry import Measured
@@ -64,13 +65,15 @@ def _fit(plan: Plan, kernels: list[Root], rows: Matrix, target: GpuTarget, limit
 
 
 def _vectors(plan: Plan, rows: Matrix) -> None:
-    """Elements that a thread fetches at once: one, two or four."""
+    """Elements that a thread fetches at once: one, two, four or eight, as far as machines can."""
     for nest in plan.sketch.nests:
         if nest.vector is not None and nest.loops.is_cooperative and nest.at is not None:
             column = plan.names.get(f"{nest.stage}.{nest.vector}")
             if column is not None:
                 given = rows[:, column]
-                rows[:, column] = np.select([given >= w for w in WIDTHS], WIDTHS, 1)
+                size = dtype(plan.geometry.stages[nest.stage].dtype).bytes
+                widths = [w for w in WIDTHS if w * size <= MOST_BYTES]
+                rows[:, column] = np.select([given >= w for w in widths], widths, 1)
 
 
 def _threads_of_all(plan: Plan, rows: Matrix, target: GpuTarget) -> None:
@@ -87,9 +90,11 @@ def _halved(plan: Plan, root: Root, part: Matrix, found: Measured, target: GpuTa
     own = factors(plan, root.nest, tile, found)
     changed = halve_largest(part, _sized(threads), (threads_of(root, found) > target.threads) & ~done)
     most_virtual = max(1, target.warp // 4)
-    changed |= halve_largest(part, _sized(virtual), (virtual_threads(root, found) > most_virtual) & ~done & ~changed)
+    if not root.by_matrix:
+        changed |= halve_largest(part, _sized(virtual), (virtual_threads(root, found) > most_virtual) & ~done & ~changed)
     results = results_of(plan, root, found)
-    many = (results > target.registers_per_thread // 2) & ~done & ~changed
+    most = (target.registers_of(threads_of(root, found)) + root.by_matrix) // 2
+    many = (results > most) & ~done & ~changed
     halved = halve_largest(part, _sized(own), many)
     changed |= halved | halve_largest(part, _sized(virtual), many & ~halved)
     rows_of = [f for nest in root.private for f in _steps(plan, nest, found)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,19 @@ class Root:
     def loops(self, mark: str) -> list[NestLoop]:
         return [loop for loop in self.nest.loops.all if self.nest.loops.bindings.get(loop) == mark]
 
+    def open_loops(self, mark: str) -> list[NestLoop]:
+        """Those whose sizes are open."""
+        return [loop for loop in self.loops(mark) if loop not in self.nest.loops.sizes]
+
+    def given(self, mark: str) -> int:
+        """How often those together run whose sizes are part of the structure."""
+        return math.prod(self.nest.loops.sizes.get(loop, 1) for loop in self.loops(mark))
+
+    @property
+    def by_matrix(self) -> bool:
+        """Whether matrix instructions compute what its threads compute."""
+        return any("matrix" in nest.also for nest in self.private)
+
 
 def roots(plan: Plan) -> list[Root]:
     """The kernels of a sketch whose blocks are drawn."""
@@ -45,7 +59,8 @@ def roots(plan: Plan) -> list[Root]:
 
 def factors(plan: Plan, nest: Nest, loops: list[NestLoop], found: Measured) -> list[Factor]:
     """How often loops run, with the columns that say so."""
-    return [Factor(found.loop(nest.stage, loop), plan.names.get(f"{nest.stage}.{loop}")) for loop in loops]
+    names = {loop: None if loop in nest.loops.sizes else plan.names.get(f"{nest.stage}.{loop}") for loop in loops}
+    return [Factor(found.loop(nest.stage, loop), column) for loop, column in names.items()]
 
 
 def threads_of(root: Root, found: Measured) -> Array:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorsmith.backends.gpu.tactics.roots import roots
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.space.holes.kind import Array, Matrix
 from tensorsmith.space.population.population import Plan
 from tensorsmith.space.sketch.loops import THREAD, VTHREAD, NestLoop
@@ -25,7 +26,9 @@ class Draws:
     results: tuple[int, ...] = (1, 2, 4, 8, 16, 16, 32, 32, 64)  # of a thread, virtual threads left out
     virtual: tuple[int, ...] = (1, 1, 2, 2, 4, 8)
     steps: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # of a reduction in a round
-    widths: tuple[int, ...] = (1, 2, 4, 4)
+    widths: tuple[int, ...] = (1, 2, 4, 4)  # elements of four bytes that are fetched at once; twice as many of two
+    tiles: tuple[int, ...] = (1, 2, 4, 8, 8, 16, 16, 32)  # of a warp, where matrix instructions compute them
+    matrix_steps: tuple[int, ...] = (1, 2, 2, 4)  # of their reduction in a round
     odd: float = 0.1  # how often a size is no power of two: for extents that are none
 
 
@@ -36,18 +39,22 @@ def draw_sizes(plan: Plan, rows: Matrix, rng: np.random.Generator, draws: Draws 
     """Fills the sizes of all blocks."""
     for n, c in enumerate(plan.columns):
         if c.loop is not None:
-            rows[:, n] = 1
+            rows[:, n] = c.low
     for root in roots(plan):
-        _share(plan, root.nest, root.loops(THREAD), rows, rng.choice(draws.threads, len(rows)), rng)
-        _share(plan, root.nest, root.loops(VTHREAD), rows, rng.choice(draws.virtual, len(rows)), rng)
-        tile = [loop for loop in root.nest.tile if loop not in root.nest.loops.bindings and loop.part]
+        threads = rng.choice(draws.threads, len(rows)) // root.given(THREAD)
+        _share(plan, root.nest, root.open_loops(THREAD), rows, threads, rng)
+        virtual = rng.choice(draws.tiles if root.by_matrix else draws.virtual, len(rows))
+        _share(plan, root.nest, root.open_loops(VTHREAD), rows, virtual, rng)
+        fixed = root.nest.loops.bindings.keys() | root.nest.loops.sizes.keys()
+        tile = [loop for loop in root.nest.tile if loop not in fixed and loop.part]
         _share(plan, root.nest, tile, rows, rng.choice(draws.results, len(rows)), rng)
         for nest in root.private:
             _draw_private(plan, nest, rows, rng, draws)
         for nest in root.shared:
             if nest.vector is not None:
-                rows[:, plan.names[f"{nest.stage}.{nest.vector}"]] = rng.choice(draws.widths, len(rows))
-    sizes = [n for n, c in enumerate(plan.columns) if c.loop is not None and not c.vector]
+                more = 2 if dtype(plan.geometry.stages[nest.stage].dtype).bytes <= 2 else 1
+                rows[:, plan.names[f"{nest.stage}.{nest.vector}"]] = more * rng.choice(draws.widths, len(rows))
+    sizes = [n for n, c in enumerate(plan.columns) if c.loop is not None and not c.vector and c.high > c.low]
     for n in sizes:
         odd = rng.random(len(rows)) < draws.odd
         rows[odd, n] = np.maximum(1, rows[odd, n] + rng.integers(-1, 2, odd.sum()))
@@ -58,8 +65,9 @@ def _draw_private(plan: Plan, nest: Nest, rows: Matrix, rng: np.random.Generator
     inner = [loop for loop in nest.tile if loop.part and loop.axis not in reduce]
     _share(plan, nest, inner, rows, rng.choice(draws.results, len(rows)), rng)
     for part in (1, 2):
-        parts = [loop for loop in nest.loops.all if loop.axis in reduce and loop.part == part]
-        _share(plan, nest, parts, rows, rng.choice(draws.steps, len(rows)), rng)
+        parts = [loop for loop in nest.loops.all if loop.axis in reduce and loop.part == part and loop not in nest.loops.sizes]
+        wanted = draws.matrix_steps if "matrix" in nest.also else draws.steps
+        _share(plan, nest, parts, rows, rng.choice(wanted, len(rows)), rng)
 
 
 def _share(plan: Plan, nest: Nest, loops: list[NestLoop], rows: Matrix, wanted: Array, rng: np.random.Generator) -> None:

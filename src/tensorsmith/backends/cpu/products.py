@@ -1,0 +1,86 @@
+"""What the products of a stage in groups are made of on a machine, and what that takes: registers, cycles, larger copies."""
+
+from __future__ import annotations
+
+import math
+
+from tensorsmith.backends.cpu.instructions import dot, dots, kind, moved, pairs, small_dots
+from tensorsmith.backends.cpu.target import CpuTarget
+from tensorsmith.lang.expr import variables
+from tensorsmith.lang.workload import Stage
+from tensorsmith.program.grouping import factors, group_axis
+from tensorsmith.space.sketch.rewrite import Widen
+
+_USES = 4  # of a byte, from which on it is stored as i16
+
+
+def groups_pay(target: CpuTarget, stage: Stage) -> bool:
+    """Whether the machine has anything for the products of a stage in groups; else they are made one by one, in i32."""
+    both = factors(stage)
+    found = pairs(target) if both is None or both[0].dtype == Widen.TYPE else (*dots(target), *pairs(target))
+    return both is not None and any(i.lanes == target.lanes(4) for i in found)
+
+
+def widens(target: CpuTarget, stage: Stage) -> bool:
+    """Whether the bytes that a stage multiplies are better stored as i16: where the machine has nothing but pairs for them, and
+    each is used so often that the larger copy pays."""
+    both = factors(stage)
+    if both is None or both[0].dtype == Widen.TYPE or group_axis(stage) is None or not groups_pay(target, stage):
+        return False
+    if dots(target) or _as_bytes(target, stage):
+        return False
+    used = [math.prod(a.extent for a in stage.axes if a.name not in variables(x)) for x in stage.reads]
+    return min(used) >= _USES
+
+
+def unpacks_pairs(target: CpuTarget, stage: Stage) -> bool:
+    """Whether a stage in groups makes pairs of bytes in registers, in every step again."""
+    both = factors(stage)
+    return both is not None and both[0].dtype != Widen.TYPE and not dots(target) and not _as_bytes(target, stage)
+
+
+def operand_registers(target: CpuTarget, stage: Stage) -> tuple[int, int]:
+    """Registers that the factors of a sum in groups take while a step of it runs: for each vector, and besides."""
+    lanes, (one, other) = target.lanes(4), _kinds(stage)
+    if one == Widen.TYPE:
+        # a pair in all lanes, and a product before it is added; SSE multiplies in place of a factor
+        return 1, 2 if target.has("avx") else 3
+    besides = 1 if target.is_x86 else 4  # rows that LLVM loads early
+    if small_dots(target) and _as_bytes(target, stage):
+        # products on their way to the sum, and ones; SSE multiplies in place of a factor, and of many LLVM likes one to be free
+        besides = 5 if not target.has("avx") else 3 if target.vector_registers <= 16 else 4
+    if dot(target, lanes, one, other) is not None:
+        return 1, besides
+    if dots(target) or _as_bytes(target, stage):  # the bytes of rows are moved; every vector has a sum besides
+        return 2, besides + 1
+    return 2, 5  # even and odd bytes of both factors, a mask, and products before they are added
+
+
+def pair_cycles(target: CpuTarget, stage: Stage, rows: int, vectors: int) -> float | None:
+    """Cycles of one step of a tile in pairs of i16; None where the products are made in another way.
+
+    Of bytes: for each result two products and two sums, for each row its bytes in every lane and their two halves, for each vector
+    its bytes and three operations for its halves; four of all these in a cycle. Of what is stored as i16: a product and a sum for
+    each result, four of these in a cycle, while the operands are loaded; the rest is for loads that come late, and for the loop. Of
+    small bytes twice as many, and a sum for both.
+    """
+    one, _ = _kinds(stage)
+    if one == Widen.TYPE or (small_dots(target) and _as_bytes(target, stage)):
+        return rows * vectors / (2 if one == Widen.TYPE else 1) + 0.05 * (rows + vectors) + 0.3
+    return (4 * rows * vectors + 3 * rows + 4 * vectors) / 4 if unpacks_pairs(target, stage) else None
+
+
+def _kinds(stage: Stage) -> tuple[str, str]:
+    """Of the factors of a stage that is in groups, that of the rows first."""
+    both = factors(stage)
+    assert both is not None
+    lane = stage.axes[-1].name if stage.axes else ""
+    one, other = sorted(both, key=lambda e: lane in variables(e))
+    return kind(one), kind(other)
+
+
+def _as_bytes(target: CpuTarget, stage: Stage) -> bool:
+    """Whether the machine multiplies the bytes of a stage as they are, or moved."""
+    one, other = _kinds(stage)
+    lanes = target.lanes(4)
+    return dot(target, lanes, one, other) is not None or moved(target, lanes, one, other) is not None
