@@ -1,7 +1,7 @@
 """Quantised layers and networks side by side with our own f32, with ONNX Runtime's and OpenVINO's int8.
 
     python benchmarks/int8.py [--only layers|networks] [--cases matmul-512,resnet50,...] [--target NAME] [--largest N]
-                              [--timing S] [--json FILE]
+                              [--threads N] [--timing S] [--json FILE]
 
 Layers take bytes and give bytes: a matrix product, or a convolution of ResNet-50, with a bias and a relu. Beside them runs the same
 layer in f32 by our own default schedule ("tensorsmith f32"), and "direct" without Winograd's transforms where that uses them.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -47,12 +48,13 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--cases", help="names, with commas between")
     parser.add_argument("--target", help="a named machine whose code runs here, instead of this one")
     parser.add_argument("--largest", type=int, default=quantise.LARGEST, help="weight of a layer")
+    parser.add_argument("--threads", type=int, default=native().cores)
     parser.add_argument("--timing", type=float, default=3.0, help="seconds of timing per case")
     parser.add_argument("--json", help="file to write")
     given = parser.parse_args(words)
     wanted = given.cases.split(",") if given.cases else None
-    settings = Settings(native().cores, given.timing, () if given.target else PEERS)
-    target = Target.named(given.target, cores=native().cores) if given.target else native()
+    settings = Settings(given.threads, given.timing, () if given.target else PEERS)
+    target = Target.named(given.target, cores=given.threads) if given.target else replace(native(), cores=given.threads)
     report = Report()
     report.begin()
     with quiet_machine():
@@ -151,7 +153,7 @@ def _steps(got: Array, wanted: Array) -> Array:
 
 
 def line(entry: Row) -> str:
-    parts = [f"{number(entry.get('ratio_to_best_peer'), '{:.2f}')} of {entry.get('best_peer', 'nobody')}"]
+    parts = [f"{number(entry['ratio_to_best_peer'], '{:.2f}')} of {entry['best_peer']}"] if entry.get("best_peer") else []
     if "ratio_to_own_f32" in entry:
         parts.append(f"{entry['ratio_to_own_f32']:.2f} of our f32")
     if "ratio_to_own_f32_direct" in entry:

@@ -196,8 +196,8 @@ def test_a_weight_is_packed_once_for_all_steps(monkeypatch) -> None:
     for _ in range(5):
         x = b.add("matmul", [b.add("tanh", [x]), w])
     b.output("y", x)
-    packed, pack = [], building._pack
-    monkeypatch.setattr(building, "_pack", lambda how, array: (packed.append(how), pack(how, array))[1])
+    packed, store = [], building._store
+    monkeypatch.setattr(building, "_store", lambda how, kind, array: (packed.append(how), store(how, kind, array))[1])
     network = ts.compile(ts.Model.from_graph(b.graph())).network
     assert 1 <= len(packed) == sum(bool(k.packers) for k in network.kernels) <= 2 < len(network.steps)
 
