@@ -47,14 +47,16 @@ MOST_STATEMENTS = 20_000  # laid out in one kernel; compilers take minutes for m
 MOST_PRIVATE_BYTES = 16 << 10  # of one thread; what does not fit its registers is in device memory
 
 
-def kernels(program: Program, apart: bool = False) -> list[Kernel]:
-    """The kernels of a program, in the order in which they run. Copies that fetch ahead may be made `apart`."""
-    return [_Maker(program, node, apart).kernel() for node in program.body]
+def kernels(program: Program, apart: bool = False, nested: bool = True) -> list[Kernel]:
+    """The kernels of a program, in the order in which they run. Copies that fetch ahead may be made `apart`. With `nested` a loop
+    inside of another one that all threads go through together may fetch ahead too."""
+    return [_Maker(program, node, apart, nested).kernel() for node in program.body]
 
 
 class _Maker:
-    def __init__(self, program: Program, root: Node, apart: bool) -> None:
-        self.program, self.root, self.apart = program, root, apart
+    def __init__(self, program: Program, root: Node, apart: bool, nested: bool) -> None:
+        self.program, self.root, self.apart, self.nested = program, root, apart, nested
+        self.depth = 0  # of loops around that all threads go through together
         self.stage = own_block(root).stage
         self.loops = loop_vars(program)
         self.copies: dict[str, tuple[LoopVar, ...]] = {}
@@ -179,7 +181,7 @@ class _Maker:
             return self._dealt(node)
         if node.var.bound or int(node.var.count) == 1:
             return self._nodes(node.body, playing)
-        if self._fetches_ahead(node):
+        if self._fetches_ahead(node) and (self.nested or not self.depth):
             return self._ahead(node, playing)
         return [self._loop(node, playing)]
 
@@ -205,9 +207,12 @@ class _Maker:
     def _loop(self, node: Loop, playing: tuple[LoopVar, ...]) -> Statement:
         """A loop that all threads go through together: a round begins with what was read and stored at the end of another."""
         before, private = self.since, dict(self.private)
+        self.depth += 1
         self._nodes(node.body, playing)
         self.since, self.private = self.since | before, private
-        return For(node.var.name, int(node.var.count), tuple(self._nodes(node.body, playing)))
+        made = For(node.var.name, int(node.var.count), tuple(self._nodes(node.body, playing)))
+        self.depth -= 1
+        return made
 
     def _alone(self, node: Node, playing: tuple[LoopVar, ...]) -> list[Statement]:
         """What each thread does for itself."""
