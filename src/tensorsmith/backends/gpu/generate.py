@@ -24,8 +24,7 @@ _MOST_ELEMENTS = 1 << 31  # of an array; addresses are counted in 32 bits
 
 def generate(program: Program, target: GpuTarget) -> KernelCode:
     """The code of a program. Raises `Refusal` where a kernel needs more than the target has."""
-    # PoCL computes loops that fetch ahead inside of others wrongly: our interpreter and oclgrind find nothing wrong with them
-    kernels = make_kernels(program, target.copies_apart, nested=target.dialect != "opencl")
+    kernels = make_kernels(program, target.copies_apart, target.fetches_ahead)
     for kernel in kernels:
         check_limits(kernel, target)
     launches = launches_of(program, kernels, target)

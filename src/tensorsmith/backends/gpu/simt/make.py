@@ -47,16 +47,15 @@ MOST_STATEMENTS = 20_000  # laid out in one kernel; compilers take minutes for m
 MOST_PRIVATE_BYTES = 16 << 10  # of one thread; what does not fit its registers is in device memory
 
 
-def kernels(program: Program, apart: bool = False, nested: bool = True) -> list[Kernel]:
-    """The kernels of a program, in the order in which they run. Copies that fetch ahead may be made `apart`. With `nested` a loop
-    inside of another one that all threads go through together may fetch ahead too."""
-    return [_Maker(program, node, apart, nested).kernel() for node in program.body]
+def kernels(program: Program, apart: bool = False, ahead: bool = True) -> list[Kernel]:
+    """The kernels of a program, in the order in which they run. Copies that fetch ahead may be made `apart`; without `ahead` none
+    do, and second places for tiles are left unused."""
+    return [_Maker(program, node, apart, ahead).kernel() for node in program.body]
 
 
 class _Maker:
-    def __init__(self, program: Program, root: Node, apart: bool, nested: bool) -> None:
-        self.program, self.root, self.apart, self.nested = program, root, apart, nested
-        self.depth = 0  # of loops around that all threads go through together
+    def __init__(self, program: Program, root: Node, apart: bool, ahead: bool) -> None:
+        self.program, self.root, self.apart, self.ahead = program, root, apart, ahead
         self.stage = own_block(root).stage
         self.loops = loop_vars(program)
         self.copies: dict[str, tuple[LoopVar, ...]] = {}
@@ -181,7 +180,7 @@ class _Maker:
             return self._dealt(node)
         if node.var.bound or int(node.var.count) == 1:
             return self._nodes(node.body, playing)
-        if self._fetches_ahead(node) and (self.nested or not self.depth):
+        if self.ahead and self._fetches_ahead(node):
             return self._ahead(node, playing)
         return [self._loop(node, playing)]
 
@@ -207,12 +206,9 @@ class _Maker:
     def _loop(self, node: Loop, playing: tuple[LoopVar, ...]) -> Statement:
         """A loop that all threads go through together: a round begins with what was read and stored at the end of another."""
         before, private = self.since, dict(self.private)
-        self.depth += 1
         self._nodes(node.body, playing)
         self.since, self.private = self.since | before, private
-        made = For(node.var.name, int(node.var.count), tuple(self._nodes(node.body, playing)))
-        self.depth -= 1
-        return made
+        return For(node.var.name, int(node.var.count), tuple(self._nodes(node.body, playing)))
 
     def _alone(self, node: Node, playing: tuple[LoopVar, ...]) -> list[Statement]:
         """What each thread does for itself."""
