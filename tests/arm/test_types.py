@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,16 @@ def test_short_types(name: str, tmp_path: Path) -> None:
 
 
 def test_f16_is_computed_with_where_the_machine_can() -> None:
-    of = {name: ts.compile(WORKLOADS[0], target=name).assembly for name in ("cortex-a72", "neoverse-n1", "neoverse-v1")}
-    assert ".8h, v" in of["neoverse-n1"] and "fmla" in of["neoverse-n1"] and "fcvtl" not in of["neoverse-n1"]
-    assert "fcvtl" in of["cortex-a72"]
-    assert ".h, p" in of["neoverse-v1"]
+    a = ts.placeholder((13, 64), name="A", dtype="f16")
+    tensors = [a, ts.compute((13, 64), lambda i, j: a[i, j] * a[i, j] + a[i, j] * 0.5, name="B")]
+    of = {name: ts.compile(tensors, target=name).assembly for name in ("cortex-a72", "neoverse-n1", "neoverse-v1")}
+    for name in ("neoverse-n1", "neoverse-v1"):
+        assert re.search(r"fmul\s+v\d+\.[48]h", of[name]) and "fcvtl" not in of[name]
+    assert "fcvtl" in of["cortex-a72"] and not re.search(r"fmul\s+v\d+\.[48]h", of["cortex-a72"])
+
+
+@pytest.mark.parametrize("name", ["cortex-a72", "neoverse-n1"])
+def test_sums_of_f16_are_f32_everywhere(name: str) -> None:
+    """And rounded once: many f16 added up would lose most of their digits."""
+    text = ts.compile(WORKLOADS[0], target=name).assembly
+    assert "fcvtl" in text and re.search(r"fmla\s+v\d+\.4s", text) and not re.search(r"fmla\s+v\d+\.[48]h", text)

@@ -37,6 +37,18 @@ def agree(proto: onnx.ModelProto, **inputs: np.ndarray) -> None:
 X = np.arange(6, dtype="f4").reshape(2, 3) - 2
 
 
+# names
+
+
+@pytest.mark.parametrize(("graph", "name"), [("main_graph", "classifier"), ("torch_jit", "classifier"), ("resnet", "resnet")])
+def test_a_graph_that_every_exporter_calls_so_has_the_name_of_its_file(tmp_path: Path, graph: str, name: str) -> None:
+    proto = model(f"{graph} (float[n] x) => (float[n] y) {{ y = Relu(x) }}")
+    onnx.save(proto, tmp_path / "classifier.onnx")
+    assert ts.load(tmp_path / "classifier.onnx", shapes={"n": 4}).name == name
+    assert ts.load(str(tmp_path / "classifier.onnx"), shapes={"n": None}).name == name
+    assert ts.load(proto, shapes={"n": 4}).name == graph  # which has no file
+
+
 # shapes
 
 

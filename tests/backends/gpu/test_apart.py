@@ -14,6 +14,7 @@ from tests.backends.gpu.test_kernels import results
 import tensorsmith as ts
 from tensorsmith.backends import space_of
 from tensorsmith.backends.gpu.cuda import ptxas
+from tensorsmith.backends.gpu.features.extract import extract_rows
 from tensorsmith.backends.gpu.generate import generate
 from tensorsmith.backends.gpu.launch import Launches
 from tensorsmith.backends.gpu.named import NAMED
@@ -61,6 +62,14 @@ def test_copies_apart_are_right(kind: str, widths: tuple[int, int]) -> None:
     assert len(re.findall(r"cp\.async\.ca\.shared\.global", launches.text)) >= 4 and "cp.async.wait_all" in launches.text
     found, _ = outputs(launches, of, inputs)
     assert problems(of, want, found) == []
+
+
+def test_the_features_know() -> None:
+    of = workload()
+    candidate = ahead(of)
+    for device, there in (("a100", 1.0), ("t4", 0.0)):
+        (features,) = extract_rows([(candidate.sketch, candidate.decisions)], NAMED[device]).matrices()
+        assert features.raw("fetched_apart")[0, 0] == there and features.raw("barriers")[0, 0] == pytest.approx(3)  # one a round
 
 
 def test_what_is_too_small_is_copied_at_once() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.backends.gpu import products
 
+import tensorsmith as ts
 from tensorsmith.backends.gpu.explain import explain
 from tensorsmith.backends.gpu.features.extract import extract_rows
 from tensorsmith.backends.gpu.features.schema import SCHEMA, TOLD
@@ -21,7 +22,8 @@ from tensorsmith.learn.features.rows import FeatureMatrix
 from tensorsmith.ops import catalogue
 from tensorsmith.program.lower import lower
 from tensorsmith.space.plain import plain_candidate
-from tensorsmith.space.sketch.sketch import Candidate
+from tensorsmith.space.sketch.nest import Nest
+from tensorsmith.space.sketch.sketch import Candidate, Sketch
 
 A100 = NAMED["a100"]
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -34,6 +36,16 @@ def features(candidate: Candidate) -> FeatureMatrix:
 
 def told(candidate: Candidate, name: str) -> float:
     return float(features(candidate).raw(name)[0, 0])
+
+
+def test_partial_results_begin_at_multiples_of_sixteen_bytes() -> None:
+    """Sixty-three threads: their partial results take 256 bytes of shared memory, as in the code."""
+    x, k = ts.placeholder((8, 630), name="X"), ts.reduce_axis(630, name="k")
+    workload = ts.workload([x, ts.compute((8,), lambda i: ts.sum(x[i, k], axis=k), name="S")])
+    made = Candidate(Sketch(workload, (Nest("S", "i.0@block | k.0 k.1@thread"),)).check(), {"S.k.1": 63, "S.unroll": 1})
+    (features,) = extract_rows([(made.sketch, made.decisions)], A100).matrices()
+    (kernel,) = kernels(lower(made))
+    assert features.raw("shared_bytes")[0, 0] == pytest.approx(kernel.shared_bytes) and kernel.shared_bytes == 256
 
 
 def test_a_matrix_product() -> None:

@@ -141,7 +141,9 @@ def test_more_ptx_is_right(name: str, seed: int) -> None:
 def test_what_is_counted_is_what_the_features_say() -> None:
     workload = product(64, 64, 64)
     inputs = random_inputs(workload, 0)
-    for candidate in drawn(workload, 4, 3):
+    for candidate, pad in zip(drawn(workload, 4, 3), (0, 2, 4, 8)):  # at odd places LLVM still loads some pairs at once
+        given = {"C.cache.A.pad": pad, "C.cache.B.pad": pad, "C.cache.buffers": 1}  # of copies apart no wavefronts are counted
+        candidate = replace(candidate, decisions={**candidate.decisions, **given})
         _, (counts,) = outputs(Launches.from_bytes(generate(lower(candidate), A100).code.data), workload, inputs)
         (features,) = extract_rows([(candidate.sketch, candidate.decisions)], A100).matrices()
 
@@ -149,8 +151,8 @@ def test_what_is_counted_is_what_the_features_say() -> None:
             return float(features.raw("blocks")[0, 0] * features.raw(name)[0, 0])  # noqa: B023
 
         assert counts["mma"] * 2048 == pytest.approx(told("matrix_multiply_adds"), rel=1e-3)
-        assert counts["ld.shared"] == pytest.approx(told("shared_loads"), rel=0.02)
-        assert counts["load wavefronts"] + counts["store wavefronts"] == pytest.approx(told("shared_wavefronts"), rel=0.1)
+        assert counts["ld.shared"] == pytest.approx(told("shared_loads"), rel=1e-3)
+        assert counts["load wavefronts"] + counts["store wavefronts"] == pytest.approx(told("shared_wavefronts"), rel=1e-3)
         assert told("multiply_adds") == 0
 
 
@@ -256,10 +258,18 @@ def test_ptxas_takes_the_code(device: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_nvcc_takes_cuda_c(name: str, tmp_path) -> None:
-    for seed in range(2):
-        made = kernels(lower(drawn(WORKLOADS[name], 1, seed)[0]), apart=True)
+def test_cuda_c_is_right(name: str, tmp_path) -> None:
+    """What nvcc makes of it is PTX, which the interpreter runs; ptxas takes that."""
+    workload = WORKLOADS[name]
+    inputs = random_inputs(workload, 0)
+    for candidate in drawn(workload, 2, 7):
+        made = kernels(lower(candidate), apart=True)
         (tmp_path / "kernel.cu").write_text(source(made, DIALECTS["cuda"]))
-        command = ["nvcc", "-arch=sm_80", "-cubin", "-o", str(tmp_path / "kernel.cubin"), str(tmp_path / "kernel.cu")]
+        command = ["nvcc", "-arch=sm_80", "-ptx", "-o", str(tmp_path / "kernel.ptx"), str(tmp_path / "kernel.cu")]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+        text = (tmp_path / "kernel.ptx").read_text()
+        assert "mma.sync" in text and ptxas.compiled(text, "sm_80")
+        launches = Launches.from_bytes(generate(lower(candidate), A100).code.data)
+        found, _ = outputs(replace(launches, text=text), workload, inputs)
+        assert problems(workload, evaluate(workload, inputs, precise=True), found) == []

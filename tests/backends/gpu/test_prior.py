@@ -81,6 +81,19 @@ def test_matrix_instructions_are_faster() -> None:
     assert by_matrix < 0.75 * plain
 
 
+def test_what_is_fetched_by_itself_is_hardly_waited_for() -> None:
+    """As far as there is something else to do meanwhile; the first round's tiles are waited for in any case."""
+    few = {**GOOD, "blocks": 108, "rounds": 500}
+    plain, apart = seconds(few, {**few, "fetched_apart": 1})
+    assert apart < 0.9 * plain
+    nothing_else = {**few, "multiply_adds": 0, "other_operations": 0, "reduce_steps": 0, "loop_rounds": 0, "barriers": 0}
+    plain, apart = seconds(nothing_else, {**nothing_else, "fetched_apart": 1})
+    assert apart == pytest.approx(plain, rel=0.01)
+    one = {**few, "rounds": 1}
+    plain, apart = seconds(one, {**one, "fetched_apart": 1})
+    assert apart == plain
+
+
 def test_what_a_kernel_waits_for() -> None:
     def tightest(**changes: Any) -> str:
         return estimate(matrix({**GOOD, "blocks": 864, **changes}), A100).tightest(0, 0)

@@ -8,7 +8,8 @@ of 16 x 16 by one of 16 x 8, both f16, and add the product to 16 x 8 sums in f32
     right       n of 4:  step 2 * t + n % 2 + 8 * (n / 2),  column g
 
 So a nest with a row for each of eight lanes, twice, and two neighbouring columns for each of four has the sums where it wants them
-(`rules/nests.py`, `by_matrix`).
+(`rules/nests.py`, `by_matrix`). Which rows and columns of a matrix are those of the tile is free: columns of two tiles may lie
+between each other's, so that lane `4 * g + t` has the neighbours 4 * t to 4 * t + 3, of the tiles 0, 1, 0 and 1.
 """
 
 from __future__ import annotations
@@ -46,8 +47,16 @@ class MatrixProduct:
     rows: str
     columns: str
     steps: str
+    wide: bool  # whether there are columns enough for two tiles
     left: Load
     right: Load
+
+    @property
+    def side_by_side(self) -> int:
+        """Tiles whose columns lie between each other's, so that a lane loads values of all of them at once: two where the right
+        operand's columns are neighbours in memory, else one."""
+        last = affine(self.right.indices[-1])
+        return 2 if last is not None and last.terms.get(self.columns) == 1 and self.wide else 1
 
 
 def matrix_product(stage: Stage) -> MatrixProduct | None:
@@ -64,20 +73,19 @@ def matrix_product(stage: Stage) -> MatrixProduct | None:
     steps = [a for a in stage.reduce_axes if a.extent and a.extent % STEPS == 0 and a.name in _used(left) & _used(right_load)]
     if not rows or not steps:
         return None
+    wide = column.extent >= 2 * COLUMNS
     longest = max(reversed(rows), key=lambda a: a.extent)
-    return MatrixProduct(longest.name, column.name, max(steps, key=lambda a: a.extent).name, left, right_load)
+    return MatrixProduct(longest.name, column.name, max(steps, key=lambda a: a.extent).name, wide, left, right_load)
 
 
 def _factors(e: Expr) -> tuple[Load, Load] | None:
     """The two loads of f16 of a product in f32, at affine places."""
-    if not (isinstance(e, Binary) and e.op == "mul"):
+    if not (isinstance(e, Binary) and e.op == "mul" and e.dtype == "f32"):
         return None
-    found = [x.a for x in (e.a, e.b) if isinstance(x, Cast) and isinstance(x.a, Load) and x.a.dtype == "f16"]
-    if len(found) != 2 or any(affine(i) is None for x in found for i in x.indices):
+    first, second = (x.a if isinstance(x, Cast) else x for x in (e.a, e.b))
+    if not isinstance(first, Load) or not isinstance(second, Load) or {first.dtype, second.dtype} != {"f16"}:
         return None
-    first, second = found
-    assert isinstance(first, Load) and isinstance(second, Load)
-    return first, second
+    return None if any(affine(i) is None for x in (first, second) for i in x.indices) else (first, second)
 
 
 def _used(load: Load) -> set[str]:

@@ -2,7 +2,8 @@
 
 A multiprocessor is filled with blocks wave by wave. A wave takes as long as the tightest of its throughputs (multiply-adds, issue
 of instructions, the unit of loads and stores), or as the chain of waits of one block where there are too few warps to hide them.
-The whole kernel takes no less than the caches and the memory need for its bytes.
+The whole kernel takes no less than the caches and the memory need for its bytes. Tiles that are fetched by copies which go on by
+themselves are waited for only as far as using the tiles before them takes less.
 """
 
 from __future__ import annotations
@@ -89,6 +90,9 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
         "spills": spilled / warps * r.spill_latency,
         "start and end": r.start_cycles + stores / warps * r.store_instructions,
     }
+    used = sum(cycles for cause, cycles in waits.items() if cause not in ("fetching", "start and end"))
+    hidden = np.minimum(waits["fetching"] * (1 - 1 / np.maximum(1, rounds)), used)  # but for the first round's
+    waits["fetching"] = waits["fetching"] - raw("fetched_apart") * hidden
     every = np.stack(list(bounds.values()))
     greatest = every.max(axis=0)
     block = greatest + r.overlap * (every.sum(axis=0) - greatest) + r.block_cycles

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from tensorsmith.targets.target import Target
 
 DIALECTS = ("opencl", "cuda", "amd")
+REGISTER_STEP = 8  # registers of a thread come in multiples of this many
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,11 @@ class GpuTarget(Target):
     def fmas_per_cycle(self) -> float:
         """Multiply-adds of single threads in f32 that one multiprocessor does in a cycle."""
         return self.flops / (2 * self.clock * self.multiprocessors)
+
+    def registers_of(self, threads: Any) -> Any:
+        """Registers that a thread of a block of so many may have: all of the block's are there at once. Arrays are taken too."""
+        each = self.registers // np.maximum(1, threads) // REGISTER_STEP * REGISTER_STEP
+        return np.minimum(self.registers_per_thread, each)
 
     @property
     def matrix_fmas_per_cycle(self) -> float:

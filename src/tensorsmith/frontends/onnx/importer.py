@@ -32,6 +32,9 @@ from tensorsmith.graph.open_model import OpenModel
 _DEEPEST = 32  # functions that call functions, and branches in branches
 
 
+_NO_NAMES = frozenset({"", "main_graph", "main", "graph", "torch_jit", "torch-jit-export", "tf2onnx"})  # which say nothing
+
+
 def load_onnx(
     source: str | os.PathLike[str] | bytes | ModelProto,
     shapes: Bindings | None = None,
@@ -44,7 +47,7 @@ def load_onnx(
     """
     model, folder = read_model(source)
     with malformed("the model is malformed"):
-        return _Importer(model, folder).run(shapes or {}, constants or {})
+        return _Importer(model, folder, _name(model, source)).run(shapes or {}, constants or {})
 
 
 def load_or_open(
@@ -53,7 +56,7 @@ def load_or_open(
     """As `load_onnx`; where `shapes` leave some dimensions open, a model of any sizes."""
     model, folder = read_model(source)
     with malformed("the model is malformed"):
-        importer = _Importer(model, folder)
+        importer = _Importer(model, folder, _name(model, source))
         arrays = importer.known(constants or {})
         found = opened(importer.inputs(), shapes, {name: array.shape for name, array in arrays.items()})
         if found is None:
@@ -63,9 +66,17 @@ def load_or_open(
 
     def make(sizes: Mapping[str, int]) -> Model:
         with malformed("the model is malformed"):
-            return Model(_Importer(model, folder, weights).run(found.at(sizes), arrays))
+            return Model(_Importer(model, folder, importer.name, weights).run(found.at(sizes), arrays))
 
     return OpenModel(importer.name, found.inputs, found.sizes, make)
+
+
+def _name(model: ModelProto, source: str | os.PathLike[str] | bytes | ModelProto) -> str:
+    """The graph's, or the file's where an exporter calls every graph so."""
+    own = model.graph.name
+    if isinstance(source, (str, os.PathLike)) and own in _NO_NAMES:
+        return Path(source).stem or "model"
+    return own or "model"
 
 
 @dataclass
@@ -91,11 +102,10 @@ _Key = tuple[str, str, str]  # of a function: domain, name, overload
 
 
 class _Importer:
-    def __init__(self, model: ModelProto, folder: Path | None, weights: dict[str, Array] | None = None) -> None:
+    def __init__(self, model: ModelProto, folder: Path | None, name: str, weights: dict[str, Array] | None = None) -> None:
         """`weights` are the model's own initializers as far as they were read before; what is read now is added."""
-        self.model, self.folder = model, folder
+        self.model, self.folder, self.name = model, folder, name
         self.weights = {} if weights is None else weights
-        self.name = model.graph.name or "model"
         self.builder = Builder(self.name)
         self.functions: dict[_Key, FunctionProto] = {}
         for f in model.functions:

@@ -57,7 +57,8 @@ function table(caption, columns, rows) {
     const found = made.filter((one) => words.every((w) => one.text.includes(w)));
     if (order) found.sort((a, b) => compare(order.column.value(a.row), order.column.value(b.row), order.down) || a.place - b.place);
     body.replaceChildren(...found.map((one) => one.node));
-    count.textContent = found.length === rows.length ? `${rows.length} rows` : `${found.length} of ${rows.length} rows`;
+    const all = `${rows.length} ${rows.length === 1 ? "row" : "rows"}`;
+    count.textContent = found.length === rows.length ? all : `${found.length} of ${all}`;
   }
 
   const heads = columns.map((column) => {

@@ -196,7 +196,8 @@ class Geometry:
     def _tails(self, stage: str, found: Measured, whole: bool = False) -> dict[str, Array]:
         """By axis: [parts, rows], how far it runs inside so many of its parts."""
         if (stage, whole) not in found.tails:
-            here = found.tails[stage, whole] = {}
+            here: dict[str, Array] = {}
+            found.tails[stage, whole] = here
             for axis, counts in found.counts[stage].items():
                 tails = here[axis] = np.empty((len(counts) + 1, found.rows), np.int64)
                 length = tails[0] = found.lengths[stage][axis]

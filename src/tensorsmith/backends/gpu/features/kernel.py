@@ -15,7 +15,7 @@ import numpy as np
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features import matrix
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
-from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, operand_registers
+from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, SUMMING_REGISTERS, operand_registers
 from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
 from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
@@ -101,8 +101,9 @@ class Told:
         sums["virtual_threads"] = self.product([v for v in self.own if v.bound == VTHREAD])
         sums["shared_bytes"] = self._shared_bytes() + sums.pop("partial_bytes", 0.0)
         results = self._results()
-        registers = results + sums.pop("operands") + (OTHER_REGISTERS if self.together else PLAIN_REGISTERS)
-        over = registers - self.target.registers_per_thread
+        plain = SUMMING_REGISTERS if any(b.stage.reduction for b in self._inside()) else PLAIN_REGISTERS
+        registers = results + sums.pop("operands") + (OTHER_REGISTERS if self.together else plain)
+        over = registers - self.target.registers_of(warps * self.target.warp)
         sums |= {"results": results, "registers": registers}
         sums["spilled_share"] = np.clip(over / np.maximum(1, results), 0, 1)
         sums["reduce_steps"] = sums.pop("steps", np.zeros(self.count)) / np.maximum(1, results)
@@ -179,7 +180,9 @@ class Told:
         turns = np.ceil(steps / self.threads)
         warps = np.ceil(steps / self.target.warp) / turns
         self.at_least("rounds", at.around)
-        self.add("barriers", 2 * at.around / max(1, self._fetches()))
+        ahead = self.full(self.program.buffers[own_block(node).stage.name].buffers) > 1
+        self.at_least("fetched_apart", ahead & self.target.copies_apart)
+        self.add("barriers", np.where(ahead, 1, 2) * at.around / max(1, self._fetches()))
         self.add("loop_rounds", at.around * (turns > 1) * turns * warps)
         self._visit(inside, Where(at.around * turns, lanes, warps, (), True, at.inner))
 
@@ -232,7 +235,7 @@ class Told:
         self.add("shared_loads", often * 2 * halvings)
         self.add("shared_stores", often * (halvings + 1))
         self.add("shared_wavefronts", often * (3 * halvings + 1))
-        self.add("partial_bytes", self.threads * dtype(block.stage.dtype).bytes)
+        self.add("partial_bytes", np.ceil(self.threads * dtype(block.stage.dtype).bytes / 16) * 16)
 
     # -- accesses ------------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorsmith.backends.gpu.features.access import Array, Lanes, pattern
+from tensorsmith.backends.gpu.features.access import Lanes, pattern
+from tensorsmith.backends.gpu.features.warp import Array
 from tensorsmith.backends.gpu.matrix import COLUMN_LANES, LANES, LEFT, NEIGHBOURS, RIGHT, STEPS, SUMS, matrix_product
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load
-from tensorsmith.program.ir import Block, LoopVar
+from tensorsmith.program.ir import Block
 from tensorsmith.program.positions import read_at
 from tensorsmith.program.unrolling import steps_in_a_row
 from tensorsmith.space.sketch.loops import THREAD
@@ -31,6 +32,7 @@ def count(told: Told, block: Block, at: Where) -> None:
     serial = [v for v in block.reduce if v is not step]
     steps = told.product(serial)
     tiles = told.product(list(at.played)) * told.product(list(block.tile)) / len(SUMS)
+    beside = product.side_by_side
     executed = at.around * steps * tiles  # instructions of a warp
     told.add("matrix_multiply_adds", at.warps * executed * len(SUMS) * LANES * STEPS)
     told.add("steps", executed * len(SUMS) * _WAITS)
@@ -39,15 +41,16 @@ def count(told: Told, block: Block, at: Where) -> None:
     for v, row in zip(serial, in_a_row):
         rounds = rounds * np.ceil(told.full(v.count) / np.maximum(1, told.full(row)))
     told.add("loop_rounds", at.warps * at.around * rounds * (rounds > 1))
-    rows, columns = _tiles(told, at, names[product.rows]) / 2, _tiles(told, at, names[product.columns])
+    rows, columns = _tiles(told, at, names[product.rows]) / 2, _tiles(told, at, names[product.columns]) * beside
     registers = rows * len(LEFT) / 2 + columns * len(RIGHT) / 2
     told.at_least("operands", registers)
     lane = np.arange(told.target.warp)
     group, within = lane // COLUMN_LANES, lane % COLUMN_LANES
-    _fragments(told, block, at, product.left, {lanes[0].name: group, step.name: 2 * within}, step, rows * len(LEFT) * steps)
+    of_left = {lanes[0].name: group, step.name: 2 * within}
+    _fragments(told, block, at, product.left, of_left, {step.name: 2}, rows * len(LEFT) * steps)
     pair = next(v for v in block.tile if v.axis == product.columns)
-    of_right = {lanes[1].name: group // NEIGHBOURS, pair.name: group % NEIGHBOURS, step.name: 2 * within}
-    _fragments(told, block, at, product.right, of_right, step, columns * len(RIGHT) * steps)
+    of_right = {lanes[1].name: group // NEIGHBOURS, pair.name: group % NEIGHBOURS * beside, step.name: 2 * within}
+    _fragments(told, block, at, product.right, of_right, {step.name: 2, pair.name: beside}, columns * len(RIGHT) * steps)
 
 
 def _tiles(told: Told, at: Where, axis: str) -> Array:
@@ -55,19 +58,22 @@ def _tiles(told: Told, at: Where, axis: str) -> Array:
     return told.product([v for v in at.played if v.axis == axis])
 
 
-def _fragments(told: Told, block: Block, at: Where, load: Load, lanes: dict[str, Array], step: LoopVar, values: Array) -> None:
+def _fragments(
+    told: Told, block: Block, at: Where, load: Load, lanes: dict[str, Array], runs: dict[str, int], values: Array
+) -> None:
     """The loads of so many values of one operand's fragments, from shared memory: two at once where they are neighbours."""
     buffer = told.program.buffers[load.tensor]
     forms = read_at(load, block, buffer)
     counts = {v.name: told.full(v.count) for v in (*block.tile, *block.reduce)}
+    given = {name: np.full(told.count, n) for name, n in runs.items()}
     places = {name: np.broadcast_to(where, at.lanes.there.shape) for name, where in lanes.items()}
     access = pattern(
         forms,
         buffer.shape,
         dtype(buffer.dtype).bytes,
-        {step.name: np.full(told.count, 2)},
+        given,
         {},
-        {**counts, step.name: np.full(told.count, 2)},
+        {**counts, **given},
         Lanes(places, at.lanes.there),
         told.count,
         told.target,

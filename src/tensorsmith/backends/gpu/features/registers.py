@@ -9,7 +9,8 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 OTHER_REGISTERS = 28  # of a thread: addresses, counters, what is under way
-PLAIN_REGISTERS = 15  # the same where threads do nothing together
+SUMMING_REGISTERS = 14  # the same where threads reduce, and fetch nothing together
+PLAIN_REGISTERS = 9  # where they do not reduce either
 LOADED_AHEAD = 24  # registers that compilers fill with operands of steps to come
 
 

@@ -40,6 +40,8 @@ _TOLD = (
     ("loop_rounds", "rounds",
      "Of a block: rounds of loops that are not laid out; each costs a test, a jump and a wait for its loads.", "work"),
     ("rounds", "rounds", "Rounds of a block, one after another; 1 where nothing is fetched together.", "work"),
+    ("fetched_apart", "flag",
+     "The tiles of the next round are fetched while those of this one are used, by copies that go on by themselves.", "work"),
     ("barriers", "barriers", "Times that the threads of a block wait for each other.", "work"),
     ("shared_loads", "instructions", "Loads of a block from shared memory, of up to 16 bytes a thread.", "accesses"),
     ("shared_stores", "instructions", "Stores of a block to shared memory.", "accesses"),

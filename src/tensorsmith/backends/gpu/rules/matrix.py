@@ -40,6 +40,6 @@ class MatrixInstructions:
         assert product is not None
         reader = state.now.stage(str(fusible_reader(state, stage.name)))
         place = {a.name: b.name for a, b in zip(stage.axes, reader.axes)}
-        outer = nests.by_matrix(reader, place[product.rows], place[product.columns])
+        outer = nests.by_matrix(reader, place[product.rows], place[product.columns], product.side_by_side)
         new = state.with_nest(outer).with_nest(nests.matrix_product(stage, outer, product.steps, ahead=True))
         return [with_fetched(new, stage, padded=True)]

@@ -116,7 +116,8 @@ class _Block:
             elif isinstance(s, Wait):
                 for name, index, value, who in self.under_way:
                     self.store(name, index, value, who & active)
-                self.under_way = [(*rest, who & ~active) for *rest, who in self.under_way if (who & ~active).any()]
+                left = [(name, index, value, who & ~active) for name, index, value, who in self.under_way]
+                self.under_way = [one for one in left if one[3].any()]
             elif isinstance(s, Meet):
                 self.whole_warps(active)
             elif isinstance(s, Multiply):

@@ -44,9 +44,10 @@ def matrix_tiles(block: Block, values: Values, root: Stage, around: Sequence[Loo
     halves = [v for v in around if v.bound == VTHREAD and v.axis == rows]
     pairs = [v for v in block.tile if v.stage == stage.name and v.axis == product.columns]
     steps = [v for v in block.reduce if v.axis == product.steps]
+    own = NEIGHBOURS * product.side_by_side
     counts = [int(v.count) for v in (*halves[-1:], *pairs, *steps[-1:])]
     at_lanes = [(v.axis, int(v.count)) for v in lanes[-2:]]
-    if at_lanes != [(rows, ROW_LANES), (columns, COLUMN_LANES)] or counts != [HALVES, NEIGHBOURS, STEPS]:
+    if at_lanes != [(rows, ROW_LANES), (columns, COLUMN_LANES)] or counts != [HALVES, own, STEPS]:
         raise Refusal("no matrix tile", f"the lanes of {root.name} do not have what matrix instructions give them")
     row, column, half, pair, step = lanes[-2], lanes[-1], halves[-1], pairs[0], steps[-1]
     conditions = values.inside(block, stage.reduce_axes)
@@ -54,11 +55,13 @@ def matrix_tiles(block: Block, values: Values, root: Stage, around: Sequence[Loo
     group, within = Var(f"{stage.name}.group"), Var(f"{stage.name}.within")  # of the lane's column of the right operand
     found: list[Statement] = []
     others = [v for v in block.tile if v.name not in (half.name, pair.name)]
-    for places in itertools.product(*(range(int(v.count)) for v in others)):
+    beside = product.side_by_side
+    for *places, tile in itertools.product(*(range(int(v.count)) for v in others), range(beside)):
         here: dict[str, Expr] = {v.name: number(n) for v, n in zip(others, places)}
-        sums = [{half.name: number(h), pair.name: number(n)} for h, n in SUMS]
+        sums = [{half.name: number(h), pair.name: number(n * beside + tile)} for h, n in SUMS]
+        column_of = _plus(within if beside == 1 else Binary("mul", within, number(beside)), tile)
         of_left = [{half.name: number(o.half), step.name: _step(column, o.step)} for o in LEFT]
-        of_right = [{column.name: group, pair.name: within, step.name: _step(column, o.step)} for o in RIGHT]
+        of_right = [{column.name: group, pair.name: column_of, step.name: _step(column, o.step)} for o in RIGHT]
         found.append(
             Multiply(
                 stage.name,
@@ -83,7 +86,10 @@ def matrix_tiles(block: Block, values: Values, root: Stage, around: Sequence[Loo
 
 def _step(column: LoopVar, distance: int) -> Expr:
     """The step of the sums that a lane gives, two neighbours for each of the lanes along columns."""
-    first = Binary("mul", Var(column.name), number(2))
+    return _plus(Binary("mul", Var(column.name), number(2)), distance)
+
+
+def _plus(first: Expr, distance: int) -> Expr:
     return Binary("add", first, number(distance)) if distance else first
 
 

@@ -3,7 +3,7 @@
 threads of a block     at most the target's; at least a warp, if there is so much to compute
 virtual threads        at most a quarter of a warp, but for matrix instructions, whose tiles they are
 shared memory          at most the target's for a block
-results of a thread    at most half of its registers: the other half is for operands and addresses
+results of a thread    at most half of its registers, of which there are fewer in large blocks: the other half is for the rest
 code                   a bounded number of statements laid out
 """
 
@@ -93,7 +93,8 @@ def _halved(plan: Plan, root: Root, part: Matrix, found: Measured, target: GpuTa
     if not root.by_matrix:
         changed |= halve_largest(part, _sized(virtual), (virtual_threads(root, found) > most_virtual) & ~done & ~changed)
     results = results_of(plan, root, found)
-    many = (results > (target.registers_per_thread + root.by_matrix) // 2) & ~done & ~changed
+    most = (target.registers_of(threads_of(root, found)) + root.by_matrix) // 2
+    many = (results > most) & ~done & ~changed
     halved = halve_largest(part, _sized(own), many)
     changed |= halved | halve_largest(part, _sized(virtual), many & ~halved)
     rows_of = [f for nest in root.private for f in _steps(plan, nest, found)]

@@ -45,7 +45,7 @@ def draw_sizes(plan: Plan, rows: Matrix, rng: np.random.Generator, draws: Draws 
         _share(plan, root.nest, root.open_loops(THREAD), rows, threads, rng)
         virtual = rng.choice(draws.tiles if root.by_matrix else draws.virtual, len(rows))
         _share(plan, root.nest, root.open_loops(VTHREAD), rows, virtual, rng)
-        fixed = {**root.nest.loops.bindings, **root.nest.loops.sizes}
+        fixed = root.nest.loops.bindings.keys() | root.nest.loops.sizes.keys()
         tile = [loop for loop in root.nest.tile if loop not in fixed and loop.part]
         _share(plan, root.nest, tile, rows, rng.choice(draws.results, len(rows)), rng)
         for nest in root.private:
