@@ -1,8 +1,8 @@
-"""Conversions of f16 for x86 machines without instructions for them (F16C).
+"""Conversions of f16 for machines without instructions for them: x86 without F16C, RISC-V without Zfh.
 
 There LLVM turns all that code does with f16 into f32 and back by calls of two functions of compilers' run-time libraries, which
-most processes lack. So a module brings its own. They use integers alone but where the result is an f16 below the normal numbers:
-there an addition rounds, to nearest even as everywhere.
+most processes lack. So a module brings its own. (WebAssembly's code is linked by Clang, which has them.) They use integers but
+where the result is an f16 below the normal numbers: there an addition rounds, to nearest even as everywhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from tensorsmith.backends.cpu.target import CpuTarget
 
 def half_ir(ir_text: str, target: CpuTarget) -> str:
     """What a module has to define besides; nothing where the machine converts by itself, or there is nothing to convert."""
-    return _CONVERSIONS if target.is_x86 and not target.has("f16c") and "half" in ir_text else ""
+    return _CONVERSIONS if _lacks_instructions(target) and "half" in ir_text else ""
+
+
+def _lacks_instructions(target: CpuTarget) -> bool:
+    if target.is_riscv:
+        return not (target.has("zfh") or target.has("zfhmin"))
+    return target.is_x86 and not target.has("f16c")
 
 
 _CONVERSIONS = """

@@ -88,6 +88,11 @@ class CpuTarget(Target):
         return self.vector_bytes if self.has("relaxed-simd") else 0
 
     @property
+    def chooses_half(self) -> bool:
+        """Whether LLVM can write code that chooses between vectors of f16, for maxima as well: for WebAssembly it never ends."""
+        return not self.is_wasm
+
+    @property
     def fuses_half(self) -> bool:
         """Whether it does so with f16."""
         return self.is_aarch64 and self.has("fullfp16")

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from tensorsmith.backends.cpu.codegen import vecmath
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, in_lanes, number, type_text
+from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -28,6 +29,9 @@ class MultiplyAdds(Protocol):
     def fuses_half(self) -> bool: ...
 
     @property
+    def chooses_half(self) -> bool: ...
+
+    @property
     def relaxed_bytes(self) -> int: ...
 
 
@@ -37,6 +41,7 @@ class Fused:
 
     fuses: bool = True
     fuses_half: bool = False
+    chooses_half: bool = True
     relaxed_bytes: int = 0
 
 
@@ -225,6 +230,8 @@ class Arithmetic:
             a, b = self.same_lanes(a, b)
             if cond.lanes and not a.lanes:
                 a, b = self.splat(a, cond.lanes), self.splat(b, cond.lanes)
+        if a.dtype == "f16" and a.lanes and not self.target.chooses_half:
+            raise Refusal("LLVM does not end where this machine chooses between vectors of f16")
         return self.f.op(f"select {cond}, {a}, {b}", a.dtype, a.lanes)
 
     def unary(self, op: str, a: Value) -> Value:
