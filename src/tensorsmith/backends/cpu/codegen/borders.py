@@ -33,7 +33,7 @@ class Borders:
         self.f, self.body, self.block, self.shape = function, body, block, shape
         self.of_axes = {form_key(over_loops(fact, block.axes)): fact for fact in skippable(block.stage)}
         facts = [over_loops(fact, block.axes) for fact in self.of_axes.values()]
-        # the others always hold; but where loads are ahead (`ahead.py`), they find what was loaded only if those are among the known
+        # the others always hold; but loads ahead of their use (`ahead.py`) are found again only if those are among the known
         self.facts = [fact for fact in facts if in_order or body.span(fact, {}, None)[0] < 0]
 
     def decide(self, depth: int, env: dict[str, LoopValue], state: list[Value], rest: Rest) -> list[Value]:
