@@ -399,8 +399,8 @@ _GPU = (
     ),
     Mutant(
         "the-hosts-memory-is-swept-for-a-device",
-        "self._frame.of.driver.fill(*self._device_swept, POISON)",
-        "super().sweep(size) if False else None",
+        "self._frame.of.driver.fill(self._device_swept[0], size, POISON)",
+        "np.zeros(size)",
         ("tests/backends/gpu/test_running.py::test_runs_that_find_nothing_in_the_caches",),
     ),
     Mutant(
