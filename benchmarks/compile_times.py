@@ -45,7 +45,7 @@ _FUNCTIONS = {
     "lower": [("tensorsmith.build", "lower")],
     "generate": [("tensorsmith.backends.cpu.backend", "generate_ir")],
     "llvm": [("tensorsmith.backends.cpu.backend", "compile_ir")],
-    "pack": [("tensorsmith.build", "_pack"), ("tensorsmith.build", "_transform_and_pack")],
+    "pack": [("tensorsmith.build", "_store"), ("tensorsmith.build", "_transform_and_pack")],
 }
 
 Row = dict[str, Any]

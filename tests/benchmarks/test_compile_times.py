@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from itertools import pairwise
 
@@ -59,3 +60,8 @@ def test_no_two_convolutions_are_alike() -> None:
     weights = [tuple(t.dims) for t in made.convolutions().graph.initializer if len(t.dims) == 4]
     assert len(weights) == 100
     assert all(a[0] == b[1] for a, b in pairwise(weights))
+
+
+def test_the_functions_that_are_watched_are_there() -> None:
+    for module, name in (place for places in compile_times._FUNCTIONS.values() for place in places):
+        assert callable(getattr(importlib.import_module(module), name))

@@ -107,6 +107,7 @@ def test_who_has_them() -> None:
         assert ("cp.async" in text) == there
         if ptxas.knows(NAMED[device].architecture):
             assert ptxas.compiled(text, NAMED[device].architecture)
+    assert ".turn" not in generate(lower(ahead(of)), NAMED["opencl"]).code.texts["kernels"]()  # which does not even fetch ahead
     made = kernels(lower(ahead(of)), apart=True)
     assert "cp.async.wait_all" in source(made, DIALECTS["cuda"])
     for name in ("opencl", "hip"):

@@ -89,7 +89,7 @@ class CpuTarget(Target):
 
     @property
     def chooses_half(self) -> bool:
-        """Whether LLVM can write code that chooses between vectors of f16, for maxima as well: for WebAssembly it never ends."""
+        """Whether LLVM can write code that compares vectors of f16 or chooses between them: for WebAssembly it never ends."""
         return not self.is_wasm
 
     @property

@@ -24,7 +24,7 @@ _MOST_ELEMENTS = 1 << 31  # of an array; addresses are counted in 32 bits
 
 def generate(program: Program, target: GpuTarget) -> KernelCode:
     """The code of a program. Raises `Refusal` where a kernel needs more than the target has."""
-    kernels = make_kernels(program, target.copies_apart)
+    kernels = make_kernels(program, target.copies_apart, target.fetches_ahead)
     for kernel in kernels:
         check_limits(kernel, target)
     launches = launches_of(program, kernels, target)

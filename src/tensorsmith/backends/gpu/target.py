@@ -79,6 +79,12 @@ class GpuTarget(Target):
         """Multiply-adds of single threads in f32 that one multiprocessor does in a cycle."""
         return self.flops / (2 * self.clock * self.multiprocessors)
 
+    @property
+    def fetches_ahead(self) -> bool:
+        """Whether loops fetch the next tiles while they use some. PoCL computes some such loops wrongly, in which our interpreter
+        and oclgrind find nothing wrong; and without copies that go on by themselves there is little to gain."""
+        return self.dialect != "opencl"
+
     def registers_of(self, threads: Any) -> Any:
         """Registers that a thread of a block of so many may have: all of the block's are there at once. Arrays are taken too."""
         each = self.registers // np.maximum(1, threads) // REGISTER_STEP * REGISTER_STEP

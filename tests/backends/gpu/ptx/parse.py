@@ -106,7 +106,7 @@ def _code(body: str) -> tuple[list[Instruction], dict[str, int]]:
     code: list[Instruction] = []
     labels: dict[str, int] = {}
     for piece in re.split(r";|(?<=:)(?=\s)", body):
-        text = " ".join(piece.split())
+        text = " ".join(piece.split()).lstrip("{} ")
         while match := re.match(r"([\w$]+):\s*(.*)", text):
             labels[match[1]] = len(code)
             text = match[2]

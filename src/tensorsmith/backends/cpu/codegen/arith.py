@@ -202,6 +202,7 @@ class Arithmetic:
         return result if constant else self.select(by_zero, zero, result)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
+        self._check_half(a)
         kind = dtype(a.dtype).kind
         if kind == "f":
             word = {"lt": "fcmp olt", "le": "fcmp ole", "eq": "fcmp oeq", "ne": "fcmp une"}[op]
@@ -230,9 +231,12 @@ class Arithmetic:
             a, b = self.same_lanes(a, b)
             if cond.lanes and not a.lanes:
                 a, b = self.splat(a, cond.lanes), self.splat(b, cond.lanes)
-        if a.dtype == "f16" and a.lanes and not self.target.chooses_half:
-            raise Refusal("LLVM does not end where this machine chooses between vectors of f16")
+        self._check_half(a)
         return self.f.op(f"select {cond}, {a}, {b}", a.dtype, a.lanes)
+
+    def _check_half(self, a: Value) -> None:
+        if a.dtype == "f16" and a.lanes and not self.target.chooses_half:
+            raise Refusal("LLVM does not end where this machine compares vectors of f16, or chooses between them")
 
     def unary(self, op: str, a: Value) -> Value:
         kind, lanes = dtype(a.dtype).kind, a.lanes

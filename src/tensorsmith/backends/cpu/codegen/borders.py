@@ -29,11 +29,12 @@ Rest = Callable[[list[Value]], list[Value]]  # writes the loops inside, from the
 class Borders:
     """The conditions of one variant of a tile, and what is known of them where the code is being written."""
 
-    def __init__(self, function: Function, body: BodyEmitter, block: Block, shape: Shape) -> None:
+    def __init__(self, function: Function, body: BodyEmitter, block: Block, shape: Shape, in_order: bool) -> None:
         self.f, self.body, self.block, self.shape = function, body, block, shape
         self.of_axes = {form_key(over_loops(fact, block.axes)): fact for fact in skippable(block.stage)}
         facts = [over_loops(fact, block.axes) for fact in self.of_axes.values()]
-        self.facts = [fact for fact in facts if body.span(fact, {}, None)[0] < 0]  # the others always hold
+        # the others always hold; but loads ahead of their use (`ahead.py`) are found again only if those are among the known
+        self.facts = [fact for fact in facts if in_order or body.span(fact, {}, None)[0] < 0]
 
     def decide(self, depth: int, env: dict[str, LoopValue], state: list[Value], rest: Rest) -> list[Value]:
         """Tests conditions under which points contribute nothing (padding) as far outside as they are known.

@@ -41,7 +41,7 @@ class Reduction(Borders):
     """The reduction loops of one variant of a tile, its values in registers all the while."""
 
     def __init__(self, tile: TileEmitter, block: Block, shape: Shape, keys: list[Key]) -> None:
-        super().__init__(tile.f, tile.body, block, shape)
+        super().__init__(tile.f, tile.body, block, shape, tile.target.in_order)
         self.tile, self.arith = tile, tile.arith
         self.op = block.stage.reduction or ""
         self.start = identity(self.op, block.stage.dtype)

@@ -39,7 +39,7 @@ def estimated_candidate(candidate: Candidate, target: GpuTarget) -> float:
             if launch.kernel in found:
                 told |= as_compiled(told, found[launch.kernel])
     else:
-        for kernel in make_kernels(program, target.copies_apart):
+        for kernel in make_kernels(program, target.copies_apart, target.fetches_ahead):
             check_limits(kernel, target)
     rows = np.concatenate([columns(told, 1, target) for told in kernels])
     stages = tuple(own_block(root).stage.name for root in program.body)

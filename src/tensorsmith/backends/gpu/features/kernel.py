@@ -180,7 +180,7 @@ class Told:
         turns = np.ceil(steps / self.threads)
         warps = np.ceil(steps / self.target.warp) / turns
         self.at_least("rounds", at.around)
-        ahead = self.full(self.program.buffers[own_block(node).stage.name].buffers) > 1
+        ahead = (self.full(self.program.buffers[own_block(node).stage.name].buffers) > 1) & self.target.fetches_ahead
         self.at_least("fetched_apart", ahead & self.target.copies_apart)
         self.add("barriers", np.where(ahead, 1, 2) * at.around / max(1, self._fetches()))
         self.add("loop_rounds", at.around * (turns > 1) * turns * warps)

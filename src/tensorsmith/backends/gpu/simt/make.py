@@ -47,14 +47,15 @@ MOST_STATEMENTS = 20_000  # laid out in one kernel; compilers take minutes for m
 MOST_PRIVATE_BYTES = 16 << 10  # of one thread; what does not fit its registers is in device memory
 
 
-def kernels(program: Program, apart: bool = False) -> list[Kernel]:
-    """The kernels of a program, in the order in which they run. Copies that fetch ahead may be made `apart`."""
-    return [_Maker(program, node, apart).kernel() for node in program.body]
+def kernels(program: Program, apart: bool = False, ahead: bool = True) -> list[Kernel]:
+    """The kernels of a program, in the order in which they run. Copies that fetch ahead may be made `apart`; without `ahead` none
+    do, and second places for tiles are left unused."""
+    return [_Maker(program, node, apart, ahead).kernel() for node in program.body]
 
 
 class _Maker:
-    def __init__(self, program: Program, root: Node, apart: bool) -> None:
-        self.program, self.root, self.apart = program, root, apart
+    def __init__(self, program: Program, root: Node, apart: bool, ahead: bool) -> None:
+        self.program, self.root, self.apart, self.ahead = program, root, apart, ahead
         self.stage = own_block(root).stage
         self.loops = loop_vars(program)
         self.copies: dict[str, tuple[LoopVar, ...]] = {}
@@ -179,7 +180,7 @@ class _Maker:
             return self._dealt(node)
         if node.var.bound or int(node.var.count) == 1:
             return self._nodes(node.body, playing)
-        if self._fetches_ahead(node):
+        if self.ahead and self._fetches_ahead(node):
             return self._ahead(node, playing)
         return [self._loop(node, playing)]
 
