@@ -51,7 +51,7 @@ test-peers-short: $(VENV)/.bench  ## the same without what takes minutes
 
 test-outside: $(VENV)/.dev  ## Halide and TVM themselves as peers, from their wheels
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[outside]'
-	$(BIN)/python -m pytest -m outside -n 2
+	$(BIN)/python -m pytest tests/benchmarks/test_outside.py -m outside -n 2
 
 test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's packages are installed where they are missing
 	command -v qemu-aarch64-static && command -v aarch64-linux-gnu-gcc || (apt-get update -q && apt-get install -y -q $(ARM_PACKAGES))
@@ -59,7 +59,7 @@ test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's pack
 	$(BIN)/python -m pytest tests/arm -m "arm or not arm" -n 2 --dist worksteal
 
 test-fleet: $(VENV)/.fleet  ## measuring on the nodes of a Ray cluster of this machine, with faults
-	$(BIN)/python -m pytest -m fleet -n 0
+	$(BIN)/python -m pytest tests/measure/fleet -m fleet -n 0
 
 test-gpu: $(VENV)/.bench    ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
 	command -v oclgrind >/dev/null || apt-get install -y -q oclgrind ocl-icd-libopencl1
