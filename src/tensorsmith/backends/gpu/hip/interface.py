@@ -53,11 +53,14 @@ NAMES = {
     801: "hipErrorNotSupported", 999: "hipErrorUnknown",
 }  # fmt: skip
 
+_NO_DEVICE = "ROCm knows no device; is one there, and may this user see it (groups render and video, HIP_VISIBLE_DEVICES)?"
+
 MEANINGS = {
     2: "the device has no memory left; close what else uses it, or run smaller sizes",
     9: "a kernel has more threads than the device takes",
     35: "the system's amdgpu driver is older than ROCm; install the one that belongs to it",
-    100: "ROCm knows no device; is one there, may this user see it (groups render and video, HIP_VISIBLE_DEVICES)?",
+    100: _NO_DEVICE,
+    101: _NO_DEVICE,  # what the library says where there is no driver of the system either
     200: "ROCm does not take the code object",
     209: "the code is for another architecture than the device's",
     700: "a kernel touched memory that is not its own; the process has to be started anew",
