@@ -291,9 +291,7 @@ def test_no_device() -> None:
     assert "starting HIP's driver failed with hipErrorNoDevice: ROCm knows no device; is one there" in told(caught.value)
     without = FakeHip()
     without.faults["hipInit"] = 101  # as the real one does where there is nothing
-    with pytest.raises(
-        DriverError, match="starting HIP's driver failed with hipErrorInvalidDevice: ROCm knows no device"
-    ):
+    with pytest.raises(DriverError, match="starting HIP's driver failed with hipErrorInvalidDevice: ROCm knows no device"):
         api.opened(HIP, without)
     with pytest.raises(UserError, match="there is no HIP device 3; there are 1, from 0 on"):
         LibraryDriver(api.opened(HIP, FakeHip()), 3)

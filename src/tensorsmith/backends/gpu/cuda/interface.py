@@ -10,7 +10,7 @@ from tensorsmith.backends.gpu.cuda.clocks import clocks
 from tensorsmith.backends.gpu.cuda.facts import target
 from tensorsmith.backends.gpu.launch import Launches
 from tensorsmith.backends.gpu.library.api import HANDLE, OUT_HANDLE, Api, Interface
-from tensorsmith.backends.gpu.library.errors import SUCCESS
+from tensorsmith.backends.gpu.library.errors import COMMON_MEANINGS, SUCCESS
 from tensorsmith.backends.gpu.target import GpuTarget
 
 FUNCTIONS = {
@@ -57,20 +57,15 @@ NAMES = {
 }  # fmt: skip
 
 MEANINGS = {
-    2: "the device has no memory left; close what else uses it, or run smaller sizes",
+    **COMMON_MEANINGS,
     34: "the library is a stub for linking, not a driver; install NVIDIA's driver",
     46: "another process has the device for itself",
     100: "the driver knows no device; is one there, and is it allowed to be seen (CUDA_VISIBLE_DEVICES)?",
-    209: "the code is for another architecture than the device's",
     218: "the driver's compiler does not take the code",
     221: "the driver has no compiler for PTX; install the whole driver",
     222: "the driver is older than the code's version of PTX; install a newer NVIDIA driver",
-    700: "a kernel touched memory that is not its own; the process has to be started anew",
-    701: "a kernel needs more registers or threads than the device has",
-    702: "a kernel did not end in the time that the system gives it, and was stopped; the process has to be started anew",
     715: "a kernel ran an instruction that the device does not have; the process has to be started anew",
     716: "a kernel touched memory at an address that is not aligned; the process has to be started anew",
-    719: "a kernel failed; the process has to be started anew",
     803: "the driver's library and its kernel module are of different versions; restart the machine, or install the driver again",
     804: "the driver's compatibility library does not know this device; install a newer NVIDIA driver",
 }

@@ -11,6 +11,7 @@ from tensorsmith.backends.gpu.hip.facts import target
 from tensorsmith.backends.gpu.hip.link import FOLDERS, linked
 from tensorsmith.backends.gpu.launch import Launches
 from tensorsmith.backends.gpu.library.api import Api, Interface
+from tensorsmith.backends.gpu.library.errors import COMMON_MEANINGS
 from tensorsmith.backends.gpu.target import GpuTarget
 
 FUNCTIONS = {
@@ -56,17 +57,12 @@ NAMES = {
 _NO_DEVICE = "ROCm knows no device; is one there, and may this user see it (groups render and video, HIP_VISIBLE_DEVICES)?"
 
 MEANINGS = {
-    2: "the device has no memory left; close what else uses it, or run smaller sizes",
+    **COMMON_MEANINGS,
     9: "a kernel has more threads than the device takes",
     35: "the system's amdgpu driver is older than ROCm; install the one that belongs to it",
     100: _NO_DEVICE,
     101: _NO_DEVICE,  # what the library says where there is no driver of the system either
     200: "ROCm does not take the code object",
-    209: "the code is for another architecture than the device's",
-    700: "a kernel touched memory that is not its own; the process has to be started anew",
-    701: "a kernel needs more registers or threads than the device has",
-    702: "a kernel did not end in the time that the system gives it, and was stopped; the process has to be started anew",
-    719: "a kernel failed; the process has to be started anew",
 }
 
 

@@ -6,6 +6,16 @@ from tensorsmith.errors import UserError
 
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE, NOT_FOUND, NOT_READY = 0, 1, 2, 100, 500, 600  # of CUDA and HIP alike
 
+#: of results that have the same numbers in all of them: what is the matter, and what to do
+COMMON_MEANINGS = {
+    2: "the device has no memory left; close what else uses it, or run smaller sizes",
+    209: "the code is for another architecture than the device's",
+    700: "a kernel touched memory that is not its own; the process has to be started anew",
+    701: "a kernel needs more registers or threads than the device has",
+    702: "a kernel did not end in the time that the system gives it, and was stopped; the process has to be started anew",
+    719: "a kernel failed; the process has to be started anew",
+}
+
 
 class DriverError(UserError):
     """`code` is the function's result; `meaning`: what is the matter, and what to do."""
