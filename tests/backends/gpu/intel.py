@@ -25,9 +25,9 @@ from tensorsmith.program.lower import lower
 TARGET = NAMED["opencl"]
 
 
-def results(made: list[Kernel], workload: Workload, inputs: dict[str, np.ndarray], queue: cl.CommandQueue) -> list[np.ndarray]:
+def results(made: list[Kernel], workload: Workload, inputs: dict[str, np.ndarray], context: cl.Context) -> list[np.ndarray]:
     """The outputs of kernels, run one after the other."""
-    context, flags = queue.context, cl.mem_flags
+    queue, flags = cl.CommandQueue(context), cl.mem_flags
     program = cl.Program(context, object_file(made, SPIRV)).build()
     held = {name: cl.Buffer(context, flags.COPY_HOST_PTR, hostbuf=np.ascontiguousarray(a)) for name, a in inputs.items()}
     for kernel in made:
@@ -47,12 +47,12 @@ def results(made: list[Kernel], workload: Workload, inputs: dict[str, np.ndarray
 
 def main(name: str, count: str, seed: str) -> None:
     (device,) = [d for p in cl.get_platforms() if p.name.startswith("Intel") for d in p.get_devices()]
-    queue = cl.CommandQueue(cl.Context([device]))
+    context = cl.Context([device])
     workload = WORKLOADS[name]
     inputs = random_inputs(workload, 0)
     want = evaluate(workload, inputs, precise=True)
     for candidate in candidates(workload, int(count), int(seed), TARGET):
-        wrong = problems(workload, want, results(kernels(lower(candidate), ahead=False), workload, inputs, queue))
+        wrong = problems(workload, want, results(kernels(lower(candidate), ahead=False), workload, inputs, context))
         print(wrong or "right")
 
 
