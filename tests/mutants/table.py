@@ -375,8 +375,8 @@ _GPU = (
     ),
     Mutant(
         "lanes-need-not-meet",
-        "return [*number_of_column, Meet(), *found]",
-        "return [*number_of_column, *found]",
+        "else ()), Meet(), *found]",
+        "else ()), *found]",
         (MATRIX + "test_ptx_is_right",),
     ),
     Mutant(
