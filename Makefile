@@ -63,6 +63,9 @@ test-fleet: $(VENV)/.fleet  ## measuring on the nodes of a Ray cluster of this m
 
 test-gpu: $(VENV)/.bench    ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
 	command -v oclgrind >/dev/null || apt-get install -y -q oclgrind ocl-icd-libopencl1
+	command -v clang-19 >/dev/null && command -v ld.lld-19 >/dev/null || apt-get install -y -q clang-19 lld-19
+	test -d build/hip/usr || (mkdir -p build/hip && cd build/hip && apt-get download -q libamdhip64-dev && dpkg -x libamdhip64-dev*.deb .)
+	test -e build/intel/lib/libintelocl.so || ($(PYTHON) -m venv build/intel && build/intel/bin/python -m pip install --quiet intel-opencl-rt)
 	$(BIN)/python -m pytest tests/backends/gpu -m "gpu or not gpu" -n 2 --dist worksteal
 
 test-riscv: $(VENV)/.dev    ## code for RISC-V with vectors, in the same way

@@ -2,10 +2,10 @@
 
     python benchmarks/a100.py --data a100-matmul.csv [--first 64] [--only prior,trees] [--json FILE]
 
-`prior`: the analytic estimate, on the first programs of each search (which are drawn at random) and on all of each. `trees`: our
-trees (`learn/models/trees.py`), learned from all searches but those of one shape, on that shape. Of each: Spearman's rank
-correlation with the measured times, and how near the best of the programs chosen comes to the best of all (of as many drawn at
-random: the median of 300 draws).
+`prior`: the analytic estimate, on the first programs of each search (which are drawn at random) and on all of each. `trees`:
+several forests of our trees (`learn/models/ensemble.py`), learned from all searches but those of one shape, on that shape. Of each:
+Spearman's rank correlation with the measured times, and how near the best of the programs chosen comes to the best of all (of as
+many drawn at random: the median of 300 draws).
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ import numpy as np
 from a100_data import Array, Search, matrix, read
 from tensorsmith.backends.gpu.named import NAMED
 from tensorsmith.backends.gpu.prior import estimate_seconds
+from tensorsmith.learn.models.ensemble import EnsembleModel, EnsembleSettings
 from tensorsmith.learn.models.model import Samples
-from tensorsmith.learn.models.trees import TreeModel, TreeSettings
+from tensorsmith.learn.models.trees import TreeSettings
 
 TARGET = NAMED["a100"]
-#: the model has to say something of shapes that it has not seen, so its trees are small and see few features each
-SETTINGS = TreeSettings(trees=80, leaves=6, rate=0.07, features=0.3, least_weight=0.01)
+#: the model has to say something of shapes that it has not seen, so its trees are small and see few features each, and its members
+#: have seen different searches
+SETTINGS = EnsembleSettings(members=8, trees=TreeSettings(trees=120, leaves=10, rate=0.07, features=0.3, least_weight=0.01))
 Row = dict[str, float]
 
 
@@ -77,7 +79,7 @@ def prior(searches: Sequence[Search], first: int) -> dict[str, Row]:
     return found
 
 
-def trees(searches: Sequence[Search], settings: TreeSettings = SETTINGS) -> dict[str, Row]:
+def trees(searches: Sequence[Search], settings: EnsembleSettings = SETTINGS) -> dict[str, Row]:
     """Trees on each search, learned from those of other shapes, of both types."""
     known = {s.name: _samples(s.first(1 << 60)) for s in searches}
     found: dict[str, Row] = {}
@@ -87,7 +89,7 @@ def trees(searches: Sequence[Search], settings: TreeSettings = SETTINGS) -> dict
             if _shape(name) != shape:
                 for one, relative, score in zip(rows, speed, scores):
                     samples.add(one, relative, name, score)
-        model = TreeModel(settings)
+        model = EnsembleModel(settings)
         model.update(samples)
         for name, (features, _, base, seconds) in known.items():
             if _shape(name) == shape and model.ready():

@@ -375,8 +375,8 @@ _GPU = (
     ),
     Mutant(
         "lanes-need-not-meet",
-        "return [*number_of_column, Meet(), *found]",
-        "return [*number_of_column, *found]",
+        "else ()), Meet(), *found]",
+        "else ()), *found]",
         (MATRIX + "test_ptx_is_right",),
     ),
     Mutant(
@@ -438,6 +438,54 @@ _GPU = (
         "if code == SUCCESS:",
         "if code != NOT_READY:",
         ("tests/backends/gpu/test_cuda.py::test_a_kernel_that_touches_what_is_not_its_own",),
+    ),
+    Mutant(
+        "an-object-is-loaded-that-is-not-linked",
+        "return linked(base64.b64decode(launches.text), target.architecture)",
+        "return base64.b64decode(launches.text)",
+        ("tests/backends/gpu/test_hip.py::test_a_workload",),
+    ),
+    Mutant(
+        "what-hip-still-reads-is-let-go",
+        "weakref.finalize(self, _unload, driver.api, self._handle, image)",
+        "weakref.finalize(self, _unload, driver.api, self._handle, None)",
+        ("tests/backends/gpu/test_hip.py::test_a_workload",),
+    ),
+    Mutant(
+        "code-for-one-of-amds-gpus-runs-on-all",
+        "lambda code, here: code == here",
+        "lambda code, here: True",
+        ("tests/backends/gpu/test_hip.py::test_where_code_can_run",),
+    ),
+    Mutant(
+        "the-highest-clock-is-that-of-now",
+        'return self.api.interface.clocks(held.value.decode(errors="replace").lower()) or at_most(self.target.clock)',
+        "return at_most(self.target.clock)",
+        ("tests/backends/gpu/test_cuda.py::test_clocks_of_now", "tests/backends/gpu/test_hip.py::test_clocks_of_now"),
+    ),
+    Mutant(
+        "a-note-is-not-kept",
+        '"note": clean(t.note),',
+        '"note": "",',
+        ("tests/records/test_store.py::test_a_record_comes_back_whole",),
+    ),
+    Mutant(
+        "rows-that-lie-across-are-dealt-out-along",
+        'across=".trans",',
+        'across="",',
+        (MATRIX + "test_operands_are_loaded_by_rows",),
+    ),
+    Mutant(
+        "rows-begin-anywhere",
+        "return form.offset % PIECE == 0 and all(c % PIECE == 0 for name, c in form.terms.items() if name not in neighbours)",
+        "return True",
+        (MATRIX + "test_operands_are_loaded_by_rows",),
+    ),
+    Mutant(
+        "parts-that-are-no-whole-instructions",
+        "any(extent % (int(n) * STEPS) for n in options)",
+        "any(extent % int(n) for n in options)",
+        (MATRIX + "test_split_reductions",),
     ),
     Mutant(
         "what-others-took-is-given-back",

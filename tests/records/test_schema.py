@@ -19,6 +19,7 @@ def to_version_0(path):
     connection = sqlite3.connect(path)
     connection.execute("DROP INDEX workload_canonical")
     connection.execute("ALTER TABLE workload DROP COLUMN canonical")
+    connection.execute("ALTER TABLE record DROP COLUMN note")
     connection.execute("ALTER TABLE record DROP COLUMN run")
     connection.execute("UPDATE record SET seconds = seconds * 1000")
     connection.execute("PRAGMA user_version = 0")
@@ -49,6 +50,21 @@ def test_an_older_version_is_migrated(tmp_path, monkeypatch):
     assert version(tmp_path / "old.db") == schema.VERSION
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_records_of_version_2_have_no_notes(tmp_path, read_only):
+    path = tmp_path / "old.db"
+    with Store.open(path) as store:
+        store.add(W, TARGET, TIMING, [trial(W, 2e-3, 1, note="SM 1410 MHz")])
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE record DROP COLUMN note")
+    connection.execute("PRAGMA user_version = 2")
+    connection.commit()
+    connection.close()
+    with Store.open(path, read_only=read_only) as store:
+        assert store.best(W, TARGET, TIMING).trial == trial(W, 2e-3, 1)
+    assert version(path) == (2 if read_only else schema.VERSION)
+
+
 def test_reading_an_older_version_leaves_the_file_as_it_is(tmp_path, monkeypatch):
     to_version_0(tmp_path / "old.db")
     monkeypatch.setitem(schema.STEPS, 0, step_from_0)
@@ -77,17 +93,18 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, monkeypatch):
 
 def test_steps_run_one_after_the_other(tmp_path, monkeypatch):
     to_version_0(tmp_path / "old.db")
-    monkeypatch.setattr(schema, "VERSION", 3)
+    last = schema.VERSION
+    monkeypatch.setattr(schema, "VERSION", last + 1)
     monkeypatch.setitem(schema.STEPS, 0, step_from_0)
-    monkeypatch.setitem(schema.STEPS, 2, lambda c: c.execute("UPDATE record SET run = run || '!'"))
+    monkeypatch.setitem(schema.STEPS, last, lambda c: c.execute("UPDATE record SET run = run || '!'"))
     with Store.open(tmp_path / "old.db") as store:
         assert store.best(W, TARGET, TIMING).run == "before runs had names!"
-    assert version(tmp_path / "old.db") == 3
+    assert version(tmp_path / "old.db") == last + 1
 
 
 def test_a_version_without_a_way_is_refused(tmp_path):
     to_version_0(tmp_path / "old.db")
-    with pytest.raises(StoreError, match="schema version is 0, from which there is no way to 2"):
+    with pytest.raises(StoreError, match="schema version is 0, from which there is no way to 3"):
         Store.open(tmp_path / "old.db")
 
 
@@ -97,7 +114,7 @@ def test_a_newer_version_is_refused(tmp_path, read_only):
     connection = sqlite3.connect(tmp_path / "new.db")
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match=r"newer Tensorsmith \(schema version 99; this one knows 2\). Update") as problem:
+    with pytest.raises(StoreError, match=r"newer Tensorsmith \(schema version 99; this one knows 3\). Update") as problem:
         Store.open(tmp_path / "new.db", read_only=read_only)
     assert problem.value.kind == "newer"
     assert version(tmp_path / "new.db") == 99

@@ -39,7 +39,7 @@ def test_an_empty_store_answers(store):
 
 
 def test_a_record_comes_back_whole(store):
-    given = trial(W, 2e-3, spread=0.03, cause="", build_seconds=0.02, run_seconds=0.5)
+    given = trial(W, 2e-3, spread=0.03, cause="", build_seconds=0.02, run_seconds=0.5, note="SM 1410 MHz")
     store.add(W, TARGET, TIMING, [given], run="first")
     record = store.best(W, TARGET, TIMING)
     assert record.trial == given

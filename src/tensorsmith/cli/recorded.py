@@ -79,11 +79,13 @@ class Timed:
     seconds: float | None
     spread: float
     measured: float
+    note: str
     candidate: Described
 
     @staticmethod
     def of(record: Record) -> Timed:
-        return Timed(record.seconds, record.trial.spread, record.created, Described.of(record.key, record.candidate))
+        described = Described.of(record.key, record.candidate)
+        return Timed(record.seconds, record.trial.spread, record.created, record.trial.note, described)
 
 
 @dataclass(frozen=True)

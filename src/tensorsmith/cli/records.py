@@ -249,7 +249,8 @@ def _show_best(found: Sequence[recorded.Best]) -> None:
             _say(b.why)
             continue
         _say(f"{_time(b.best.seconds)} (spread {b.best.spread:.1%}), {show.rate(b.kept.flops, b.best.seconds)} GFLOP/s")
-        _say(f"measured {_when(b.best.measured)}, candidate {b.best.candidate.key}")
+        note = f" ({b.best.note})" if b.best.note else ""
+        _say(f"measured {_when(b.best.measured)}{note}, candidate {b.best.candidate.key}")
         _describe(b.best.candidate)
 
 

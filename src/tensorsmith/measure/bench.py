@@ -119,6 +119,10 @@ class Bench:
         unchanged = built.checksum == _checksum(answer)
         return rounds, None if unchanged else self.reference.problem(answer.outputs)
 
+    def note(self, number: int) -> str:
+        """How the device is just now, as it says."""
+        return self._built[number].prepared.note()
+
     def drop(self, number: int) -> None:
         self._built.pop(number, None)
 

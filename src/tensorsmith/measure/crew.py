@@ -247,7 +247,7 @@ class Crew:
         elif did == "timed":
             job.step = JobState.BUILT
             job.rounds[job.condition] += m["times"]
-            job.cut, job.run_seconds = m["cut"], job.run_seconds + m["run"]
+            job.cut, job.run_seconds, job.note = m["cut"], job.run_seconds + m["run"], m["note"]
             if not job.keep:
                 self.finish_timed(worker, job)
         elif did == "failed":
@@ -286,7 +286,7 @@ class Crew:
         worker.jobs.pop(job.number, None)
         worker.candidates += 1
         job.step = JobState.DONE
-        job.trial = Trial(job.candidate, status, seconds, spread, job.cut, cause, job.build_seconds, job.run_seconds)
+        job.trial = Trial(job.candidate, status, seconds, spread, job.cut, cause, job.build_seconds, job.run_seconds, note=job.note)
         job.subject.times.trials += 1
         job.subject.finished.append(job)
 

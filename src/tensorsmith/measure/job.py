@@ -44,6 +44,7 @@ class Job:
     condition: Condition = Condition.BACK_TO_BACK  # under which it is timed now
     rounds: Rounds = field(default_factory=lambda: {condition: [] for condition in Condition})
     cut: bool = False
+    note: str = ""  # how the device was when it was timed
     trial: Trial | None = None
 
     @property

@@ -125,10 +125,10 @@ class Service:
         rounds, problem = self._retakes.undisturbed(lambda: bench.time(m["id"], plan, condition))
         if problem is not None:
             return self._fail(m, Status.WRONG_ANSWER, f"{problem}, and right when run before")
-        run = time.perf_counter() - start
+        run, note = time.perf_counter() - start, bench.note(m["id"])
         if not m["keep"]:
             bench.drop(m["id"])
-        self._say("timed", m["id"], times=rounds.times, cut=rounds.cut, run=run, rss=resident_bytes())
+        self._say("timed", m["id"], times=rounds.times, cut=rounds.cut, run=run, note=note, rss=resident_bytes())
 
     def _drop(self, bench: Bench, m: wire.Message) -> None:
         bench.drop(m["id"])

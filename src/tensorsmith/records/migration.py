@@ -32,6 +32,11 @@ def from_1(connection: sqlite3.Connection) -> None:
             _move(connection, (number, workload), (known, wanted))
 
 
+def from_2(connection: sqlite3.Connection) -> None:
+    """Records get a note, which those that are there do not have."""
+    connection.execute("ALTER TABLE record ADD COLUMN note TEXT NOT NULL DEFAULT ''")
+
+
 def _move(connection: sqlite3.Connection, old: tuple[int, Workload], new: tuple[int, Workload]) -> None:
     """Records of one workload become records of another, which is the same computation under other names."""
     for number, text in connection.execute("SELECT id, candidate FROM record WHERE workload = ?", old[:1]).fetchall():

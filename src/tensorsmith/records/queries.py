@@ -15,7 +15,7 @@ from tensorsmith.targets.target import Target
 
 COLUMNS = (
     "r.uid, r.cache, r.threads, r.run, r.created, r.candidate_key, r.candidate, r.status, r.seconds, r.spread, r.at_least, "
-    "r.cause, r.build_seconds, r.run_seconds, t.json AS target, w.key AS workload_key"
+    "r.cause, r.build_seconds, r.run_seconds, r.note, t.json AS target, w.key AS workload_key"
 )
 JOINED = "record r JOIN workload w ON w.id = r.workload JOIN target t ON t.id = r.target"
 
@@ -141,7 +141,9 @@ def json_form(row: sqlite3.Row | Mapping[str, Any], workload: Workload | None = 
         "created": row["created"],
         "candidate": parsed(row, "candidate"),
     }
-    form |= {name: row[name] for name in ("status", "seconds", "spread", "at_least", "cause", "build_seconds", "run_seconds")}
+    form |= {
+        name: row[name] for name in ("status", "seconds", "spread", "at_least", "cause", "build_seconds", "run_seconds", "note")
+    }
     form["at_least"] = bool(row["at_least"])
     return form
 

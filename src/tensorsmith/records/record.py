@@ -4,7 +4,7 @@ The JSON form stands by itself; it is what `export` writes, one to a line:
 
     {"format": 1, "uid": "9f...", "workload": {...}, "target": {...}, "timing": {"cache": "warm", "threads": 2}, "run": "",
      "created": 1.7e9, "candidate": {...}, "status": "ok", "seconds": 1.2e-4, "spread": 0.01, "at_least": false, "cause": "",
-     "build_seconds": 0.02, "run_seconds": 0.1}
+     "build_seconds": 0.02, "run_seconds": 0.1, "note": ""}
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class Record:
             "cause": clean(t.cause),
             "build_seconds": number(t.build_seconds) or 0.0,
             "run_seconds": number(t.run_seconds) or 0.0,
+            "note": clean(t.note),
         }
 
 
@@ -189,7 +190,7 @@ def _trial(candidate: Candidate, data: dict[str, Any]) -> Trial:
     if not isinstance(at_least, bool):
         raise UserError("at_least is neither true nor false")
     spread, build, run = (_number(data, name) for name in ("spread", "build_seconds", "run_seconds"))
-    return Trial(candidate, status, seconds, spread, at_least, _text(data, "cause"), build, run)
+    return Trial(candidate, status, seconds, spread, at_least, _text(data, "cause"), build, run, note=_text(data, "note"))
 
 
 def _number(data: dict[str, Any], name: str) -> float:

@@ -9,6 +9,7 @@ transaction, so a process that dies on the way leaves the old version.
 
     1   a workload is known by its key alone, which has the names of its tensors in it
     2   its canonical key is the same whatever they are called (`migration`)
+    3   a record has a note: how the device was when it was timed
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from tensorsmith.records import faults, migration
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x54534D52  # "TSMR", in the file's header: whose file it is
 
 TABLES = (
@@ -48,7 +49,8 @@ TABLES = (
         at_least INTEGER NOT NULL,
         cause TEXT NOT NULL,
         build_seconds REAL NOT NULL,
-        run_seconds REAL NOT NULL
+        run_seconds REAL NOT NULL,
+        note TEXT NOT NULL DEFAULT ''
     )""",
     "CREATE INDEX workload_structure ON workload (structure)",
     "CREATE INDEX record_key ON record (workload, target, cache, threads, candidate_key)",
@@ -56,7 +58,7 @@ TABLES = (
 )
 
 #: the step from each older version to the next
-STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: migration.from_1}
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {1: migration.from_1, 2: migration.from_2}
 
 
 def inspect(connection: sqlite3.Connection, path: Path) -> int | None:

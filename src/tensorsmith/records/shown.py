@@ -35,7 +35,7 @@ def _row(record: Record, best: float | None) -> list[Cell]:
         Number(relative, f"{relative:.2f}x" if seconds else "-"),
         Number(trial.spread, f"{trial.spread:.1%}" if seconds else "-"),
         Number(operations / seconds if seconds else 0.0, rate(operations, seconds)),
-        trial.status.value + (f": {trial.cause}" if trial.cause else ""),
+        trial.status.value + (f": {trial.cause}" if trial.cause else "") + (f" ({trial.note})" if trial.note else ""),
         record.key,
         " ".join(f"{hole}={value}" for hole, value in record.candidate.decisions.items()),
     ]

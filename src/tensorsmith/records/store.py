@@ -413,7 +413,7 @@ def _shared_values(workload: Workload, target: Target) -> tuple[tuple[str, str, 
 def _values(record: Record) -> dict[str, Any]:
     """The columns of a record, but for its workload and target."""
     form = record.to_json()
-    own = ("uid", "run", "created", "status", "seconds", "spread", "at_least", "cause", "build_seconds", "run_seconds")
+    own = ("uid", "run", "created", "status", "seconds", "spread", "at_least", "cause", "build_seconds", "run_seconds", "note")
     return {
         **{name: form[name] for name in own},
         **form["timing"],

@@ -51,6 +51,7 @@ class Trial:
     build_seconds: float = 0.0
     run_seconds: float = 0.0
     emulated: bool = False  # timed by an emulator: good for this run's order of candidates, and for nothing else
+    note: str = ""  # how the device was just then, as it says, for people: its clocks
 
     @property
     def ok(self) -> bool:

@@ -97,6 +97,10 @@ class FakeCuda:
         to._obj.value = self.attributes[attribute]
         return 0
 
+    def cuDeviceGetPCIBusId(self, to: Any, size: int, device: int) -> int:
+        to.value = b"0000:C1:00.0"[: size - 1]
+        return 0 if 0 <= device < self.devices else 101
+
     def cuDevicePrimaryCtxRetain(self, to: Any, device: int) -> int:
         to._obj.value = self._new()
         return 0

@@ -9,15 +9,16 @@ import pytest
 from tests.backends.gpu.fake_cuda import FakeCuda
 
 import tensorsmith as ts
-from tensorsmith.backends.gpu.cuda import api, arrays
 from tensorsmith.backends.gpu.cuda import driver as cuda
-from tensorsmith.backends.gpu.cuda.driver import Cuda
+from tensorsmith.backends.gpu.cuda.interface import CUDA
+from tensorsmith.backends.gpu.library import api, arrays
+from tensorsmith.backends.gpu.library.device import LibraryDriver
 from tensorsmith.errors import UserError
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> Cuda:
-    found = Cuda(api.opened(FakeCuda()))
+def device(monkeypatch: pytest.MonkeyPatch) -> LibraryDriver:
+    found = LibraryDriver(api.opened(CUDA, FakeCuda()))
     monkeypatch.setattr(cuda, "driver", lambda number=0: found)
     return found
 
@@ -35,7 +36,7 @@ B = np.random.default_rng(1).standard_normal((32, 40)).astype(np.float32)
 WANTED = np.maximum(A @ B, 0)
 
 
-def test_a_workload(device: Cuda, tmp_path: Path) -> None:
+def test_a_workload(device: LibraryDriver, tmp_path: Path) -> None:
     kernel = ts.compile(layer(), target="a100").bind(B=B)
     np.testing.assert_allclose(kernel(A), WANTED, rtol=1e-4, atol=1e-4)
     assert ".target sm_80" in kernel.source("ptx")
@@ -44,7 +45,7 @@ def test_a_workload(device: Cuda, tmp_path: Path) -> None:
     np.testing.assert_allclose(loaded(A), WANTED, rtol=1e-4, atol=1e-4)
 
 
-def test_times_are_the_devices(device: Cuda) -> None:
+def test_times_are_the_devices(device: LibraryDriver) -> None:
     kernel = ts.compile(layer(), target="a100").bind(B=B)
     fake = device.api.library
     prepared = kernel.prepare(A)
@@ -57,7 +58,7 @@ def test_times_are_the_devices(device: Cuda) -> None:
     assert prepared.stepwise()().sum() == pytest.approx(seconds, rel=1e-3)
 
 
-def test_arrays_in_device_memory(device: Cuda) -> None:
+def test_arrays_in_device_memory(device: LibraryDriver) -> None:
     kernel = ts.compile(layer(), target="a100").bind(B=B)
     x = arrays.on_device(A, device)
     y = kernel(x)
@@ -69,20 +70,20 @@ def test_arrays_in_device_memory(device: Cuda) -> None:
 
 
 @pytest.mark.parametrize("wrong", [A[:, :16].copy(), A.astype(np.float64)], ids=["shape", "type"])
-def test_wrong_arrays_in_device_memory(device: Cuda, wrong: np.ndarray) -> None:
+def test_wrong_arrays_in_device_memory(device: LibraryDriver, wrong: np.ndarray) -> None:
     kernel = ts.compile(layer(), target="a100").bind(B=B)
     with pytest.raises(UserError, match=r"A must be f32\[24, 32\], float.* given"):
         kernel(arrays.on_device(wrong, device))
 
 
-def test_code_for_a_newer_device_says_so(device: Cuda) -> None:
+def test_code_for_a_newer_device_says_so(device: LibraryDriver) -> None:
     kernel = ts.compile(layer(), target="h100").bind(B=B)
     with pytest.raises(UserError, match=r"was compiled for h100 .sm_90., nvidia-a100-sxm4-40gb is sm_80"):
         kernel(A)
 
 
 def test_without_a_driver_everything_but_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(number: int = 0) -> Cuda:
+    def missing(number: int = 0) -> LibraryDriver:
         raise UserError("no CUDA here: there is no libcuda.so.1; install NVIDIA's driver")
 
     monkeypatch.setattr(cuda, "driver", missing)

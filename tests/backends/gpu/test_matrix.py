@@ -24,13 +24,14 @@ from tensorsmith.backends.gpu.named import NAMED
 from tensorsmith.backends.gpu.printers.c import source
 from tensorsmith.backends.gpu.printers.dialects import DIALECTS
 from tensorsmith.backends.gpu.simt.interpret import Wrong
-from tensorsmith.backends.gpu.simt.ir import Multiply, walk
+from tensorsmith.backends.gpu.simt.ir import For, If, Multiply, Statement, walk
 from tensorsmith.backends.gpu.simt.make import kernels
 from tensorsmith.backends.gpu.tactics.roots import roots, shared_bytes
 from tensorsmith.build import build_kernel
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
+from tensorsmith.lang.expr import Binary, Const
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import conv
 from tensorsmith.program.interpret import interpret
@@ -40,6 +41,7 @@ from tensorsmith.space.population.evolve import crossover, mutate
 from tensorsmith.space.population.population import Plan
 from tensorsmith.space.population.sampling import Sampling, sample_plan
 from tensorsmith.space.sketch.loops import Loops
+from tensorsmith.space.sketch.rewrite import Rfactor
 from tensorsmith.space.sketch.sketch import Candidate
 
 A100 = NAMED["a100"]
@@ -84,17 +86,19 @@ WORKLOADS = {
     "nothing divides": product(35, 27, 80),
     "fused": product(32, 40, 32, after="relu"),
     "convolution": convolution(),
+    "split": product(32, 40, 512),  # few results and many steps: over several blocks, whose parts a second kernel adds up
 }
 
 
-def plan_of(workload: Workload, target: object = A100) -> Plan:
-    """The sketch whose tiles matrix instructions compute."""
-    (found,) = [p for p in space_of(workload, target).plans if any(root.by_matrix for root in roots(p))]
+def plan_of(workload: Workload, target: object = A100, split: bool = False) -> Plan:
+    """The sketch whose tiles matrix instructions compute, of the whole reduction or of its parts."""
+    plans = [p for p in space_of(workload, target).plans if any(root.by_matrix for root in roots(p))]
+    (found,) = [p for p in plans if split == any(isinstance(r, Rfactor) for r in p.sketch.rewrites)]
     return found
 
 
 def drawn(workload: Workload, count: int, seed: int) -> list[Candidate]:
-    plan = plan_of(workload, A100.with_facts(threads=128))
+    plan = plan_of(workload, A100.with_facts(threads=128), split=workload is WORKLOADS["split"])
     return [plan.candidate(row) for row in sample_plan(plan, count, np.random.default_rng(seed))]
 
 
@@ -129,6 +133,49 @@ def check_ptx(workload: Workload, candidate: Candidate) -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_ptx_is_right(name: str) -> None:
     check_ptx(WORKLOADS[name], drawn(WORKLOADS[name], 1, 2)[0])
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_operands_are_loaded_by_rows(turned: tuple[bool, bool]) -> None:
+    """Whichever way they lie, where rows begin at multiples of sixteen bytes; else each lane loads what is its own."""
+    workload = product(32, 32, 32, transposed=turned)
+    inputs = random_inputs(workload, 0)
+    want = evaluate(workload, inputs, precise=True)
+    candidate = drawn(workload, 1, 2)[0]
+    for pad, rows in ((0, True), (8, True), (4, False)):
+        candidate = replace(candidate, decisions={**candidate.decisions, "C.cache.A.pad": pad, "C.cache.B.pad": pad})
+        found = [s for s in walk(kernels(lower(candidate))[0].body) if isinstance(s, Multiply)]
+        assert all((s.left_row is not None) == (s.right_row is not None) == rows for s in found)
+        launches = Launches.from_bytes(generate(lower(candidate), A100).code.data)
+        got, (counts,) = outputs(launches, workload, inputs)
+        assert problems(workload, want, got) == []
+        assert (counts["ldmatrix"] == counts["ld.shared"]) == rows
+        if rows:
+            assert [(s.left_row.across, s.right_row.across) for s in found[:1]] == [(turned[0], not turned[1])]
+            for pieces, across in ((4, turned[0]), (2, not turned[1])):
+                assert f"ldmatrix.sync.aligned.m8n8.x{pieces}{'.trans' if across else ''}.shared.b16" in launches.text
+
+
+@pytest.mark.parametrize("operand", ["left_row", "right_row"])
+def test_rows_that_are_others(operand: str) -> None:
+    workload = product(32, 32, 32)
+    candidate = drawn(workload, 1, 2)[0]
+    given = {"C.cache.A.pad": 8, "C.cache.B.pad": 8, "C.cache.buffers": 1}
+    (kernel,) = kernels(lower(replace(candidate, decisions={**candidate.decisions, **given})))
+
+    def changed(s: Statement, distance: int) -> Statement:
+        if isinstance(s, (For, If)):
+            return replace(s, body=tuple(changed(x, distance) for x in s.body))
+        if not isinstance(s, Multiply):
+            return s
+        row = getattr(s, operand)
+        first = replace(row.first, indices=(Binary("add", row.first.indices[0], Const(distance, "i64")),))
+        return replace(s, **{operand: replace(row, first=first)})
+
+    for distance, message in ((8, "have other elements than they name|has .* elements"), (4, "does not begin at a multiple of 8")):
+        faulty = replace(kernel, body=tuple(changed(s, distance) for s in kernel.body))
+        with pytest.raises(Wrong, match=message):
+            results([faulty], workload, random_inputs(workload, 0))
 
 
 @pytest.mark.gpu
@@ -184,6 +231,20 @@ def test_every_fault_is_noticed() -> None:
     assert tried >= 30 and len(missed) <= 0.05 * tried, missed
 
 
+def test_split_reductions() -> None:
+    """In every number of parts that it may be in, each a whole number of instructions; others are not computed like this."""
+    workload = WORKLOADS["split"]
+    plan = plan_of(workload, split=True)
+    (choice,) = [c for c in plan.sketch.choices if c.kind == "factor"]
+    assert choice.options == ("2", "4", "8", "16")
+    assert len({c.sketch.rewrites[0] for c in drawn(workload, 12, 8)}) > 2  # of which each is drawn
+    options = [[c.options for c in s.choices if c.kind == "factor"] for s in sketches(product(32, 40, 320), "default", A100)]
+    assert [("2", "4")] in options and not any(o and o[0] != ("2", "4") for o in options)  # 320 has twenty times sixteen steps
+    odd = sketches(product(32, 40, 272), "default", A100)  # seventeen times
+    assert [sum(any("matrix" in n.also for n in s.nests) for s in odd if bool(s.rewrites and "rfactor" in str(s)) == parted)
+            for parted in (False, True)] == [1, 0]  # fmt: skip
+
+
 def test_lanes_that_do_not_take_part() -> None:
     workload = WORKLOADS["plain"]
     (kernel,) = kernels(lower(drawn(workload, 1, 1)[0]))
@@ -214,7 +275,8 @@ def test_the_default_schedule_uses_them() -> None:
     k = ts.reduce_axis(512, name="k")
     c = ts.compute((512, 512), lambda i, j: ts.sum(ts.cast("f32", a[i, k]) * ts.cast("f32", b[k, j]), axis=k), name="C")
     kernel = ts.compile([a, b, c], target="a100")
-    assert "mma.sync" in kernel.source("ptx") and "cp.async" in kernel.source("ptx") and "mma.sync" in kernel.source("cuda")
+    assert all(word in kernel.source("ptx") for word in ("mma.sync", "cp.async", "ldmatrix"))
+    assert "ld.shared" not in kernel.source("ptx") and "mma.sync" in kernel.source("cuda")
     for text in ("opencl", "hip", "amdgcn", "spirv"):
         with pytest.raises(UserError, match="matrix instructions of NVIDIA's GPUs"):
             kernel.source(text)
@@ -245,14 +307,18 @@ def test_sizes_that_are_part_of_the_structure() -> None:
 @pytest.mark.parametrize("device", ["a100", "h100", "rtx5090"])
 def test_ptxas_takes_the_code(device: str) -> None:
     target = NAMED[device]
-    plan = plan_of(product(512, 512, 256), target)
-    for row in sample_plan(plan, 3, np.random.default_rng(6)):
-        candidate = plan.candidate(row)
-        launches = Launches.from_bytes(build_kernel(candidate, target).code.data)
-        (found,) = ptxas.compiled(launches.text, target.architecture).values()
-        (features,) = extract_rows([(candidate.sketch, candidate.decisions)], target).matrices()
-        assert found.spilled_bytes == 0
-        assert abs(found.shared_bytes - float(features.raw("shared_bytes")[0, 0])) < 16
+    rng = np.random.default_rng(6)
+    for split in (False, True):
+        plan = plan_of(product(512, 512, 256), target, split)
+        for row in sample_plan(plan, 2, rng):
+            candidate = plan.candidate(row)
+            launches = Launches.from_bytes(build_kernel(candidate, target).code.data)
+            found = ptxas.compiled(launches.text, target.architecture)
+            (features,) = extract_rows([(candidate.sketch, candidate.decisions)], target).matrices()
+            assert len(found) == 1 + split and "mma.sync" in launches.text
+            for n, one in enumerate(launches.launches):
+                assert found[one.kernel].spilled_bytes == 0
+                assert abs(found[one.kernel].shared_bytes - float(features.raw("shared_bytes")[0, n])) < 16
 
 
 @pytest.mark.gpu

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tests.backends.gpu.drawn import OPENCL, QUICK, WORKLOADS, candidates, problems
@@ -103,10 +105,13 @@ def test_measure_and_store(tmp_path) -> None:
     with Measurer(workload, OPENCL, workers=1) as measurer:
         (trial,) = measurer.measure([candidate])
     assert trial.ok and trial.seconds > 0, trial
+    assert re.fullmatch(r"clock at most \d+ MHz", trial.note)  # all that OpenCL tells
     with Store.open(tmp_path / "tune.db") as store:
         store.add(workload, OPENCL, Timing("warm", OPENCL.cores), [trial])
     found = ts.compile(workload, database=tmp_path / "tune.db", target=OPENCL)
     assert found.network.kernels[0].schedule == "record"
+    with Store.open(tmp_path / "tune.db", read_only=True) as store:
+        assert store.best(workload, OPENCL, Timing("warm", OPENCL.cores)).trial.note == trial.note
     np.testing.assert_allclose(found(X, W), X @ W, rtol=1e-4, atol=1e-5)
 
 

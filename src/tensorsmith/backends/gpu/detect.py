@@ -6,10 +6,10 @@ Target.native("opencl")     a device of any OpenCL driver: a GPU if there is one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tensorsmith.backends.gpu.named import word
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.errors import UserError
 
@@ -17,6 +17,13 @@ from tensorsmith.errors import UserError
 def cuda() -> GpuTarget:
     """What NVIDIA's driver says of its first device."""
     from tensorsmith.backends.gpu.cuda.driver import detected
+
+    return detected()
+
+
+def hip() -> GpuTarget:
+    """What AMD's runtime says of its first device."""
+    from tensorsmith.backends.gpu.hip.driver import detected
 
     return detected()
 
@@ -50,7 +57,7 @@ def opencl_target(device: Any) -> GpuTarget:
     clock, units = max(1, device.max_clock_frequency) * 1e6, max(1, device.max_compute_units)
     per_unit = 128 if warp >= 32 else 2 * lanes  # multiply-adds in a cycle: of a GPU's lanes, or of two vector units
     return GpuTarget(
-        _word(device.name),
+        word(device.name),
         "opencl",
         warp=warp,
         multiprocessors=units,
@@ -75,13 +82,8 @@ def _told(device: Any, fact: str) -> int:
         return 0
 
 
-def _word(name: str) -> str:
-    """A device's name as one word, for keys and command lines."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "device"
-
-
 #: ways to find a device, by the name that `Target.native` takes
-FOUND_BY: Mapping[str, Callable[[], GpuTarget]] = {"cuda": cuda, "opencl": opencl}
+FOUND_BY: Mapping[str, Callable[[], GpuTarget]] = {"cuda": cuda, "hip": hip, "opencl": opencl}
 
 
 def detect() -> GpuTarget:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from tensorsmith.backends.gpu.driver import Driver
 from tensorsmith.backends.gpu.running import DeviceNetwork
 from tensorsmith.backends.gpu.target import GpuTarget
@@ -11,19 +14,19 @@ from tensorsmith.runtime.device import Device, Loaded
 from tensorsmith.runtime.running import Running
 from tensorsmith.targets.target import Target
 
+#: by the target's dialect: a module with `why_not(target)` and `driver()`; each loads a library
+_DRIVERS = {
+    "opencl": "tensorsmith.backends.gpu.opencl",
+    "cuda": "tensorsmith.backends.gpu.cuda.driver",
+    "amd": "tensorsmith.backends.gpu.hip.driver",
+}
+
 
 def why_not(target: Target) -> str | None:
     """What this machine lacks that code for the target needs."""
     assert isinstance(target, GpuTarget)
-    if target.dialect == "opencl":
-        from tensorsmith.backends.gpu.opencl import why_not as opencl  # loads pyopencl
-
-        return opencl(target)
-    if target.dialect == "cuda":
-        from tensorsmith.backends.gpu.cuda.driver import why_not as cuda  # loads the driver's library
-
-        return cuda(target)
-    return f"was compiled for {target.name}, and there is no driver for it here"
+    found: str | None = _module(target).why_not(target)
+    return found
 
 
 def driver_of(target: GpuTarget) -> Driver:
@@ -31,13 +34,12 @@ def driver_of(target: GpuTarget) -> Driver:
     why = why_not(target)
     if why is not None:
         raise UserError(f"code {why}")
-    if target.dialect == "cuda":
-        from tensorsmith.backends.gpu.cuda.driver import driver as cuda
+    found: Driver = _module(target).driver()
+    return found
 
-        return cuda()
-    from tensorsmith.backends.gpu.opencl import driver
 
-    return driver()
+def _module(target: GpuTarget) -> Any:
+    return importlib.import_module(_DRIVERS[target.dialect])
 
 
 def load(network: Network) -> Running:

@@ -51,6 +51,9 @@ class Driver(Protocol):
     def mark(self) -> Mark:
         """A point in time on the device, behind everything started before it."""
 
+    def clocks(self) -> str:
+        """What the device says of its clocks just now, or at least of the highest that they may be; for people."""
+
     def is_aligned(self, at: At) -> bool:
         """Whether kernels may be given the place: several elements are loaded at once where that is what they were promised."""
 
@@ -61,3 +64,8 @@ class Driver(Protocol):
 class Mark(Protocol):
     def since(self, earlier: Any) -> float:
         """Seconds between two marks, when both are reached; waits for that."""
+
+
+def at_most(clock: float) -> str:
+    """The note of a device that tells its highest clock, in cycles a second, and not what it is just now."""
+    return f"clock at most {clock / 1e6:.0f} MHz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 from collections.abc import Callable, Sequence
 
@@ -19,6 +20,7 @@ from tensorsmith.program.ir import Program
 from tensorsmith.runtime.built import Code
 
 _MOST_BLOCKS = (1 << 31) - 1
+_MOST_THREADS = (1 << 32) - 1  # of a launch, as HIP counts them; no other counts fewer
 _MOST_ELEMENTS = 1 << 31  # of an array; addresses are counted in 32 bits
 
 
@@ -44,7 +46,7 @@ def check_limits(kernel: Kernel, target: GpuTarget) -> None:
         raise Refusal("too many threads", f"{kernel.name} has blocks of {kernel.block}, {target.name} takes {target.threads}")
     if kernel.shared_bytes > target.shared_bytes:
         raise Refusal("shared memory", f"{kernel.name} needs {kernel.shared_bytes} bytes, {target.name} has {target.shared_bytes}")
-    if kernel.grid > _MOST_BLOCKS:
+    if kernel.grid > _MOST_BLOCKS or kernel.grid * kernel.block > _MOST_THREADS:
         raise Refusal("too many blocks", f"{kernel.name} has {kernel.grid}")
     large = [a.name for a in kernel.arrays if a.elements >= _MOST_ELEMENTS]
     if large:
@@ -61,19 +63,39 @@ def launches_of(program: Program, kernels: Sequence[Kernel], target: GpuTarget) 
         Launch(entry(k.name), k.grid, k.block, k.shared_bytes, tuple(numbers[a.name] for a in k.arguments)) for k in kernels
     )
     sizes = {a.name: a.bytes for k in kernels for a in k.arguments}
-    machine = _DRIVERS_TAKE[target.dialect]
-    text = source(kernels, DIALECTS["opencl"]) if machine is None else _assembly(kernels, machine, target)
-    return Launches(starts, tuple(sizes.get(b.name, 0) for b in scratch), text, machine or "opencl")
+    language, text = _DRIVERS_TAKE[target.dialect]
+    return Launches(starts, tuple(sizes.get(b.name, 0) for b in scratch), text(kernels, target), language)
 
 
-#: what is given to drivers, by the target's dialect: the text of one of LLVM's machines, or OpenCL C
-_DRIVERS_TAKE = {"opencl": None, "cuda": "ptx", "amd": "amdgcn"}
+def _opencl(kernels: Sequence[Kernel], target: GpuTarget) -> str:
+    return source(kernels, DIALECTS["opencl"])
+
+
+def _ptx(kernels: Sequence[Kernel], target: GpuTarget) -> str:
+    return _assembly(kernels, "ptx", target)
+
+
+def _object(kernels: Sequence[Kernel], target: GpuTarget) -> str:
+    from tensorsmith.backends.gpu.printers.llvm import object_file
+
+    return base64.b64encode(object_file(kernels, MACHINES["amdgcn"], target.architecture)).decode()
+
+
+#: what is given to drivers, by the target's dialect: the language and what writes it
+_DRIVERS_TAKE: dict[str, tuple[str, Callable[[Sequence[Kernel], GpuTarget], str]]] = {
+    "opencl": ("opencl", _opencl),
+    "cuda": ("ptx", _ptx),
+    "amd": ("amdgpu", _object),
+}
+
+#: the dialect whose targets' architectures each of LLVM's machines knows
+_ARCHITECTURES_OF = {"ptx": "cuda", "amdgcn": "amd"}
 
 
 def _assembly(kernels: Sequence[Kernel], name: str, target: GpuTarget) -> str:
     from tensorsmith.backends.gpu.printers.llvm import assembly  # LLVM, which OpenCL needs not
 
-    own = target.architecture if _DRIVERS_TAKE[target.dialect] == name else ""
+    own = target.architecture if _ARCHITECTURES_OF.get(name) == target.dialect else ""
     return assembly(kernels, MACHINES[name], own)
 
 

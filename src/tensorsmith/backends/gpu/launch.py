@@ -28,7 +28,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Launches:
-    """The kernels of a program in order, and their code as the driver takes it: OpenCL C or PTX."""
+    """The kernels of a program in order, and their code: OpenCL C or PTX, as drivers take it, or for AMD's LLVM's object in base64,
+    which is linked where it is loaded."""
 
     launches: tuple[Launch, ...]
     scratch: tuple[int, ...]  # bytes of each buffer between kernels

@@ -7,9 +7,17 @@ of 16 x 16 by one of 16 x 8, both f16, and add the product to 16 x 8 sums in f32
     left        n of 8:  row g + 8 * (n / 2 % 2),  step 2 * t + n % 2 + 8 * (n / 4)
     right       n of 4:  step 2 * t + n % 2 + 8 * (n / 2),  column g
 
+`ldmatrix` loads such fragments from shared memory, in pieces of 8 x 8. Eight lanes name the rows of a piece in memory, each of
+eight neighbours, and every lane of the warp gets its two elements. Lane `8 * p + r` names row r of piece p:
+
+    left        p of 4:  rows from 8 * (p % 2),  steps from 8 * (p / 2)
+    right       p of 2:  steps from 8 * p
+
+A row in memory has eight steps of one row (or column) of the operand, or else eight rows (or columns) at one step: it is dealt out
+`across` then.
+
 So a nest with a row for each of eight lanes, twice, and two neighbouring columns for each of four has the sums where it wants them
-(`rules/nests.py`, `by_matrix`). Which rows and columns of a matrix are those of the tile is free: columns of two tiles may lie
-between each other's, so that lane `4 * g + t` has the neighbours 4 * t to 4 * t + 3, of the tiles 0, 1, 0 and 1.
+(`rules/nests.py`, `by_matrix`).
 """
 
 from __future__ import annotations
@@ -37,6 +45,8 @@ class Operand:
 #: in the order in which the instruction takes them; two neighbours share a register
 LEFT = tuple(Operand(n // 2 % 2, n % 2 + 8 * (n // 4)) for n in range(8))
 RIGHT = tuple(Operand(0, n % 2 + 8 * (n // 2)) for n in range(4))
+LEFT_PIECES, RIGHT_PIECES = len(LEFT) // 2, len(RIGHT) // 2  # of 8 x 8
+PIECE = 8  # rows of a piece, and steps of a row
 SUMS = tuple((n // 2, n % 2) for n in range(4))  # half and neighbour
 
 
@@ -47,16 +57,8 @@ class MatrixProduct:
     rows: str
     columns: str
     steps: str
-    wide: bool  # whether there are columns enough for two tiles
     left: Load
     right: Load
-
-    @property
-    def side_by_side(self) -> int:
-        """Tiles whose columns lie between each other's, so that a lane loads values of all of them at once: two where the right
-        operand's columns are neighbours in memory, else one."""
-        last = affine(self.right.indices[-1])
-        return 2 if last is not None and last.terms.get(self.columns) == 1 and self.wide else 1
 
 
 def matrix_product(stage: Stage) -> MatrixProduct | None:
@@ -73,9 +75,8 @@ def matrix_product(stage: Stage) -> MatrixProduct | None:
     steps = [a for a in stage.reduce_axes if a.extent and a.extent % STEPS == 0 and a.name in _used(left) & _used(right_load)]
     if not rows or not steps:
         return None
-    wide = column.extent >= 2 * COLUMNS
     longest = max(reversed(rows), key=lambda a: a.extent)
-    return MatrixProduct(longest.name, column.name, max(steps, key=lambda a: a.extent).name, wide, left, right_load)
+    return MatrixProduct(longest.name, column.name, max(steps, key=lambda a: a.extent).name, left, right_load)
 
 
 def _factors(e: Expr) -> tuple[Load, Load] | None:

@@ -12,6 +12,7 @@ device memory where no comment says otherwise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,11 @@ def nvidia(device: str, architecture: str, **facts: Any) -> GpuTarget:
     if "bytes_per_second" in facts:
         limits["l2_bytes_per_second"] = 3 * facts["bytes_per_second"]
     return GpuTarget(device, "cuda", architecture, **{**limits, **facts})
+
+
+def word(name: str) -> str:
+    """A device's name as one word, for keys and command lines."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "device"
 
 
 NAMED: Mapping[str, GpuTarget] = {

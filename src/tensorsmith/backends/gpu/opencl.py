@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tensorsmith.backends.gpu.detect import opencl_device
-from tensorsmith.backends.gpu.driver import Array, At, Memory
+from tensorsmith.backends.gpu.driver import Array, At, Memory, at_most
 from tensorsmith.backends.gpu.launch import Launches
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.errors import UserError
@@ -85,6 +85,10 @@ class OpenCL:
 
     def mark(self) -> OpenCLMark:
         return OpenCLMark(self, self.cl.enqueue_marker(self.queue))
+
+    def clocks(self) -> str:
+        """OpenCL knows no more."""
+        return at_most(1e6 * self.context.devices[0].max_clock_frequency)
 
     def calls(self, network: Any) -> None:
         return None

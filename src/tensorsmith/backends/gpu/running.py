@@ -157,6 +157,9 @@ class DevicePrepared(Prepared):
             driver.write((memory, 0), array)
             self._frame.other_constants[n] = memory
 
+    def note(self) -> str:
+        return self._frame.of.driver.clocks()
+
     def poison(self) -> None:
         for output in self.outputs:
             output.reshape(-1).view(np.uint8).fill(POISON)

@@ -192,6 +192,8 @@ class _Group:
             self._shuffle(i, mask)
         elif name == "mma":
             self._matrix(i, mask)
+        elif name == "ldmatrix":
+            self._load_matrix(i, mask)
         elif name == "setp":
             self._compare(i, mask)
         elif name == "selp":
@@ -453,6 +455,32 @@ class _Group:
         self.put(to, given[at], mask)
         if predicate:
             self.put(predicate, inside, mask)
+
+    def _load_matrix(self, i: Instruction, mask: Array) -> None:
+        """`ldmatrix.m8n8`: pieces of 8 x 8 f16, each from eight rows of 16 bytes that eight lanes name. Each is a wavefront at
+        least; lanes whose rows no piece needs name nothing."""
+        to = _names(i.operands[0])
+        pieces = {"x1": 1, "x2": 2, "x4": 4}[next(w for w in i.words if w in ("x1", "x2", "x4"))]
+        if i.words[-1] != "b16" or len(to) != pieces:
+            raise PtxError(f"not known here: {i.text}")
+        if self.block_threads % WARP or not all(mask[self.warp == w].all() for w in np.unique(self.warp[mask])):
+            raise PtxError(f"not all lanes of a warp take part: {i.text}")
+        row, group, within = self.lane // 8, self.lane // 4, self.lane % 4
+        address = self._address(i.operands[1])
+        for n, name in enumerate(to):
+            named = mask & (row == n)
+            start = self._shared_address(address[named], named, 16, i)
+            warps = start.reshape(-1, 8)
+            self.counts["load wavefronts"] += int(wavefronts(warps, np.ones_like(warps, bool), np.array(16)).sum())
+            self._watch("shared", True, start, named, 16)
+            halves = self.shared.view(np.uint16)[warps[:, :, None] // 2 + np.arange(8)]  # [warps, rows, elements]
+            value = np.zeros(self.count, np.uint32)
+            for half in range(2):
+                places = (2 * within + half, group) if "trans" in i.words else (group, 2 * within + half)
+                own = halves[np.repeat(np.arange(len(warps)), WARP), places[0][mask], places[1][mask]]
+                value[mask] |= own.astype(np.uint32) << np.uint32(16 * half)
+            self.put(name, value, mask)
+        self.counts["ld.shared"] += self.warps if mask.all() else int(np.count_nonzero(np.bincount(self.warp[mask])))
 
     def _matrix(self, i: Instruction, mask: Array) -> None:
         if "m16n8k16" not in i.words or i.words[-4:] != ("f32", "f16", "f16", "f32"):

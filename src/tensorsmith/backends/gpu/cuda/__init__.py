@@ -1,6 +1,5 @@
-"""CUDA without a package: NVIDIA's driver library through ctypes. The driver is all a user needs.
+"""CUDA: NVIDIA's driver library, which is all a user needs.
 
-api      the functions of the library        errors   their results by name, and what to do about them
-facts    a device as a target                driver   memory, kernels, streams and events of one device
-arrays   arrays in device memory, given to others and taken from them        calls    calls with such
+interface   its functions and results by name      facts   a device as a target      driver   the device that is here
+ptxas       what NVIDIA's compiler says of kernels, where it is installed
 """

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import re
-
-from tensorsmith.backends.gpu.cuda.api import Api
-from tensorsmith.backends.gpu.named import NAMED
+from tensorsmith.backends.gpu.library.api import Api
+from tensorsmith.backends.gpu.named import NAMED, word
 from tensorsmith.backends.gpu.target import GpuTarget
 
 #: cuda.h, `CUdevice_attribute`: numbers that the driver gives for each of our facts
@@ -23,16 +20,9 @@ _MATRIX = (8, 0)  # the first that has matrix instructions of 16 x 8 x 16, and c
 _LEAST_MATRIX = 2.0  # times the other rate: the least of those that we know
 
 
-def device_name(api: Api, number: int) -> str:
-    text = ctypes.create_string_buffer(256)
-    api.call("cuDeviceGetName", text, len(text), number, what="asking a CUDA device for its name")
-    return text.value.decode(errors="replace")
-
-
 def target(api: Api, number: int = 0) -> GpuTarget:
     """What the driver tells of a device. Rates follow from clocks and widths."""
-    name = device_name(api, number)
-    told = {fact: _attribute(api, attribute, number) for fact, attribute in ATTRIBUTES.items()}
+    told = api.told(ATTRIBUTES, number)
     capability = told.pop("major"), told.pop("minor")
     clock = told.pop("clock_khz") * 1e3 or 1.5e9
     flops = 2.0 * _LANES.get(capability, _NEWER_LANES) * clock * told["multiprocessors"]
@@ -43,7 +33,7 @@ def target(api: Api, number: int = 0) -> GpuTarget:
     matrix = known.matrix_flops / known.flops if known else _LEAST_MATRIX * (capability >= _MATRIX)
     facts = {fact: value for fact, value in told.items() if value}  # an older driver does not know all
     return GpuTarget(
-        re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "cuda",
+        word(api.device_name(number)),
         "cuda",
         _architecture(capability),
         **facts,
@@ -58,9 +48,3 @@ def target(api: Api, number: int = 0) -> GpuTarget:
 
 def _architecture(capability: tuple[int, int]) -> str:
     return f"sm_{capability[0]}{capability[1]}"
-
-
-def _attribute(api: Api, attribute: int, number: int) -> int:
-    """0 where the driver does not know the attribute."""
-    found = ctypes.c_int()
-    return found.value if api.result("cuDeviceGetAttribute", ctypes.byref(found), attribute, number) == 0 else 0

@@ -64,7 +64,8 @@ def pattern(
         stride = stride * np.asarray(extent, np.int64)
     terms = {name: np.broadcast_to(value, count) for name, value in terms.items()}
     width = _width(terms, offset, {**runs, **steps}, counts, widest // size, irregular)
-    return Access(terms, size, width, lanes, target, irregular, count)
+    still = {name: steps <= 1 for name, steps in counts.items()}
+    return Access(terms, size, width, lanes, target, irregular, count, offset, still)
 
 
 def _width(
@@ -99,6 +100,16 @@ class Access:
     target: GpuTarget
     irregular: bool  # it depends on data: nothing is known of where lanes go
     count: int
+    offset: Array  # in elements
+    still: Mapping[str, Array]  # by loop: whether it has one step alone
+
+    def in_rows(self, neighbours: Mapping[str, int], length: int) -> Array:
+        """Whether so many elements are neighbours, by how far the steps of some loops go, and begin at a multiple of the length."""
+        holds = (self.offset % length == 0) & (not self.irregular) & all(name in self.terms for name in neighbours)
+        for name, step in self.terms.items():
+            right = step == neighbours[name] if name in neighbours else step % length == 0
+            holds &= right | self.still.get(name, False)
+        return holds
 
     def moves(self, loop: str) -> Array:
         """Whether steps of a loop go elsewhere."""

@@ -33,14 +33,15 @@ from tensorsmith.lang.expr import Const, Expr, Load, Var, shared
 def source(kernels: Sequence[Kernel], dialect: Dialect) -> str:
     """The text of kernels, with what they need in front of them."""
     helpers: set[tuple[str, str]] = set()
-    texts = [_Kernel(k, dialect, helpers).text() for k in kernels]
     used = {a.dtype for k in kernels for a in k.arrays}
+    for kind in sorted(used - dialect.types.keys()):
+        raise UserError(f"{kernels[0].name} computes in {kind}, which {dialect.name!r} does not have")
+    texts = [_Kernel(k, dialect, helpers).text() for k in kernels]
     head = [line for kind, line in dialect.extensions.items() if kind in used]
-    mark = "" if dialect.name == "opencl" else "__device__ "
     for helper, kind in sorted(helpers):
         suffix = dialect.suffix if kind == "f32" else ""
         text = HELPERS[helper].format(t=dialect.types[kind], k=kind, f=suffix)
-        head.append(f"static {mark}inline {text}")
+        head.append(f"{dialect.helper} {text}")
     return dialect.head + "\n".join([*head, "", *texts]) + "\n"
 
 
@@ -64,7 +65,7 @@ class _Kernel:
 
     def text(self) -> str:
         d = self.dialect
-        parameters = ", ".join(self._fill(d.parameter, a) for a in self.kernel.arguments)
+        parameters = ", ".join(self._fill(d.parameter, a, n) for n, a in enumerate(self.kernel.arguments)) + d.numbers
         lines = [d.kernel.format(name=entry(self.kernel.name), threads=self.kernel.block, parameters=parameters), "{"]
         if d.pointer:
             lines += [f"  {self._fill(d.pointer, a)}" for a in self.kernel.arguments]
@@ -76,9 +77,9 @@ class _Kernel:
         lines += [f"  const int {identifier(BLOCK.name)} = {d.block};", f"  const int {identifier(THREAD.name)} = {d.thread};"]
         return "\n".join([*lines, *self._body(self.kernel.body, 1), "}"])
 
-    def _fill(self, template: str, a: Array) -> str:
+    def _fill(self, template: str, a: Array, number: int = 0) -> str:
         const = "" if a.written else "const "
-        return template.format(const=const, type=self.dialect.types[a.dtype], name=identifier(a.name))
+        return template.format(const=const, type=self.dialect.types[a.dtype], name=identifier(a.name), number=number)
 
     def _body(self, body: Sequence[Statement], indent: int) -> list[str]:
         pad, lines = "  " * indent, []
@@ -122,6 +123,8 @@ class _Kernel:
             width=s.width,
             bytes=size,
             vector=self.dialect.vectors.get(size, ""),
+            to_space=self.dialect.spaces.get(to.scope, ""),
+            from_space=self.dialect.spaces.get(source.scope, ""),
         )
 
     def _multiply(self, s: Multiply) -> str:

@@ -13,21 +13,25 @@ class Dialect:
     name: str
     head: str  # in front of everything
     kernel: str  # {name}, {threads}, {parameters}
-    parameter: str  # {const}, {type}, {name}
+    parameter: str  # {const}, {type}, {name}, {number}
     pointer: str  # a line in the kernel that makes {name} of its parameter; "": the parameter is it
     shared: str  # {type}, {name}, {elements}
     barrier: str
     block: str
     thread: str
-    move: str  # {to}, {from_}, {index}, {start}, {width}, {vector}
+    move: str  # {to}, {from_}, {index}, {start}, {width}, {vector}, and where both are: {to_space}, {from_space}
     types: Mapping[str, str]  # of element types, as they lie in memory
     long: str  # a whole number of 64 bits
     unsigned: Mapping[str, str]  # of the same bits, for sums that wrap around
-    load_half: str  # {pointer}, {index}
-    store_half: str  # {pointer}, {index}, {value}
+    load_half: str  # {pointer}, {index}, {space}
+    store_half: str  # {pointer}, {index}, {value}, {space}
     bitcasts: Mapping[tuple[str, str], str]  # by the types from and to: a function
     suffix: str  # of the functions of <math.h> in f32
     extensions: Mapping[str, str] = field(default_factory=dict)  # lines in front, by a type that is used
+    spaces: Mapping[str, str] = field(default_factory=dict)  # words for scopes of memory
+    helper: str = "static __device__ inline"  # in front of functions that kernels call
+    numbers: str = ""  # parameters that give the numbers of block and thread
+    missing: frozenset[str] = frozenset()  # functions of <math.h> that there are not
     vectors: Mapping[int, str] = field(default_factory=dict)  # types of so many bytes, for moves
     move_apart: str = ""  # {to}, {from_}, {index}, {start}, {bytes}; "": moves are made at once
     wait: str = ""  # for these moves
@@ -66,6 +70,8 @@ OPENCL = Dialect(
     bitcasts={("f32", "i32"): "as_int", ("i32", "f32"): "as_float", ("f64", "i64"): "as_long", ("i64", "f64"): "as_double"},
     suffix="",
     extensions={"f64": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"},
+    spaces={"global": "__global", "shared": "__local", "private": "__private"},
+    helper="static inline",
 )
 
 CUDA = Dialect(
@@ -116,4 +122,34 @@ HIP = replace(
     multiply="",
 )
 
-DIALECTS = {d.name: d for d in (OPENCL, CUDA, HIP)}
+_METAL_TYPES = {
+    "f16": "half", "f32": "float", "i8": "char", "u8": "uchar", "i32": "int", "i64": "long", "bool": "uchar",
+}  # fmt: skip
+
+#: the Metal Shading Language, which is C++ with scopes of memory, and has no f64
+METAL = Dialect(
+    name="metal",
+    head="#include <metal_stdlib>\nusing namespace metal;\n",
+    kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void {name}({parameters})",
+    parameter="device {const}{type}* {name} [[buffer({number})]]",
+    pointer="",
+    shared="alignas(16) threadgroup {type} {name}[{elements}];",
+    barrier="threadgroup_barrier(mem_flags::mem_threadgroup);",
+    block="(int)block_number",
+    thread="(int)thread_number",
+    numbers=", uint block_number [[threadgroup_position_in_grid]], uint thread_number [[thread_position_in_threadgroup]]",
+    move="*({to_space} {vector}*)({to} + {index}) = *({from_space} const {vector}*)({from_} + {start});",
+    types=_METAL_TYPES,
+    long="long",
+    unsigned={"i32": "uint", "i64": "ulong"},
+    load_half="(float){pointer}[{index}]",
+    store_half="{pointer}[{index}] = (half)({value});",
+    bitcasts={("f32", "i32"): "as_type<int>", ("i32", "f32"): "as_type<float>"},
+    suffix="",
+    vectors=CUDA.vectors,
+    spaces={"global": "device", "shared": "threadgroup", "private": "thread"},
+    helper="static inline",
+    missing=frozenset({"erf", "expm1", "log1p"}),
+)
+
+DIALECTS = {d.name: d for d in (OPENCL, CUDA, HIP, METAL)}

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from tensorsmith.backends.gpu.printers.dialects import Dialect
-from tensorsmith.backends.gpu.simt.ir import GLOBAL, PRIVATE, SHARED, Array
+from tensorsmith.backends.gpu.simt.ir import PRIVATE, Array
+from tensorsmith.errors import UserError
 from tensorsmith.lang.affine import Bounds
 from tensorsmith.lang.dtypes import dtype, is_float
 from tensorsmith.lang.expr import COMPARISONS, Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, Var, walk
@@ -173,6 +174,8 @@ class Expressions:
             return a if dtype(kind).kind == "u" else f"({self.type(kind)})({a} < 0 ? -{a} : {a})"
         if e.op == "sigmoid":
             return self._help("sigmoid", kind, a)
+        if e.op in self.dialect.missing:
+            raise UserError(f"there is no {e.op} in {self.dialect.name!r}")
         return f"{self._function(_FUNCTIONS[e.op], kind)}({a})"
 
     def _function(self, name: str, kind: str) -> str:
@@ -210,14 +213,14 @@ class Expressions:
     def load(self, array: Array, index: str) -> str:
         name = identifier(array.name)
         if array.dtype == "f16" and array.scope != PRIVATE:
-            return self.dialect.load_half.format(pointer=name, index=index, space=_SPACES[array.scope])
+            return self.dialect.load_half.format(pointer=name, index=index, space=self._space(array))
         return f"{name}[{index}]"
 
     def store(self, array: Array, index: str, value: str) -> str:
         name = identifier(array.name)
         if array.dtype == "f16" and array.scope != PRIVATE:
-            return self.dialect.store_half.format(pointer=name, index=index, value=value, space=_SPACES[array.scope])
+            return self.dialect.store_half.format(pointer=name, index=index, value=value, space=self._space(array))
         return f"{name}[{index}] = {value};"
 
-
-_SPACES = {GLOBAL: "__global", SHARED: "__local", PRIVATE: "__private"}
+    def _space(self, array: Array) -> str:
+        return self.dialect.spaces.get(array.scope, "")

@@ -27,11 +27,23 @@ def ir(kernels: Sequence[Kernel], machine: Machine) -> str:
         functions.append(writer.text())
         shared += writer.shared
     head = [f'target triple = "{machine.triple}"', *shared, *sorted(declarations)]
-    return "\n\n".join(["\n".join(head), *helpers.values(), *functions]) + "\n"
+    return "\n\n".join(["\n".join(head), *helpers.values(), *functions, *machine.flags]) + "\n"
 
 
 def assembly(kernels: Sequence[Kernel], machine: Machine, cpu: str = "") -> str:
     """What LLVM makes of it, as text: PTX for an architecture such as "sm_80"."""
+    built, module = _compiled(kernels, machine, cpu)
+    return str(built.emit_assembly(module))
+
+
+def object_file(kernels: Sequence[Kernel], machine: Machine, cpu: str = "") -> bytes:
+    """The same as an object that is still to be linked."""
+    built, module = _compiled(kernels, machine, cpu)
+    return bytes(built.emit_object(module))
+
+
+def _compiled(kernels: Sequence[Kernel], machine: Machine, cpu: str) -> tuple[Any, Any]:
+    """LLVM's machine, and the module as its passes leave it."""
     built = (_new_machine if machine.used_once else _kept_machine)(machine, cpu or machine.cpu)
     try:
         module = llvm.parse_assembly(ir(kernels, machine), llvm.create_context())
@@ -43,7 +55,7 @@ def assembly(kernels: Sequence[Kernel], machine: Machine, cpu: str = "") -> str:
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(built, options)
     builder.getModulePassManager().run(module, builder)
-    return str(built.emit_assembly(module))
+    return built, module
 
 
 def _new_machine(machine: Machine, cpu: str) -> Any:

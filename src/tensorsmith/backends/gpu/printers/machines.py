@@ -26,9 +26,12 @@ class Machine:
     divide: tuple[str, str]  # quotient and remainder of numbers that are not negative
     pointer: str = "ptr addrspace(1) noalias"  # a parameter
     matrix: str = ""  # the function of `gpu/matrix.py`; "": there is none
+    load_matrix: str = ""  # the function that loads {pieces} of its operands from rows; {across}. "": lanes load their own elements
+    across: str = ""  # what it is called for rows that are dealt out across
     meet: str = ""  # a call: the lanes of a warp go on together
     copy_apart: str = ""  # a call; {bytes}, {to}, {from_}. "": copies are made at once
     wait: tuple[str, ...] = ()  # for these copies
+    flags: tuple[str, ...] = ()  # of the module, at its end
     used_once: bool = False  # LLVM's objects for it keep what they know of a module, and end the process at the next
 
 
@@ -59,6 +62,8 @@ NVPTX = Machine(
         "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent",
     ),
     matrix="llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+    load_matrix="llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{pieces}{across}.b16.p3",
+    across=".trans",
     meet="call void @llvm.nvvm.bar.warp.sync(i32 -1)",
     copy_apart="call void @llvm.nvvm.cp.async.ca.shared.global.{bytes}({to}, {from_})",
     wait=("call void @llvm.nvvm.cp.async.wait.all()",),
@@ -66,12 +71,14 @@ NVPTX = Machine(
     divide=("udiv", "urem"),
 )
 
+#: kernels are protected, as those of AMD's compiler: their descriptors point to them, which no other object may change. Version 5
+#: of code objects is what ROCm has written since 6.0, and what newer ones take too
 AMDGCN = Machine(
     name="amdgcn",
     triple="amdgcn-amd-amdhsa",
     cpu="gfx90a",
     features=(),
-    kernel="amdgpu_kernel",
+    kernel="protected amdgpu_kernel",
     attributes='"amdgpu-flat-work-group-size"="{threads},{threads}"',
     block="call i32 @llvm.amdgcn.workgroup.id.x()",
     thread="call i32 @llvm.amdgcn.workitem.id.x()",
@@ -86,6 +93,7 @@ AMDGCN = Machine(
         "declare i32 @llvm.amdgcn.workitem.id.x()",
         "declare void @llvm.amdgcn.s.barrier() convergent",
     ),
+    flags=("!llvm.module.flags = !{!0}", '!0 = !{i32 1, !"amdhsa_code_object_version", i32 500}'),
     private_space=5,
     divide=("udiv", "urem"),
 )

@@ -30,6 +30,7 @@ from tensorsmith.backends.gpu.simt.ir import (
     Meet,
     Move,
     Multiply,
+    Row,
     Statement,
     Store,
     Wait,
@@ -174,8 +175,7 @@ class Writer:
         if not self.machine.matrix:
             raise no_matrix(self.kernel, self.machine.name)
         sums = [Load(s.array, (e,), "f32") for e in s.sums]
-        values = self._fragments(s)
-        pairs = [self._pair(*values[n : n + 2]) for n in range(0, len(values), 2)]
+        pairs = self._fragments(s)
         given = ", ".join(map(str, [*pairs, *map(self.value, sums)]))
         kind = "{ " + ", ".join(["float"] * len(sums)) + " }"
         call = f"call {kind} @{self.machine.matrix}({given})"
@@ -185,9 +185,33 @@ class Writer:
             self._store(self.arrays[s.array], e, self.f.op(f"extractvalue {kind} {made.text}, {n}", "f32"))
 
     def _fragments(self, s: Statement) -> list[Value]:
-        """What a lane gives of the operands."""
+        """What a lane gives of the operands, two values in a register."""
         assert isinstance(s, Multiply)
-        return [self.value(x) for x in (*s.left, *s.right)]
+        found: list[Value] = []
+        for named, row in ((s.left, s.left_row), (s.right, s.right_row)):
+            if row is not None and self.machine.load_matrix:
+                found += self._rows(row, len(named) // 2)
+            else:
+                values = [self.value(x) for x in named]
+                found += [self._pair(*values[n : n + 2]) for n in range(0, len(values), 2)]
+        return found
+
+    def _rows(self, row: Row, pieces: int) -> list[Value]:
+        """The same of an operand, dealt out of the rows that lanes name; once, as long as nobody may have stored there."""
+        first, m = row.first, self.machine
+        place = self.places.place(self.arrays[first.tensor], first.indices[0])
+        keys = [(first.tensor, f"piece {n} of {place}") for n in range(pieces)]
+        for known in self.loaded:
+            if keys[0] in known:
+                return [known[key] for key in keys]
+        kind = "{ " + ", ".join(["i32"] * pieces) + " }"
+        call = f"call {kind} @{m.load_matrix.format(pieces=pieces, across=m.across if row.across else '')}({place})"
+        self.declarations.add(declaration(call))
+        made = self.f.op(call, kind)
+        for n, key in enumerate(keys):
+            word = self.f.op(f"extractvalue {kind} {made.text}, {n}", "i32")
+            self.loaded[-1][key] = self.f.op(f"bitcast {word} to <2 x half>", first.dtype, 2)
+        return [self.loaded[-1][key] for key in keys]
 
     def _pair(self, first: Value, second: Value) -> Value:
         """Two values of 16 bits in one register."""

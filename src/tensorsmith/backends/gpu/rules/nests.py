@@ -3,7 +3,7 @@
 plain         i.0@grid j.0@grid | k.0                        one result for each thread, neighbours for neighbours
 tiled         i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread | i.3 j.3
 product       k.0 k.1 i.0 j.0 | k.2 i.1 j.1                  attached inside the threads of a tiled nest: SSSRRSRS
-by_matrix     i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread i.3@vthread=2 i.4@thread=8 j.3@thread=4 | j.4=4
+by_matrix     i.0@block j.0@block i.1@vthread j.1@vthread i.2@thread j.2@thread i.3@vthread=2 i.4@thread=8 j.3@thread=4 | j.4=2
 matrix_product     k.0 | k.1 k.2=16 i.0 j.0                  the same inside of it: a warp computes 16 x 8 at once
 fetched       d0.0@thread d1.0@thread | d1.1                 an operand's tile, by all threads of the block together
 row           i.0@block j.0 j.1@thread |                     a row for each block
@@ -57,13 +57,12 @@ def product(stage: Stage, reader: Stage, ahead: bool, whole: frozenset[str] = fr
     return Nest(stage.name, loops, at=f"{reader.name}:{inner_depth(reader, whole)}", also=("buffers",) if ahead else ())
 
 
-def by_matrix(stage: Stage, rows: str, columns: str, side_by_side: int) -> Nest:
-    """A tile of 16 x 8 for each warp, or so many of them with their columns between each other's; its results with the lanes that
-    matrix instructions give them to (`gpu/matrix.py`); warps, and tiles that a warp computes in turns, along both axes."""
+def by_matrix(stage: Stage, rows: str, columns: str) -> Nest:
+    """A tile of 16 x 8 for each warp, its results with the lanes that matrix instructions give them to (`gpu/matrix.py`); warps,
+    and tiles that a warp computes in turns, along both axes."""
     both = [a for a in stage.axes if a.name in (rows, columns)]
     warps = [bound(levels(stage.axes, 0), "block"), bound(levels(both, 1), "vthread"), bound(levels(both, 2), "thread")]
-    own = NEIGHBOURS * side_by_side
-    lanes = f"{rows}.3@vthread={HALVES} {rows}.4@thread={ROW_LANES} {columns}.3@thread={COLUMN_LANES} | {columns}.4={own}"
+    lanes = f"{rows}.3@vthread={HALVES} {rows}.4@thread={ROW_LANES} {columns}.3@thread={COLUMN_LANES} | {columns}.4={NEIGHBOURS}"
     return Nest(stage.name, names(*warps, lanes))
 
 

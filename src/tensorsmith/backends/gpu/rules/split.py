@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tensorsmith.backends.gpu.matrix import STEPS, matrix_product
 from tensorsmith.backends.gpu.rules import nests
 from tensorsmith.backends.gpu.target import GpuTarget
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
@@ -53,10 +54,13 @@ class SplitReduction:
         return Verdict.APPLY if few and enough else Verdict.SKIP
 
     def apply(self, state: State, index: int, target: Target) -> Derived:
+        assert isinstance(target, GpuTarget)
         stage = state.stage(index)
         axis = max(stage.reduce_axes, key=lambda a: a.extent)
         wanted = SETTINGS.parts if needs_tiling(stage) else SETTINGS.long_parts
         parts = [n for n in wanted if n <= axis.extent] or [axis.extent]
+        if target.matrix_flops and matrix_product(stage) is not None:  # in parts that matrix instructions can compute, if there are
+            parts = [n for n in parts if axis.extent % (n * STEPS) == 0] or parts
         rewrite = Rfactor(stage.name, axis.name, parts[0])
         new = state.rewritten(rewrite)
         final = new.now.stage(stage.name)

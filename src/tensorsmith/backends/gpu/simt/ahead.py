@@ -79,7 +79,9 @@ class _Shift:
             return replace(s, index=to, start=start)
         if isinstance(s, Multiply):
             left, right = (tuple(self._load(x) for x in part) for part in (s.left, s.right))
-            return Multiply(s.array, tuple(self._place(s.array, self._value(e)) for e in s.sums), left, right)
+            sums = tuple(self._place(s.array, self._value(e)) for e in s.sums)
+            rows = [None if x is None else replace(x, first=self._load(x.first)) for x in (s.left_row, s.right_row)]
+            return Multiply(s.array, sums, left, right, *rows)
         return s
 
     def _load(self, load: Load) -> Load:

@@ -8,12 +8,13 @@ of global memory are a race too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.gpu.matrix import COLUMN_LANES, COLUMNS, LANES, LEFT, RIGHT, ROW_LANES, ROWS, STEPS, SUMS
+from tensorsmith.backends.gpu.matrix import COLUMN_LANES, COLUMNS, LANES, LEFT, PIECE, RIGHT, ROW_LANES, ROWS, STEPS, SUMS
 from tensorsmith.backends.gpu.simt.ir import (
     GLOBAL,
     PRIVATE,
@@ -27,6 +28,7 @@ from tensorsmith.backends.gpu.simt.ir import (
     Meet,
     Move,
     Multiply,
+    Row,
     Statement,
     Wait,
 )
@@ -144,8 +146,24 @@ class _Block:
             np.stack([np.broadcast_to(self.value(e, active), active.shape).reshape(-1, LANES) for e in part], axis=2)
             for part in (sums, s.left, s.right)
         )
+        for row, named in ((s.left_row, of_left), (s.right_row, of_right)):
+            if row is not None and not np.array_equal(self.dealt_out(row, named.shape[2] // 2, active), named, equal_nan=True):
+                raise Wrong(f"the rows of {row.first.tensor} that lanes name have other elements than they name")
         for e, value in zip(s.sums, np.moveaxis(matrix_multiplied(of_sums, of_left, of_right), 2, 0)):
             self.store(s.array, self.value(e, active), value.reshape(-1), active)
+
+    def dealt_out(self, row: Row, pieces: int, active: Values) -> Values:
+        """What `ldmatrix` gives to lanes, `[warps, lanes, elements]`, of the rows that they name."""
+        name, start = row.first.tensor, self.value(row.first.indices[0], active)
+        if np.any(np.broadcast_to(start, active.shape)[active] % PIECE):
+            raise Wrong(f"a row of {name} does not begin at a multiple of {PIECE} elements")
+        rows = np.stack([self.read(self.arrays[name], start + n, active).reshape(-1, LANES) for n in range(PIECE)], axis=2)
+        g, t = np.arange(LANES) // COLUMN_LANES, np.arange(LANES) % COLUMN_LANES
+        found = []
+        for piece, n in itertools.product(range(pieces), range(2)):
+            at, along = (2 * t + n, g) if row.across else (g, 2 * t + n)
+            found.append(rows[:, PIECE * piece + at, along])
+        return np.stack(found, axis=2)
 
     def whole_warps(self, active: Values) -> None:
         if len(active) % LANES or (active.reshape(-1, LANES).any(axis=1) & ~active.reshape(-1, LANES).all(axis=1)).any():

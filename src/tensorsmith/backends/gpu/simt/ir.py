@@ -92,14 +92,25 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Row:
+    """Eight neighbours in shared memory that a lane names for all of its warp, by the first: see `gpu/matrix.py`."""
+
+    first: Load
+    across: bool
+
+
+@dataclass(frozen=True)
 class Multiply:
     """A matrix instruction of a warp, all of whose lanes come here: the product of a tile of 16 x 16 and one of 16 x 8, both f16,
-    is added to 16 x 8 sums in f32. Each lane names its own elements, in the order of `gpu/matrix.py`."""
+    is added to 16 x 8 sums in f32. Each lane names its own elements, in the order of `gpu/matrix.py`. Where lanes name rows of an
+    operand too, these have the same elements, and all of them can be loaded at once."""
 
     array: str  # private: of the sums
     sums: tuple[Expr, ...]
     left: tuple[Load, ...]
     right: tuple[Load, ...]
+    left_row: Row | None = None
+    right_row: Row | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorsmith.backends.gpu.simt.ir import PRIVATE, Array, Barrier, For, If, Kernel, Let, Meet, Move, Multiply, Statement, Wait
+from tensorsmith.backends.gpu.simt.ir import (
+    PRIVATE,
+    Array,
+    Barrier,
+    For,
+    If,
+    Kernel,
+    Let,
+    Meet,
+    Move,
+    Multiply,
+    Row,
+    Statement,
+    Wait,
+)
+from tensorsmith.lang.expr import Expr
 from tensorsmith.lang.text import show as show_expr
 
 
@@ -39,7 +54,13 @@ def _body(body: Sequence[Statement], indent: int) -> list[str]:
             lines.append(f"{pad}{'wait' if isinstance(s, Wait) else 'lanes meet'}")
         elif isinstance(s, Multiply):
             sums, left, right = (", ".join(map(show_expr, part)) for part in (s.sums, s.left, s.right))
-            lines.append(f"{pad}{s.array}[{sums}] += ({left}) by warps with ({right})")
+            rows = [f", {_row(x)}" for x in (s.left_row, s.right_row) if x is not None]
+            lines.append(f"{pad}{s.array}[{sums}] += ({left}) by warps with ({right}){''.join(rows)}")
         else:
             lines.append(f"{pad}{s.array}[{show_expr(s.index)}] = {show_expr(s.value)}")
     return lines
+
+
+def _row(row: Row) -> str:
+    first: Expr = row.first
+    return f"rows{' across' if row.across else ''} at {show_expr(first)}"

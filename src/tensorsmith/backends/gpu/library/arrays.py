@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends.gpu.cuda.driver import Cuda, CudaMemory
+from tensorsmith.backends.gpu.library.device import LibraryDriver, LibraryMemory
 from tensorsmith.errors import UserError
 
-CUDA = 2  # dlpack.h, `kDLCUDA`
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # dlpack.h, `DLDataTypeCode`
 _KINDS = {code: kind for kind, code in _CODES.items()}
 
@@ -22,7 +21,9 @@ _KINDS = {code: kind for kind, code in _CODES.items()}
 class DeviceArray:
     """Elements one behind the other in device memory. `numpy()` copies them to the host."""
 
-    def __init__(self, driver: Cuda, memory: CudaMemory, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int = 0) -> None:
+    def __init__(
+        self, driver: LibraryDriver, memory: LibraryMemory, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int = 0
+    ) -> None:
         self.driver, self.memory, self.offset = driver, memory, offset
         self.shape, self.dtype = shape, np.dtype(dtype)
 
@@ -55,7 +56,7 @@ class DeviceArray:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, self.driver.number
+        return self.driver.api.interface.dlpack, self.driver.number
 
     def __dlpack__(self, *, stream: Any = None, **others: Any) -> Any:
         """A capsule that keeps the memory. What was started on our stream is done before it is given away."""
@@ -63,7 +64,7 @@ class DeviceArray:
         return _capsule(self)
 
 
-def on_device(array: np.ndarray[Any, np.dtype[Any]], driver: Cuda) -> DeviceArray:
+def on_device(array: np.ndarray[Any, np.dtype[Any]], driver: LibraryDriver) -> DeviceArray:
     """A copy of an array of the host."""
     array = np.asarray(array, order="C")
     memory = driver.allocate(array.nbytes)
@@ -71,33 +72,33 @@ def on_device(array: np.ndarray[Any, np.dtype[Any]], driver: Cuda) -> DeviceArra
     return DeviceArray(driver, memory, array.shape, array.dtype)
 
 
-def is_on_device(x: Any) -> bool:
-    """Whether something is an array in the memory of a CUDA device, of ours or of another package."""
+def is_on_device(x: Any, driver: LibraryDriver) -> bool:
+    """Whether something is an array in the memory of a driver's devices, of ours or of another package."""
     if hasattr(x, "__cuda_array_interface__"):
         return True
     asked = getattr(x, "__dlpack_device__", None)
-    return asked is not None and not isinstance(x, np.ndarray) and int(asked()[0]) == CUDA
+    return asked is not None and not isinstance(x, np.ndarray) and int(asked()[0]) == driver.api.interface.dlpack
 
 
-def taken(x: Any, driver: Cuda, name: str = "the array") -> DeviceArray:
+def taken(x: Any, driver: LibraryDriver, name: str = "the array") -> DeviceArray:
     """An array of another package, without a copy; it lives as long as what is returned."""
     if isinstance(x, DeviceArray):
         return x
     if hasattr(x, "__cuda_array_interface__"):
         return _by_interface(x, driver, name)
-    if is_on_device(x):
+    if is_on_device(x, driver):
         return _by_capsule(x, driver, name)
-    raise UserError(f"{name} is not in the memory of a CUDA device")
+    raise UserError(f"{name} is not in the memory of a {driver.api.interface.name} device")
 
 
-def _by_interface(x: Any, driver: Cuda, name: str) -> DeviceArray:
+def _by_interface(x: Any, driver: LibraryDriver, name: str) -> DeviceArray:
     told = x.__cuda_array_interface__
     shape, dtype = tuple(int(n) for n in told["shape"]), np.dtype(told["typestr"])
     address = told["data"][0]
     if told.get("strides") is not None and not _dense(shape, tuple(told["strides"]), dtype.itemsize):
         raise UserError(f"{name} is not C-contiguous; give one that is")
     size = math.prod(shape) * dtype.itemsize
-    return DeviceArray(driver, CudaMemory(int(address), size, x), shape, dtype)
+    return DeviceArray(driver, LibraryMemory(int(address), size, x), shape, dtype)
 
 
 def _dense(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> bool:
@@ -169,7 +170,7 @@ def _capsule(array: DeviceArray) -> Any:
     managed = _Managed()
     extents = (ctypes.c_int64 * max(1, len(array.shape)))(*array.shape)
     managed.tensor = _Tensor(
-        array.address, CUDA, array.driver.number, len(array.shape), _CODES[array.dtype.kind], 8 * array.dtype.itemsize, 1, extents,
+        array.address, *array.__dlpack_device__(), len(array.shape), _CODES[array.dtype.kind], 8 * array.dtype.itemsize, 1, extents,
         None, 0,
     )  # fmt: skip
     managed.deleter = _release
@@ -190,8 +191,8 @@ class _Taken:
             deleter(self.managed)
 
 
-def _by_capsule(x: Any, driver: Cuda, name: str) -> DeviceArray:
-    capsule = x.__dlpack__(stream=1)  # the default stream: what was started there is done when we are given it
+def _by_capsule(x: Any, driver: LibraryDriver, name: str) -> DeviceArray:
+    capsule = x.__dlpack__(stream=driver.api.interface.default_stream)  # what was started there is done when we are given it
     if not _python.PyCapsule_IsValid(capsule, _NAME):
         raise UserError(f"{name} gives no DLPack capsule")
     managed = ctypes.cast(_python.PyCapsule_GetPointer(capsule, _NAME), ctypes.POINTER(_Managed))
@@ -206,5 +207,5 @@ def _by_capsule(x: Any, driver: Cuda, name: str) -> DeviceArray:
             raise UserError(f"{name} is not C-contiguous; give one that is")
     _python.PyCapsule_SetName(capsule, _USED)
     owner = _Taken(managed)
-    memory = CudaMemory(int(tensor.data or 0), math.prod(shape) * dtype.itemsize, (owner, capsule))
+    memory = LibraryMemory(int(tensor.data or 0), math.prod(shape) * dtype.itemsize, (owner, capsule))
     return DeviceArray(driver, memory, shape, dtype, int(tensor.byte_offset))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorsmith.backends.gpu.cuda.arrays import DeviceArray, is_on_device, on_device, taken
-from tensorsmith.backends.gpu.cuda.driver import Cuda
 from tensorsmith.backends.gpu.driver import At
+from tensorsmith.backends.gpu.library.arrays import DeviceArray, is_on_device, on_device, taken
+from tensorsmith.backends.gpu.library.device import LibraryDriver
 from tensorsmith.backends.gpu.running import DeviceNetwork, Frame
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.arguments import Argument, accept_input
@@ -33,14 +33,14 @@ class DeviceCall:
     The others are copied to the device. Outputs that the caller made on the host are not written.
     """
 
-    def __init__(self, network: DeviceNetwork, driver: Cuda) -> None:
+    def __init__(self, network: DeviceNetwork, driver: LibraryDriver) -> None:
         self.of, self.driver = network, driver
         self._frame: _Frame | None = None
 
     def __call__(self, arguments: tuple[Any, ...], out: Any) -> Any:
         """None: everything is on the host, and nothing has happened."""
         network = self.of.network
-        if not any(map(is_on_device, arguments)) or len(arguments) != len(network.inputs):
+        if not any(is_on_device(x, self.driver) for x in arguments) or len(arguments) != len(network.inputs):
             return None
         network.check_bound("called with arrays of the device")
         inputs = [self._given(a, x) for a, x in zip(network.inputs, arguments)]
@@ -54,7 +54,7 @@ class DeviceCall:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _given(self, argument: Argument, x: Any) -> DeviceArray:
-        if not is_on_device(x):
+        if not is_on_device(x, self.driver):
             return on_device(accept_input(argument, x), self.driver)
         found = taken(x, self.driver, argument.name)
         if found.dtype != argument.numpy_dtype or found.shape != argument.shape:
