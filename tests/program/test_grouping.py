@@ -101,7 +101,7 @@ def test_a_group_of_floats_is_refused():
     a, b = ts.placeholder((4, 8), name="A"), ts.placeholder((8, 4), name="B")
     k = ts.reduce_axis(8, "k")
     given = workload([a, b, ts.compute((4, 4), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
-    with pytest.raises(UserError, match="no products of bytes"):
+    with pytest.raises(UserError, match="sums up no products of small numbers"):
         Sketch(given, (Nest("C", "i.0 j.0 | k.0 k.1 i.1 j.1", vector="j.1", group="k.1"),)).check()
 
 

@@ -69,10 +69,10 @@ def check_nest(sketch: Sketch, nest: Nest) -> None:
 
 
 def _check_group(nest: Nest, stage: Stage) -> None:
-    """A group is the last loop of the reduction axis along which bytes are multiplied, and the last reduction loop of the tile."""
+    """A group is the last loop of the reduction axis of products of small numbers, and the last reduction loop of the tile."""
     where, axis = f"nest of {nest.stage}", group_axis(stage)
     if axis is None:
-        raise UserError(f"{where}: it has the group '{nest.group}', but no products of bytes are summed up in i32 there")
+        raise UserError(f"{where}: it has the group '{nest.group}', but it sums up no products of small numbers")
     reduced = {a.name for a in stage.reduce_axes}
     wanted = NestLoop(axis.name, nest.parts[axis.name] - 1)
     if nest.group != wanted or not wanted.part or nest.vector == wanted:

@@ -1,25 +1,27 @@
-"""Sums of products of small integers, several of them in every lane at once (`program/grouping.py`).
+"""Sums of products of small numbers, several of them in every lane at once (`program/grouping.py`).
 
-One step of a tile loads four bytes, or two i16, of every row and as many of every lane. How they are multiplied is the machine's
-affair:
+One step of a tile loads four bytes, or two i16 or bf16, of every row and as many of every lane. How they are multiplied is the
+machine's affair:
 
-* by an instruction for just these types (`vpdpbusd`, `sdot`, ...)
+* by an instruction for just these types (`vpdpbusd`, `sdot`, `vdpbf16ps`, ...)
 * by one for other types: the rows' bytes are moved by 128, into the other type. That adds 128 times the sum of the lanes' bytes to
   every result, or takes it away; the same instruction makes that sum, once for all rows, and it is taken off in the end
 * as pairs of i16 (`vpmaddwd`), which they are, or which bytes in even places and bytes in odd ones become
-* in plain i32
+* in plain i32 or f32
 
-All give the same numbers: nothing is rounded, and what overflows wraps around.
+All give the same integers: nothing is rounded, and what overflows wraps around. Of what is left of a group the rest is zero: of one
+factor for integers, of both for bf16, where zero times what happens to lie there may be no number.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const
+from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
 from tensorsmith.backends.cpu.codegen.shape import Key, pieces
 from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, kind, moved, pairs
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Expr, Load, loads
 from tensorsmith.lang.small import small_load
 from tensorsmith.program.grouping import factors, group_steps
@@ -42,6 +44,7 @@ class Groups:
         self.group = self.block.group
         self.steps = group_steps(self.block.stage)  # that a lane takes
         self.bits = 32 // self.steps  # of each factor
+        self.floats = dtype(self.block.stage.dtype).kind == "f"
         # the factor that is the same in all lanes first, if there is one
         given = sorted(both, key=self._in_lanes)
         self.kinds = kind(given[0]), kind(given[1])
@@ -116,6 +119,8 @@ class Groups:
             width = lanes.width if lanes is not None else 0
             a = self._operand(self.first, point, lanes, count, cut=count < self.steps)
             b = self._operand(self.second, point, lanes, count)
+            if self.floats and count < self.steps:
+                b = self._without_rest(b, count)
             instruction = self._moves(width)
             if instruction is not None:
                 if key in sums:
@@ -140,7 +145,7 @@ class Groups:
             operands = [self._as_it_is(operands[0]), *operands[1:]]
         self.arith.helpers.setdefault(instruction.function, instruction.definition())
         given = ", ".join(map(str, operands))
-        return self.f.op(f'call {instruction.result} @"{instruction.function}"({given})', "i32", instruction.lanes)
+        return self.f.op(f'call {instruction.result} @"{instruction.function}"({given})', instruction.sums, instruction.lanes)
 
     def _product(self, old: Value, a: Value, b: Value) -> Value:
         """old + a * b, with no byte moved."""
@@ -149,6 +154,10 @@ class Groups:
         if found is not None:
             instruction, swapped = found
             return self._call(instruction, [old, b, a] if swapped else [old, a, b])
+        if self.floats:
+            for n in range(self.steps):
+                old = self.arith.fma(self._one_float(a, n, width), self._one_float(b, n, width), old)
+            return old
         pair = self._pair(width)
         if pair is not None and self.steps == pair.pieces:
             return self.arith.binary("add", self._as_it_is(old), self._call(pair, [a, b]))
@@ -173,7 +182,7 @@ class Groups:
 
     def _pair(self, width: int) -> Instruction | None:
         """The instruction for pairs of i16, where there is none for bytes."""
-        if dot(self.target, width, *self.kinds) is not None or self._moves(width) is not None:
+        if self.floats or dot(self.target, width, *self.kinds) is not None or self._moves(width) is not None:
             return None
         return next((i for i in pairs(self.target) if i.lanes == width), None)
 
@@ -201,6 +210,22 @@ class Groups:
         text = shifted("shl", text, bits - self.bits * (n + 1))
         text = shifted("lshr" if name == "u8" else "ashr", text, bits - self.bits)
         return self._once(key, Value(text, kind, lanes))
+
+    def _one_float(self, v: Value, n: int, width: int) -> Value:
+        """One bf16 of every lane as an f32, whose upper half it is."""
+        key = (v.text, n, "f32")
+        if key not in self._made:
+            whole = self.f.op(f"bitcast {v} to {type_text('i32', width)}", "i32", width)
+            word, by = ("bitand", -(1 << 16)) if n else ("shl", 16)
+            self._made[key] = self.arith.bitcast("f32", self.arith.binary(word, whole, const(by, "i32", width)))
+        return self._made[key]
+
+    def _without_rest(self, v: Value, count: int) -> Value:
+        """Groups of so many factors that are there, with zeros in place of the others."""
+        width = v.lanes // self.steps
+        kept = const((1 << self.bits * count) - 1, "i32", width)
+        whole = self.f.op(f"bitcast {v} to {type_text('i32', width)}", "i32", width)
+        return self._factors(self.arith.binary("bitand", whole, kept))
 
     def _other_type(self, v: Value) -> Value:
         key = (v.text, "moved")

@@ -32,7 +32,7 @@ def operations(stage: Stage, grouped: bool = False) -> Mapping[str, float]:
     counts: dict[str, float] = {f"{t}_{k}": 0.0 for t in ("float", "int") for k in KINDS} | {"bool_op": 0.0, "select_op": 0.0}
     body = stage.body
     if grouped:  # one instruction for all points of a group, factors as they are
-        counts["int_mad"] += 1 / group_steps(stage)
+        counts[f"{_type(body)}_mad"] += 1 / group_steps(stage)
         return counts
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
         counts[f"{_type(body)}_mad"] += 1
