@@ -2,6 +2,7 @@
 
     vdpbf16ps c, a, b      (c[n] + a[2n + 1] * b[2n + 1]) + a[2n] * b[2n]           each sum rounded once, to the nearest
     bfdot     c, a, b      c[n] + (a[2n] * b[2n] + a[2n + 1] * b[2n + 1])           each sum rounded to odd
+    bfmmla    c, a, b      two rows of four by two columns of four, each result by two such steps
 
 A product of two bf16 has 16 binary digits and is never rounded. So a sum of them is as good as one of f32 in another order: of
 `vdpbf16ps` each addition rounds as a fused multiply-add does, of `bfdot` it is off by less than a unit in the last place instead of
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic, Fused
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, type_text
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const
 from tensorsmith.backends.cpu.instruction import Instruction
 
 _LEAST = 2.0**-126  # the least normal f32
@@ -44,13 +45,15 @@ class Bf16Dot(Instruction):
 
     def meaning(self) -> str:
         plain = _Plain(self.lanes)
-        (a0, a1), (b0, b1) = (plain.factors(f"{self.operand} %{x}") for x in "ab")
+        a, b = ([plain.factor(f"{self.operand} %{x}", self._places(x, n)) for n in range(self.pieces)] for x in "ab")
         total = plain.flushed(Value("%c", "f32", self.lanes))
-        if self.to_odd:
-            total = plain.odd_sum(total, plain.odd_sum(plain.product(a0, b0), plain.product(a1, b1)))
-        else:
-            for a, b in ((a1, b1), (a0, b0)):
-                total = plain.flushed(plain.arith.fma(a, b, total))
+        for n in range(0, self.pieces, 2):
+            if self.to_odd:
+                both = plain.odd_sum(plain.product(a[n], b[n]), plain.product(a[n + 1], b[n + 1]))
+                total = plain.odd_sum(total, both)
+            else:
+                for k in (n + 1, n):
+                    total = plain.flushed(plain.arith.fma(a[k], b[k], total))
         return self._written([*(line.strip() for line in plain.f.lines), f"ret {total}"])
 
 
@@ -64,13 +67,10 @@ class _Plain:
     def _op(self, text: str, name: str) -> Value:
         return self.f.op(text, name, self.lanes)
 
-    def factors(self, operand: str) -> tuple[Value, Value]:
-        """The first factor of every lane, and the second, as f32."""
-        both = self._op(f"bitcast {operand} to {type_text('i32', self.lanes)}", "i32")
-        first = self.arith.binary("shl", both, const(16, "i32", self.lanes))
-        second = self.arith.binary("bitand", both, const(-(1 << 16), "i32", self.lanes))
-        one, other = (self.flushed(self.arith.bitcast("f32", v)) for v in (first, second))
-        return one, other
+    def factor(self, operand: str, places: str) -> Value:
+        """The factors at those places, one for every lane, as f32."""
+        narrow = self._op(f"shufflevector {operand}, {operand.split('%')[0]} poison, {places}", "bf16")
+        return self.flushed(self.arith.cast("f32", narrow))
 
     def flushed(self, v: Value) -> Value:
         """Zero, with the same sign, in place of what is below the normal numbers of f32."""

@@ -23,13 +23,14 @@ class Instruction:
     intrinsic: str  # LLVM's
     pairs: Instruction | None = None  # what adds up sums of two products in 16 bits, where the intrinsic gives those
     scalable: bool = False  # the intrinsic takes vectors of a length that the code does not say
+    matrix: bool = False  # it multiplies two rows by two columns
 
     sums = "i32"  # the type of the results
 
     @property
     def pieces(self) -> int:
-        """Factors that a lane takes."""
-        return 4 if self._factor_bits == 8 else 2
+        """Factors that a lane takes; of a matrix instruction, that a row or a column has."""
+        return (2 if self.matrix else 1) * 32 // self._factor_bits
 
     @property
     def _factor_bits(self) -> int:
@@ -46,7 +47,7 @@ class Instruction:
 
     @property
     def operand(self) -> str:
-        return f"<{self.pieces * self.lanes} x i{self._factor_bits}>"
+        return f"<{32 // self._factor_bits * self.lanes} x i{self._factor_bits}>"
 
     @property
     def declarations(self) -> tuple[str, ...]:
@@ -111,12 +112,13 @@ class Instruction:
 
     def meaning(self) -> str:
         """The same function in plain operations."""
-        wide = f"<{self.pieces * self.lanes} x i32>"
-        lines = [f"%{x}w = {'zext' if t == 'u8' else 'sext'} {self.operand} %{x} to {wide}" for x, t in zip("ab", self.types)]
-        lines.append(f"%p = mul {wide} %aw, %bw")
-        terms = [f"%p{n}" for n in range(self.pieces)]
+        lines, terms = [], [f"%p{n}" for n in range(self.pieces)]
         for n, term in enumerate(terms):
-            lines.append(f"{term} = shufflevector {wide} %p, {wide} poison, {self._every(n)}")
+            for x, t in zip("ab", self.types):
+                narrow = f"<{self.lanes} x i{self._factor_bits}>"
+                lines.append(f"%{x}{n} = shufflevector {self.operand} %{x}, {self.operand} poison, {self._places(x, n)}")
+                lines.append(f"%{x}w{n} = {'zext' if t == 'u8' else 'sext'} {narrow} %{x}{n} to {self.result}")
+            lines.append(f"{term} = mul {self.result} %aw{n}, %bw{n}")
         if self.pairs is not None:
             terms = [self._saturated(lines, a, b) for a, b in zip(terms[::2], terms[1::2])]
         total = "%c" if self.adds else "zeroinitializer"
@@ -126,9 +128,14 @@ class Instruction:
         lines.append(f"ret {self.result} {total}")
         return self._written(lines)
 
-    def _every(self, n: int) -> str:
-        """The places of factor `n` of every lane."""
-        return f"<{self.lanes} x i32> <{', '.join(f'i32 {self.pieces * lane + n}' for lane in range(self.lanes))}>"
+    def _places(self, operand: str, n: int) -> str:
+        """Where factor `n` of every lane's sum is in an operand: lane by lane; or of two rows and two columns in every four lanes,
+        which have the results of the first row and then those of the second."""
+        if self.matrix:
+            which = [2 * (lane // 4) + (lane % 4 // 2 if operand == "a" else lane % 2) for lane in range(self.lanes)]
+        else:
+            which = [*range(self.lanes)]
+        return f"<{self.lanes} x i32> <{', '.join(f'i32 {self.pieces * w + n}' for w in which)}>"
 
     def _saturated(self, lines: list[str], a: str, b: str) -> str:
         """The sum of two products in 16 bits, in lanes of 32."""

@@ -50,7 +50,19 @@ _VDPBF16PS = tuple(Bf16Dot("vdpbf16ps", n, _BF16, True, f"llvm.x86.avx512bf16.dp
 _BFDOT = tuple(
     Bf16Dot("bfdot", n, _BF16, True, f"llvm.aarch64.neon.bfdot.v{n}f32.v{2 * n}bf16", to_odd=True) for n in (2, 4)
 ) + tuple(Bf16Dot("bfdot", n, _BF16, True, "llvm.aarch64.sve.bfdot", scalable=True, to_odd=True) for n in _SCALABLE)
-INSTRUCTIONS = (*_VPDPBUSD, *_SDOT, *_UDOT, *_USDOT, *_VPMADDWD, *_VPMADDUBSW, *_VDPBF16PS, *_BFDOT)
+_MATRICES = tuple(
+    Instruction(name, n, types, True, f"llvm.aarch64.{'neon' if n == 4 else 'sve'}.{name}.{'v4i32.v16i8' if n == 4 else 'nxv4i32'}",
+                scalable=n > 4, matrix=True)
+    for name, types in (("smmla", ("i8", "i8")), ("ummla", ("u8", "u8")), ("usmmla", ("u8", "i8")))
+    for n in (4, *_SCALABLE)
+)  # fmt: skip
+_BFMMLA = tuple(
+    Bf16Dot(
+        "bfmmla", n, _BF16, True, f"llvm.aarch64.{'neon' if n == 4 else 'sve'}.bfmmla", scalable=n > 4, matrix=True, to_odd=True
+    )
+    for n in (4, *_SCALABLE)
+)
+INSTRUCTIONS = (*_VPDPBUSD, *_SDOT, *_UDOT, *_USDOT, *_VPMADDWD, *_VPMADDUBSW, *_VDPBF16PS, *_BFDOT, *_MATRICES, *_BFMMLA)
 
 
 def dots(target: CpuTarget) -> tuple[Instruction, ...]:
@@ -70,6 +82,18 @@ def bf16_dots(target: CpuTarget) -> tuple[Instruction, ...]:
     if target.is_x86:
         return _VDPBF16PS if target.has("avx512bf16") and target.has("avx512vl") else ()
     return _of_its_width(_BFDOT, target) if target.is_aarch64 and target.has("bf16") else ()
+
+
+def matrices(target: CpuTarget) -> tuple[Instruction, ...]:
+    """Those that multiply two rows by two columns."""
+    if not target.is_aarch64:
+        return ()
+    return _of_its_width((*(_MATRICES if target.has("i8mm") else ()), *(_BFMMLA if target.has("bf16") else ())), target)
+
+
+def matrix(target: CpuTarget, lanes: int, rows: str, columns: str) -> Instruction | None:
+    """What multiplies rows and columns of those kinds, in vectors of so many lanes."""
+    return next((i for i in matrices(target) if i.lanes == lanes and i.types == (rows, columns)), None)
 
 
 def _of_its_width(found: tuple[Instruction, ...], target: CpuTarget) -> tuple[Instruction, ...]:
