@@ -21,7 +21,7 @@ from rich.table import Table
 import tensorsmith as ts
 from mca import cycles, hot_loop, simulator, spilled
 from tensorsmith.backends.cpu.instruction import Instruction
-from tensorsmith.backends.cpu.instructions import SMALL, bf16_dots, dots, pairs, small_dots
+from tensorsmith.backends.cpu.instructions import SMALL, bf16_dots, dots, matrix, pairs, small_dots
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.define import Tensor
 from tensorsmith.ops import conv
@@ -63,6 +63,9 @@ def named(name: str) -> CpuTarget:
 
 def instruction(target: CpuTarget, a: str, b: str) -> Instruction:
     """What the products of these kinds are made of."""
+    two_rows = matrix(target, target.lanes(4), a, b)
+    if two_rows is not None:
+        return two_rows
     found = [i for i in (*dots(target), *pairs(target), *small_dots(target), *bf16_dots(target)) if i.lanes == target.lanes(4)]
     return next((i for i in found if set(i.types) == {a, b}), found[0])
 
@@ -71,7 +74,7 @@ def rate(target: CpuTarget, what: Instruction) -> float:
     """Instructions per cycle of a block that waits for nothing."""
     last = target.vector_registers - 1
     if target.is_aarch64:
-        count, piece = (8, "h") if what.pieces == 2 else (16, "b")
+        count, piece = (8, "h") if what.sums == "f32" else (16, "b")
         sums, factor = ("z{}.s", f"z{{}}.{piece}") if what.scalable else ("v{}.4s", f"v{{}}.{count}{piece}")
         both = f"{factor.format(last - 1)}, {factor.format(last)}"
         block = [f"{what.name} {sums.format(n)}, {both}" for n in range(last - 1)]

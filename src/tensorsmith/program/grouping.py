@@ -5,8 +5,9 @@
 
 Machines multiply four bytes by four bytes, or two i16 or bf16 by two, and add the products up in one lane of 32 bits. Such a sum
 runs through one of its reduction axes in *groups* of four steps, or two: the last loop of that axis is the group (`Nest(...,
-group="k.1")`), of so many steps, and a packed operand has the factors of a lane side by side. What the sum is does not change:
-integers are added in any order, and wrap around alike; products of bf16 are exact in f32, and a sum of f32 has no order either.
+group="k.1")`), of so many steps, and a packed operand has the factors of a lane side by side. Where two rows are multiplied by two
+columns, groups have twice as many steps, which is a part of the structure (`k.1=8`). What the sum is does not change: integers are
+added in any order, and wrap around alike; products of bf16 are exact in f32, and a sum of f32 has no order either.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ def factors(stage: Stage) -> tuple[Expr, Expr] | None:
     return found[0], found[1]
 
 
-def group_steps(stage: Stage) -> int:
-    """Steps of a reduction that one lane takes at once, in a sum of products of small numbers."""
+def group_steps(stage: Stage, given: int | None = None) -> int:
+    """Steps of a reduction that one lane takes at once, in a sum of products of small numbers: as many as it has room for, or so
+    many as a nest says."""
     both = factors(stage)
     assert both is not None
-    return _LANE_BYTES // dtype(both[0].dtype).bytes
+    return given or _LANE_BYTES // dtype(both[0].dtype).bytes
 
 
 @functools.lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -58,8 +59,8 @@ def wanted(instruction: Instruction, c: np.ndarray, a: np.ndarray, b: np.ndarray
     result = []
     for n in range(instruction.lanes):
         at = (2 * n, 2 * n)
-        if instruction.matrix:  # rows of four, columns of four, and 2 x 2 results in every four lanes
-            at = (8 * (n // 4) + 4 * (n % 4 // 2), 8 * (n // 4) + 4 * (n % 2))
+        if instruction.matrix:  # two rows of four, columns of four, and 2 x 2 results in every four lanes
+            at = (4 * (n % 4 // 2), 8 * (n // 4) + 4 * (n % 2))
         x, y = ([flushed(float(v)) for v in of[first : first + instruction.pieces]] for of, first in zip((a, b), at))
         total = flushed(float(c[n]))
         if instruction.name != "vdpbf16ps":
@@ -148,7 +149,7 @@ def assembly(given: Workload, machine) -> str:
 
 @pytest.mark.parametrize(
     "name, instruction",
-    [("znver4", "vdpbf16ps"), ("sapphirerapids", "vdpbf16ps"), ("neoverse-v1", "bfdot"), ("neoverse-v2", "bfdot")],
+    [("znver4", "vdpbf16ps"), ("sapphirerapids", "vdpbf16ps"), ("neoverse-v1", "bfmmla"), ("neoverse-v2", "bfmmla")],
 )
 @pytest.mark.parametrize("case", [matmul(64, 256, 192), convolution(12, 64, 64), matmul(96, 256, 192, constant=False)], ids=str)
 def test_kernels_use_it_and_keep_their_sums_in_registers(name, instruction, case):
@@ -156,8 +157,9 @@ def test_kernels_use_it_and_keep_their_sums_in_registers(name, instruction, case
     loop = innermost(assembly(case, machine), instruction)
     found = sum(f"\t{instruction}\t" in line for line in loop)
     assert found >= 32 and not spilled(loop)
-    widened = [line for line in loop if any(word in line for word in ("vpmovzx", "vpslld", "shll", "vfmadd", "fmla"))]
-    assert not widened  # nothing becomes an f32
+    assert not [
+        line for line in loop if re.search(r"\tvpmovzx|\tvpslld|\tvfmadd|\t[us]?shll2?\tv|\tfmla\t", line)
+    ]  # nothing widens
 
 
 @pytest.mark.parametrize("name", ["skylake-avx512", "znver3", "x86-64-v2", "neoverse-n1", "cortex-a53", "a64fx"])
@@ -173,7 +175,12 @@ def test_other_products_are_those_of_f32(name, a, b):
     """Weights of 16 bits times f32: nothing is rounded that the definition does not round."""
     machine = ts.Target.named(name)
     text = assembly(matmul(64, 256, 192, a, b), machine)
-    assert "vdpbf16ps" not in text and "bfdot" not in text
+    assert not any(word in text for word in ("vdpbf16ps", "bfdot", "bfmmla"))
+
+
+def test_a_vector_times_a_matrix_has_one_row():
+    text = assembly(matmul(1, 256, 192), ts.Target.named("neoverse-v2"))
+    assert "bfdot" in text and "bfmmla" not in text
 
 
 def test_a_machine_has_it_in_all_widths():

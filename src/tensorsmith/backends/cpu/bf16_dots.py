@@ -45,7 +45,8 @@ class Bf16Dot(Instruction):
 
     def meaning(self) -> str:
         plain = _Plain(self.lanes)
-        a, b = ([plain.factor(f"{self.operand} %{x}", self._places(x, n)) for n in range(self.pieces)] for x in "ab")
+        given = {"a": f"{self.first} %a", "b": f"{self.operand} %b"}
+        a, b = ([plain.factor(given[x], self._places(x, n)) for n in range(self.pieces)] for x in "ab")
         total = plain.flushed(Value("%c", "f32", self.lanes))
         for n in range(0, self.pieces, 2):
             if self.to_odd:

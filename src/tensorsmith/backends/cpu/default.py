@@ -286,7 +286,7 @@ class _Default:
             reduce = frozenset(n for n in laid_out if n.axis not in spatial)
             vector = NestLoop(plan.vector.axis, 0) if plan.vector in tile and not plan.across else plan.vector
             point = AttachPoint(outer.name, len(loops))
-            text = f"| {written(inner, reduce)}"
+            text = f"| {written(inner, reduce, sizes=plan.fixed)}"
             self.nests[stage.name] = Nest(stage.name, text, vector=vector, at=point, packed=packed, group=plan.group)
             theirs = {n: NestLoop(names[n.axis], n.part) for n in [*loops, *tile, plan.vector] if n.axis in names}
             renamed = written((theirs[n] for n in loops), frozenset(theirs[n] for n in laid_out if n in loops))
@@ -298,7 +298,7 @@ class _Default:
                 else:
                     self.decisions[f"{stage.name}.{loop}"] = size
         else:
-            loops_text = f"{written(loops, laid_out)} | {written(tile, laid_out)}"
+            loops_text = f"{written(loops, laid_out)} | {written(tile, laid_out, sizes=plan.fixed)}"
             self.nests[stage.name] = Nest(stage.name, loops_text, vector=plan.vector, packed=packed, group=plan.group)
             for loop, size in sizes.items():
                 self.decisions[f"{stage.name}.{loop}"] = size

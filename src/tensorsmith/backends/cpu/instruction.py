@@ -50,6 +50,11 @@ class Instruction:
         return f"<{32 // self._factor_bits * self.lanes} x i{self._factor_bits}>"
 
     @property
+    def first(self) -> str:
+        """The type of the first factors: of a matrix instruction two rows of 64 bits, for all columns."""
+        return f"<{128 // self._factor_bits} x i{self._factor_bits}>" if self.matrix else self.operand
+
+    @property
     def declarations(self) -> tuple[str, ...]:
         """Of LLVM's intrinsics."""
         if self.pairs is not None:
@@ -76,10 +81,12 @@ class Instruction:
 
     def _conversions(self) -> tuple[str, ...]:
         """Declarations of what makes scalable vectors of ours and back; each has just as many elements, so that nothing is done."""
-        whole = {self.result: self._taken(self.result), self.operand: self._taken(self.operand)}
+        wide = self._taken(self.operand)
+        whole = {self.result: self._taken(self.result), self.operand: wide, self.first: wide}
         into = [f"declare {s} @{_insert(v, s)}({s}, {v}, i64)" for v, s in whole.items()]
+        again = [f"declare {wide} @{_repeated(wide)}({wide}, i64)"] if self.matrix else []
         back = self._taken(self.result)
-        return (*into, f"declare {self.result} @{_extract(self.result, back)}({back}, i64)")
+        return (*into, *again, f"declare {self.result} @{_extract(self.result, back)}({back}, i64)")
 
     def definition(self) -> str:
         """The function that code calls, by the intrinsic."""
@@ -92,11 +99,14 @@ class Instruction:
             ]
             return self._written(lines)
         lines, call = [], []
-        for name, vector in ([("c", self.result)] if self.adds else []) + [("a", self.operand), ("b", self.operand)]:
-            taken, value = self._taken(vector), f"%{name}"
+        for name, vector in ([("c", self.result)] if self.adds else []) + [("a", self.first), ("b", self.operand)]:
+            taken, value = self._taken(self.result if name == "c" else self.operand), f"%{name}"
             if self.scalable:
                 lines.append(f"%{name}.s = call {taken} @{_insert(vector, taken)}({taken} poison, {vector} {value}, i64 0)")
                 value = f"%{name}.s"
+                if name == "a" and self.matrix:
+                    lines.append(f"%a.q = call {taken} @{_repeated(taken)}({taken} %a.s, i64 0)")
+                    value = "%a.q"
             factor = taken if name == "c" else self._factor(taken)
             if factor != taken:
                 lines.append(f"%{name}.f = bitcast {taken} {value} to {factor}")
@@ -116,7 +126,8 @@ class Instruction:
         for n, term in enumerate(terms):
             for x, t in zip("ab", self.types):
                 narrow = f"<{self.lanes} x i{self._factor_bits}>"
-                lines.append(f"%{x}{n} = shufflevector {self.operand} %{x}, {self.operand} poison, {self._places(x, n)}")
+                given = self.first if x == "a" else self.operand
+                lines.append(f"%{x}{n} = shufflevector {given} %{x}, {given} poison, {self._places(x, n)}")
                 lines.append(f"%{x}w{n} = {'zext' if t == 'u8' else 'sext'} {narrow} %{x}{n} to {self.result}")
             lines.append(f"{term} = mul {self.result} %aw{n}, %bw{n}")
         if self.pairs is not None:
@@ -132,7 +143,7 @@ class Instruction:
         """Where factor `n` of every lane's sum is in an operand: lane by lane; or of two rows and two columns in every four lanes,
         which have the results of the first row and then those of the second."""
         if self.matrix:
-            which = [2 * (lane // 4) + (lane % 4 // 2 if operand == "a" else lane % 2) for lane in range(self.lanes)]
+            which = [lane % 4 // 2 if operand == "a" else 2 * (lane // 4) + lane % 2 for lane in range(self.lanes)]
         else:
             which = [*range(self.lanes)]
         return f"<{self.lanes} x i32> <{', '.join(f'i32 {self.pieces * w + n}' for w in which)}>"
@@ -147,7 +158,7 @@ class Instruction:
         return f"{a}u"
 
     def _written(self, lines: list[str]) -> str:
-        given = [f"{self.result} %c"] * self.adds + [f"{self.operand} %a", f"{self.operand} %b"]
+        given = [f"{self.result} %c"] * self.adds + [f"{self.first} %a", f"{self.operand} %b"]
         head = f'define internal {self.result} @"{self.function}"({", ".join(given)}) alwaysinline nounwind {{'
         return "\n".join([head, *(f"  {line}" for line in lines), "}"])
 
@@ -155,6 +166,11 @@ class Instruction:
 def _insert(vector: str, scalable: str) -> str:
     """LLVM's name of what makes a scalable vector of another one."""
     return f"llvm.vector.insert.{_spelled(scalable)}.{_spelled(vector)}"
+
+
+def _repeated(scalable: str) -> str:
+    """LLVM's name of what has the first 128 bits of a scalable vector in all of it."""
+    return f"llvm.aarch64.sve.dupq.lane.{_spelled(scalable)}"
 
 
 def _extract(vector: str, scalable: str) -> str:

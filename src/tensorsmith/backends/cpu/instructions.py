@@ -93,7 +93,12 @@ def matrices(target: CpuTarget) -> tuple[Instruction, ...]:
 
 def matrix(target: CpuTarget, lanes: int, rows: str, columns: str) -> Instruction | None:
     """What multiplies rows and columns of those kinds, in vectors of so many lanes."""
-    return next((i for i in matrices(target) if i.lanes == lanes and i.types == (rows, columns)), None)
+    return next((i for i in matrices(target) if i.lanes == lanes and _takes(i, (rows, columns))), None)
+
+
+def _takes(instruction: Instruction, kinds: tuple[str, str]) -> bool:
+    """Whether factors of those kinds, in this order, are such as it multiplies; a small byte is one with a sign."""
+    return all(a == b or (a == SMALL and b == "i8") for a, b in zip(kinds, instruction.types))
 
 
 def _of_its_width(found: tuple[Instruction, ...], target: CpuTarget) -> tuple[Instruction, ...]:
@@ -125,7 +130,7 @@ def dot(target: CpuTarget, lanes: int, one: str, other: str) -> tuple[Instructio
     """What multiplies factors of those kinds, and whether it takes them the other way round; None where there is nothing."""
     for found in (*dots(target), *small_dots(target), *bf16_dots(target)):
         for types in ((one, other), (other, one)):
-            if found.lanes == lanes and all(a == b or (a == SMALL and b == "i8") for a, b in zip(types, found.types)):
+            if found.lanes == lanes and _takes(found, types):
                 return found, types != (one, other)
     return None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from tensorsmith.backends.cpu.instructions import bf16_dots, dot, dots, kind, moved, pairs, small_dots
+from tensorsmith.backends.cpu.instructions import bf16_dots, dot, dots, kind, matrix, moved, pairs, small_dots
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import variables
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.grouping import factors, group_axis
+from tensorsmith.program.grouping import factors, group_axis, group_steps
 from tensorsmith.space.sketch.rewrite import Widen
 
 _USES = 4  # of a byte, from which on it is stored as i16
@@ -22,6 +22,18 @@ def groups_pay(target: CpuTarget, stage: Stage) -> bool:
         return False
     found = {"bf16": bf16_dots, Widen.TYPE: pairs}.get(both[0].dtype, lambda t: (*dots(t), *pairs(t)))(target)
     return any(i.lanes == target.lanes(4) for i in found)
+
+
+def group_size(target: CpuTarget, stage: Stage) -> int | None:
+    """Steps of a group where they are more than 32 bits have room for: where the machine multiplies two rows by two columns, and
+    there are two rows."""
+    steps, lane = group_steps(stage), stage.axes[-1].name if stage.axes else ""
+    both, axis = factors(stage), group_axis(stage)
+    assert both is not None and axis is not None
+    columns = next((e for e in both if lane in variables(e)), None)
+    rows = [a for a in stage.axes if a.extent > 1 and columns is not None and a.name not in variables(columns)]
+    found = matrix(target, target.lanes(4), *_kinds(stage))
+    return 2 * steps if found is not None and rows and axis.extent > steps and stage.axes[-1].extent >= found.lanes else None
 
 
 def widens(target: CpuTarget, stage: Stage) -> bool:
@@ -48,6 +60,8 @@ def _of_bytes(stage: Stage) -> bool:
 def operand_registers(target: CpuTarget, stage: Stage) -> tuple[int, int]:
     """Registers that the factors of a sum in groups take while a step of it runs: for each vector, and besides."""
     lanes, (one, other) = target.lanes(4), _kinds(stage)
+    if group_size(target, stage):
+        return 2, 6  # twice as much of every vector; two rows together, and rows that LLVM loads early
     if one == Widen.TYPE:
         # a pair in all lanes, and a product before it is added; SSE multiplies in place of a factor
         return 1, 2 if target.has("avx") else 3
@@ -63,7 +77,7 @@ def operand_registers(target: CpuTarget, stage: Stage) -> tuple[int, int]:
 
 
 def pair_cycles(target: CpuTarget, stage: Stage, rows: int, vectors: int) -> float | None:
-    """Cycles of one step of a tile in pairs of i16; None where the products are made in another way.
+    """Cycles of one step of a tile in pairs of i16, or in pairs of rows; None where the products are made in another way.
 
     Of bytes: for each result two products and two sums, for each row its bytes in every lane and their two halves, for each vector
     its bytes and three operations for its halves; four of all these in a cycle. Of what is stored as i16: a product and a sum for
@@ -71,6 +85,8 @@ def pair_cycles(target: CpuTarget, stage: Stage, rows: int, vectors: int) -> flo
     small bytes twice as many, and a sum for both.
     """
     one, _ = _kinds(stage)
+    if group_size(target, stage):  # a row without a partner is multiplied in halves
+        return (rows // 2 + 2 * (rows % 2)) * 2 * vectors / target.fmas_per_cycle + 0.05 * (rows + vectors) + 0.3
     if one == Widen.TYPE or _small(target, stage):
         return rows * vectors / (2 if one == Widen.TYPE else 1) + 0.05 * (rows + vectors) + 0.3
     return (4 * rows * vectors + 3 * rows + 4 * vectors) / 4 if unpacks_pairs(target, stage) else None

@@ -8,6 +8,7 @@ machine's affair:
   every result, or takes it away; the same instruction makes that sum, once for all rows, and it is taken off in the end
 * as pairs of i16 (`vpmaddwd`), which they are, or which bytes in even places and bytes in odd ones become
 * in plain i32 or f32
+* two rows by two columns (`row_pairs.py`). A lane has twice as much then, 64 bits; what has no partner takes them in two halves
 
 All give the same integers: nothing is rounded, and what overflows wraps around. Of what is left of a group the rest is zero: of one
 factor for integers, of both for bf16, where zero times what happens to lie there may be no number.
@@ -15,21 +16,25 @@ factor for integers, of both for bf16, where zero times what happens to lie ther
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const, type_text
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic
+from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Function, Value, const, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
+from tensorsmith.backends.cpu.codegen.row_pairs import RowPairs
 from tensorsmith.backends.cpu.codegen.shape import Key, pieces
 from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, kind, moved, pairs
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Expr, Load, loads
 from tensorsmith.lang.small import small_load
-from tensorsmith.program.grouping import factors, group_steps
+from tensorsmith.program.grouping import factors
 from tensorsmith.program.linear import Linear
 
 if TYPE_CHECKING:
     from tensorsmith.backends.cpu.codegen.reduction import Reduction
 
+_LANE_BITS = 32  # of a sum, and of the factors that most instructions take for it
 _MOVED = 0x80  # a byte with it added, as one of the other type
 
 
@@ -37,22 +42,27 @@ class Groups:
     """The products of one variant of a tile."""
 
     def __init__(self, reduction: Reduction) -> None:
-        self.reduction, self.tile, self.body, self.arith = reduction, reduction.tile, reduction.body, reduction.arith
-        self.f, self.block, self.target = reduction.f, reduction.block, reduction.tile.target
+        self.reduction, self.tile, self.body = reduction, reduction.tile, reduction.body
+        self.block, self.target = reduction.block, reduction.tile.target
+        self.f: Function = reduction.f
+        self.arith: Arithmetic = reduction.arith
         both = factors(self.block.stage)
         assert both is not None and self.block.group is not None
         self.group = self.block.group
-        self.steps = group_steps(self.block.stage)  # that a lane takes
-        self.bits = 32 // self.steps  # of each factor
+        self.steps = int(self.block.loop(self.group).count)  # that a lane takes
+        self.bits = 8 * dtype(both[0].dtype).bytes  # of each factor
+        self.lane = f"i{self.steps * self.bits}"  # what a lane takes, as one number
+        self.whole: bool = self.steps * self.bits > _LANE_BITS  # of two rows and two columns
         self.floats = dtype(self.block.stage.dtype).kind == "f"
         # the factor that is the same in all lanes first, if there is one
         given = sorted(both, key=self._in_lanes)
         self.kinds = kind(given[0]), kind(given[1])
         self.first, self.second = map(self._as_packed, given)
-        self.apart = not self._in_lanes(self.first) and self._in_lanes(self.second)
+        self.apart: bool = not self._in_lanes(self.first) and self._in_lanes(self.second)
         self.sums = self._sums()  # of the lanes' bytes, by what they depend on
         self._made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
-        widths = {self._width(key) for key in reduction.keys}
+        self.pairs = RowPairs(self)
+        widths = {self.width(key) for key in reduction.keys}
         self._added_later = any(self._pair(width) is not None or self._adds_pairs(width) for width in widths)
         self.chains = 1 if self._added_later else self.target.chains  # a sum of products made before waits for nothing
 
@@ -68,7 +78,7 @@ class Groups:
 
     # -- state -----------------------------------------------------------------------------------------------------
 
-    def _width(self, key: Key) -> int:
+    def width(self, key: Key) -> int:
         lanes = self.reduction.shape.chunks[key[1]]
         return lanes.width if lanes and lanes.width > 1 else 0
 
@@ -83,7 +93,7 @@ class Groups:
         found: dict[Key, Key] = {}
         first: dict[tuple[object, ...], Key] = {}
         for key in self.reduction.keys:
-            if self._moves(self._width(key)) is not None:
+            if self._moves(self.width(key)) is not None:
                 moving = tuple(n for n, name in zip(key[0], names) if any(name in form.terms for form in forms))
                 found[key] = first.setdefault((moving, key[1]), key)
         return found
@@ -94,13 +104,14 @@ class Groups:
         return list(dict.fromkeys(self.sums.values()))
 
     def start(self) -> list[Value]:
-        return [const(0, "i32", self._width(key)) for key in self.summed]
+        return [const(0, "i32", self.width(key)) for key in self.summed]
 
     def finish(self, results: list[Value], sums: list[Value]) -> list[Value]:
         """The results without what moving the rows has added to them."""
-        totals = dict(zip(self.summed, sums))
-        keyed = zip(self.reduction.keys, results)
-        return [self.arith.binary("sub", v, totals[self.sums[k]]) if k in self.sums else v for k, v in keyed]
+        totals, found = dict(zip(self.summed, sums)), dict(zip(self.reduction.keys, results))
+        for one, other in self.pairs.second.items():
+            found[one], found[other] = self.pairs.rows(found[one], found[other])
+        return [self.arith.binary("sub", v, totals[self.sums[k]]) if k in self.sums else v for k, v in found.items()]
 
     # -- one step --------------------------------------------------------------------------------------------------
 
@@ -109,37 +120,69 @@ class Groups:
         self._made = {}
         keys, summed = self.reduction.keys, self.summed
         sums = dict(zip(summed, state[len(keys) :]))
-        result: list[Value] = []
-        for key, old in zip(keys, state):
+        found = dict(zip(keys, state))
+        for key in keys:
+            if key in self.pairs.others:
+                continue
             if self._added_later and key[1] == 0:
                 # products of several rows at once, before they are added, would take the registers that the sums need
                 self.arith.declarations.add(BOUNDARY)
                 self.f.boundary()
             point, lanes = self.tile.point(self.block, self.reduction.shape, env, key)
-            width = lanes.width if lanes is not None else 0
+            partner = self.pairs.second.get(key)
+            if partner is not None:
+                beside, _ = self.tile.point(self.block, self.reduction.shape, env, partner)
+                rows = self._row(self.first, point, count), self._row(self.first, beside, count)
+                columns = self._second(point, lanes, count)
+                found[key], found[partner] = self.pairs.product((found[key], found[partner]), rows, columns)
+                continue
             a = self._operand(self.first, point, lanes, count, cut=count < self.steps)
-            b = self._operand(self.second, point, lanes, count)
-            if self.floats and count < self.steps:
-                b = self._without_rest(b, count)
-            instruction = self._moves(width)
-            if instruction is not None:
-                if key in sums:
-                    sums[key] = self._by(instruction, sums[key], const(_MOVED, "u8", 4 * width), b, OTHER[self.first.dtype])
-                a = self._other_type(a)
-                result.append(self._by(instruction, old, a, b, OTHER[self.first.dtype]))
-            else:
-                result.append(self._product(old, a, b))
-        return [*result, *sums.values()]
+            b = self._second(point, lanes, count)
+            width = lanes.width if lanes is not None else 0
+            for n in range(2 if self.whole else 1):
+                self._add(key, found, sums, self._half_lane(a, n, width), self._half_lane(b, n, width), width)
+        return [*found.values(), *sums.values()]
 
-    def _once(self, key: tuple[object, ...], make: Value) -> Value:
-        return self._made.setdefault(key, make)
+    def _second(self, point: dict[str, LoopValue], lanes: Lanes | None, count: int) -> Value:
+        """The second factor of every lane."""
+        found = self._operand(self.second, point, lanes, count)
+        return self._without_rest(found, count) if self.floats and count < self.steps else found
+
+    def _add(self, key: Key, found: dict[Key, Value], sums: dict[Key, Value], a: Value, b: Value, width: int) -> None:
+        """Adds the products of what lanes of 32 bits have to a point, and to the sum of the lanes' bytes that is kept there."""
+        instruction = self._moves(width)
+        if instruction is None:
+            found[key] = self._product(found[key], a, b)
+            return
+        other = OTHER[self.first.dtype]
+        if key in sums:
+            sums[key] = self._by(instruction, sums[key], const(_MOVED, "u8", 4 * width), b, other)
+        found[key] = self._by(instruction, found[key], self._other_type(a), b, other)
+
+    def _half_lane(self, v: Value, n: int, width: int) -> Value:
+        """The first or the second 32 bits of what every lane takes; all of it, where it takes no more."""
+        if not self.whole:
+            return v
+
+        def make() -> Value:
+            wide = self.f.op(f"bitcast {v} to {type_text('i64', width)}", "i64", width)
+            wide = self.f.op(f"lshr {wide}, {const(_LANE_BITS, 'i64', width).text}", "i64", width) if n else wide
+            return self.factors_of(self.f.op(f"trunc {wide} to {type_text('i32', width)}", "i32", width))
+
+        return self.once((v.text, n, "half"), make)
+
+    def once(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
+        """What is made of operands, once for all points of a step."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def _by(self, instruction: Instruction, old: Value, a: Value, b: Value, type_of_a: str) -> Value:
         if instruction.types[0] != type_of_a:
             a, b = b, a
-        return self._call(instruction, [old, a, b])
+        return self.call(instruction, [old, a, b])
 
-    def _call(self, instruction: Instruction, operands: list[Value]) -> Value:
+    def call(self, instruction: Instruction, operands: list[Value]) -> Value:
         self.arith.declarations.update(instruction.declarations)
         if instruction.pairs is not None:
             operands = [self._as_it_is(operands[0]), *operands[1:]]
@@ -153,17 +196,17 @@ class Groups:
         found = dot(self.target, width, *self.kinds)
         if found is not None:
             instruction, swapped = found
-            return self._call(instruction, [old, b, a] if swapped else [old, a, b])
+            return self.call(instruction, [old, b, a] if swapped else [old, a, b])
         if self.floats:
-            for n in range(self.steps):
+            for n in range(2):
                 old = self.arith.fma(self._one_float(a, n, width), self._one_float(b, n, width), old)
             return old
         pair = self._pair(width)
-        if pair is not None and self.steps == pair.pieces:
-            return self.arith.binary("add", self._as_it_is(old), self._call(pair, [a, b]))
-        for n in range(2 if pair else self.steps):
+        if pair is not None and _LANE_BITS // self.bits == pair.pieces:
+            return self.arith.binary("add", self._as_it_is(old), self.call(pair, [a, b]))
+        for n in range(2 if pair else _LANE_BITS // self.bits):
             if pair is not None:
-                term = self._call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
+                term = self.call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
             else:
                 term = self.arith.binary("mul", self._one(a, self.first.dtype, n, width), self._one(b, self.second.dtype, n, width))
             old = self.arith.binary("add", old, term)
@@ -209,7 +252,7 @@ class Groups:
         text = self.f.op(f"bitcast {v} to {vector}", kind, lanes).text
         text = shifted("shl", text, bits - self.bits * (n + 1))
         text = shifted("lshr" if name == "u8" else "ashr", text, bits - self.bits)
-        return self._once(key, Value(text, kind, lanes))
+        return self.once(key, lambda: Value(text, kind, lanes))
 
     def _one_float(self, v: Value, n: int, width: int) -> Value:
         """One bf16 of every lane as an f32, whose upper half it is."""
@@ -223,9 +266,9 @@ class Groups:
     def _without_rest(self, v: Value, count: int) -> Value:
         """Groups of so many factors that are there, with zeros in place of the others."""
         width = v.lanes // self.steps
-        kept = const((1 << self.bits * count) - 1, "i32", width)
-        whole = self.f.op(f"bitcast {v} to {type_text('i32', width)}", "i32", width)
-        return self._factors(self.arith.binary("bitand", whole, kept))
+        kept = const((1 << self.bits * count) - 1, self.lane, width)
+        whole = self.f.op(f"bitcast {v} to {type_text(self.lane, width)}", self.lane, width)
+        return self.factors_of(self.arith.binary("bitand", whole, kept))
 
     def _other_type(self, v: Value) -> Value:
         key = (v.text, "moved")
@@ -245,7 +288,7 @@ class Groups:
             key = (row.text, "splat", width)
             if key not in self._made:
                 every = self.arith.splat(self._number(row), width)
-                self._made[key] = self._factors(every)
+                self._made[key] = self.factors_of(every)
             return self._made[key]
         whole = self._side_by_side(e, point, lanes)
         if whole is None or cut:
@@ -255,12 +298,12 @@ class Groups:
     def _number(self, row: Value) -> Value:
         key = (row.text, "number")
         if key not in self._made:
-            self._made[key] = self.f.op(f"bitcast {row} to i32", "i32")
+            self._made[key] = self.f.op(f"bitcast {row} to {self.lane}", self.lane)
         return self._made[key]
 
-    def _factors(self, v: Value) -> Value:
-        """Numbers of 32 bits as the factors that they are made of."""
-        count = self.steps * max(1, v.lanes)
+    def factors_of(self, v: Value) -> Value:
+        """Numbers of 32 bits, or 64, as the factors that they are made of."""
+        count = 8 * dtype(v.dtype).bytes // self.bits * max(1, v.lanes)
         return self.f.op(f"bitcast {v} to <{count} x i{self.bits}>", self._kind, count)
 
     @property
@@ -281,11 +324,11 @@ class Groups:
                 part = self.body.value(e, self.block, point, Lanes(self.group, start, width, width))
                 part = part if part.lanes else self.arith.splat(part, width)
                 part = self.f.op(f"bitcast {part} to i{self.bits * width}", f"i{self.bits * width}")
-            wide = self.f.op(f"zext {part} to i32", "i32")
-            wide = self.f.op(f"shl {wide}, {self.bits * start}", "i32") if start else wide
-            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32")
+            wide = part if part.type == self.lane else self.f.op(f"zext {part} to {self.lane}", self.lane)
+            wide = self.f.op(f"shl {wide}, {self.bits * start}", self.lane) if start else wide
+            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", self.lane)
         assert total is not None
-        return self._factors(total)
+        return self.factors_of(total)
 
     def _side_by_side(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
         """The groups of all lanes as they lie in memory, where that is lane by lane; None where it is not."""
@@ -301,7 +344,7 @@ class Groups:
             if lanes.active == lanes.width or self.body.storage[e.tensor].slack:
                 count = self.steps * lanes.width
                 return self.f.op(f"load <{count} x i{self.bits}>, {pointer}, align {self.bits // 8}", self._kind, count)
-            return self._factors(self.body.masked_load(pointer, active_mask(lanes), "i32"))
+            return self.factors_of(self.body.masked_load(pointer, active_mask(lanes), self.lane))
 
         return self.body.remember(key, load)
 
@@ -311,12 +354,12 @@ class Groups:
         for n in range(count):
             part = self.body.value(e, self.block, {**point, self.group: n}, lanes)
             part = self.arith.splat(part, lanes.width)
-            wide = self.f.op(f"zext {part} to <{lanes.width} x i32>", "i32", lanes.width)
+            wide = self.f.op(f"zext {part} to {type_text(self.lane, lanes.width)}", self.lane, lanes.width)
             if n:
-                wide = self.f.op(f"shl {wide}, splat (i32 {self.bits * n})", "i32", lanes.width)
-            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32", lanes.width)
+                wide = self.f.op(f"shl {wide}, {const(self.bits * n, self.lane, lanes.width).text}", self.lane, lanes.width)
+            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", self.lane, lanes.width)
         assert total is not None
-        return self._factors(total)
+        return self.factors_of(total)
 
 
 def _without(form: Linear, name: str) -> Linear:

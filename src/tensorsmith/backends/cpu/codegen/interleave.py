@@ -1,4 +1,4 @@
-"""Copies in groups: four rows of bytes, or two of i16, become one, those of a lane side by side (`program/grouping.py`).
+"""Copies in groups: four rows of bytes, or two of i16 or bf16, become one, those of a lane side by side (`program/grouping.py`).
 
 Where the rows of the original run along the group, those of a lane lie side by side there too, and are moved as one number.
 """
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from tensorsmith.backends.cpu.codegen.tile import TileEmitter
 
 
-_TYPES = ("i8", "u8", "i16")  # of factors
+_TYPES = ("i8", "u8", "i16", "bf16")  # of factors
+_LANE_BYTES = (4, 8)  # of what a lane takes at once
 
 
 def group_of_copy(tile: TileEmitter, block: Block) -> LoopVar | None:
     """The loop of a tile whose steps are stored side by side, between the lanes of its vectors; None where it has none."""
     if block.stage.reduction or block.vector is None or block.stage.dtype not in _TYPES:
         return None
-    form, steps = tile.position(block), 4 // dtype(block.stage.dtype).bytes
-    if form.terms.get(block.vector) != steps:
+    form = tile.position(block)
+    steps = form.terms.get(block.vector)
+    if steps not in [n // dtype(block.stage.dtype).bytes for n in _LANE_BYTES]:
         return None
     return next((v for v in block.tile if form.terms.get(v.name) == 1 and int(v.count) == steps), None)
 
@@ -38,6 +40,8 @@ def store_group(tile: TileEmitter, block: Block, var: LoopVar, points: Sequence[
     name = block.stage.name
     running, constant, step = body.linear(tile.position(block), points[0], lanes)
     source, steps = block.stage.body, int(var.count)
+    bits = 8 * dtype(block.stage.dtype).bytes
+    lane = f"i{steps * bits}"
     read = source.a if isinstance(source, Cast) else source  # which may be copied to another type
     form = body.offset(read, block)[0] if isinstance(read, Load) and read.tensor not in body.registers else None
     if len(points) == steps and form is not None and form.terms.get(var.name) == 1 and form.terms.get(lanes.var) != 1:
@@ -46,19 +50,18 @@ def store_group(tile: TileEmitter, block: Block, var: LoopVar, points: Sequence[
         for n in range(lanes.active):
             pointer = body.pointer(read.tensor, start, first + n * apart)
             if read is source:
-                number = f.op(f"load i32, {pointer}, align 1", "i32")
+                number = f.op(f"load {lane}, {pointer}, align 1", lane)
             else:
                 found = f.op(f"load {storage_type(read.dtype, steps)}, {pointer}, align 1", read.dtype, steps)
-                number = f.op(f"bitcast {tile.arith.cast(source.dtype, found)} to i32", "i32")
+                number = f.op(f"bitcast {tile.arith.cast(source.dtype, found)} to {lane}", lane)
             f.line(f"store {number}, {body.pointer(name, running, constant + n * step)}, align 1")
         return
-    bits = 32 // steps
     total: Value | None = None
     for n, point in enumerate(points):
         value = tile.arith.splat(body.value(source, block, point, lanes), lanes.width)
-        wide = f.op(f"zext {value} to <{lanes.width} x i32>", "i32", lanes.width)
-        wide = f.op(f"shl {wide}, splat (i32 {bits * n})", "i32", lanes.width) if n else wide
-        total = wide if total is None else f.op(f"or {total}, {wide.text}", "i32", lanes.width)
+        wide = f.op(f"zext {value} to <{lanes.width} x {lane}>", lane, lanes.width)
+        wide = f.op(f"shl {wide}, splat ({lane} {bits * n})", lane, lanes.width) if n else wide
+        total = wide if total is None else f.op(f"or {total}, {wide.text}", lane, lanes.width)
     assert total is not None
     for start_lane, width in pieces(lanes.active):
         part = tile.arith.piece(total, start_lane, width)
