@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 import shutil
 import struct
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +182,32 @@ def test_the_shared_library_needs_nothing_but_libc_and_libm(tmp_path: Path) -> N
     assert names <= {"linux-vdso", "libc", "libm", "libpthread", "ld-linux-x86-64", "ld-linux-aarch64"}
     wanted = {s.split()[-1] for s in run(["nm", "-D", "--defined-only", "libnet.so"], tmp_path).splitlines()}
     assert all(name.startswith("net_") for name in wanted)
+
+
+@needs_compiler
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs Linux and two CPUs")
+def test_woken_workers_are_barred_from_the_callers_cpu(tmp_path: Path) -> None:
+    exe = network()
+    exe.export(tmp_path, name="net")
+    library = ctypes.CDLL(str(tmp_path / "libnet.so"))
+    arrays = [*exe.random_inputs(), *expected(exe)]
+    everywhere, before = os.sched_getaffinity(0), set(os.listdir("/proc/self/task"))
+    model = ctypes.c_void_p()
+    assert library.net_create(ctypes.byref(model), 2) == 0
+    (worker,) = set(os.listdir("/proc/self/task")) - before
+    try:
+        for cpu in sorted(everywhere)[:2]:
+            os.sched_setaffinity(threading.get_native_id(), {cpu})
+            for _ in range(100):  # a worker that has not gone to sleep yet is not woken
+                time.sleep(0.01)
+                assert library.net_run(model, *(ctypes.c_void_p(a.ctypes.data) for a in arrays)) == 0
+                if os.sched_getaffinity(int(worker)) == everywhere - {cpu}:
+                    break
+            else:
+                pytest.fail(f"it may still run on {os.sched_getaffinity(int(worker))}, the caller on {cpu}")
+    finally:
+        os.sched_setaffinity(threading.get_native_id(), everywhere)
+        library.net_destroy(model)
 
 
 @needs_compiler

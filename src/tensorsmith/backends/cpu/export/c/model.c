@@ -1,4 +1,7 @@
 /* $NAME$: the steps of a network, and what runs them. Made by Tensorsmith $VERSION$ for $TARGET$. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* to say where threads may run */
+#endif
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

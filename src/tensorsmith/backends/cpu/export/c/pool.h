@@ -4,6 +4,9 @@
  * and then takes chunks of the others' shares. The caller is thread 0. A region opens a gate; a worker that sees it open counts
  * itself in. When the caller finds no chunk left it closes the gate and waits for those inside only, so that a worker which comes
  * late delays nobody. Idle workers poll the gate for some 50 microseconds, then sleep.
+ *
+ * A worker that is woken may be put on the processor of the one that wakes it, and it takes the system milliseconds to see that this
+ * halves the speed of both. So under Linux whoever wakes workers first bars them from its own processor, if there are enough others.
  */
 #ifndef TS_POOL_H
 #define TS_POOL_H
@@ -48,6 +51,11 @@ static void ts_end_pool(struct ts_pool *pool) {
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#if defined(__linux__) && defined(_GNU_SOURCE)
+#include <sys/syscall.h>
+#include <unistd.h>
+#define TS_PLACES
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 #define TS_PAUSE() __builtin_ia32_pause()
@@ -72,6 +80,9 @@ struct ts_worker {
     struct ts_pool *pool;
     int64_t number;
     pthread_t thread;
+#ifdef TS_PLACES
+    _Atomic pid_t id; /* 0 until it runs */
+#endif
 };
 
 struct ts_pool {
@@ -89,7 +100,31 @@ struct ts_pool {
     pthread_cond_t wake;
     struct ts_worker *workers;
     struct ts_share *shares;
+#ifdef TS_PLACES
+    cpu_set_t allowed;
+    int home; /* the processor that workers are barred from; -1: from none yet, -2: they are not to be */
+#endif
 };
+
+#ifdef TS_PLACES
+static void ts_place(struct ts_pool *pool) {
+    int here = sched_getcpu();
+    if (pool->home == -2 || here < 0 || here >= CPU_SETSIZE || here == pool->home)
+        return;
+    cpu_set_t others = pool->allowed;
+    CPU_CLR(here, &others);
+    pool->home = here;
+    for (int64_t n = 1; n < pool->threads; n++) {
+        pid_t id = atomic_load_explicit(&pool->workers[n].id, memory_order_relaxed);
+        if (!id)
+            pool->home = -1; /* it has not started yet: next time */
+        else
+            sched_setaffinity(id, sizeof others, &others);
+    }
+}
+#else
+#define ts_place(pool) ((void)(pool))
+#endif
 
 static void ts_take_chunks(struct ts_pool *pool, int64_t thread) {
     for (int64_t n = 0; n < pool->threads; n++) {
@@ -123,6 +158,7 @@ static void ts_run_region(void *handle, ts_body body, void *context, int64_t cou
     uint64_t region = (atomic_load_explicit(&pool->gate, memory_order_relaxed) >> 32) + 1;
     atomic_store(&pool->gate, region << 32 | TS_OPEN);
     if (atomic_load(&pool->sleepers)) {
+        ts_place(pool);
         pthread_mutex_lock(&pool->mutex);
         pthread_cond_broadcast(&pool->wake);
         pthread_mutex_unlock(&pool->mutex);
@@ -164,6 +200,9 @@ static void *ts_work(void *given) {
     struct ts_worker *worker = given;
     struct ts_pool *pool = worker->pool;
     uint64_t last = 0;
+#ifdef TS_PLACES
+    atomic_store_explicit(&worker->id, (pid_t)syscall(SYS_gettid), memory_order_relaxed);
+#endif
     for (;;) {
         uint64_t gate = ts_wait(pool, last);
         if (atomic_load(&pool->stop))
@@ -222,6 +261,9 @@ static struct ts_pool *ts_make_pool(int64_t threads) {
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pool->polls = ts_count_polls();
+#ifdef TS_PLACES
+    pool->home = sched_getaffinity(0, sizeof pool->allowed, &pool->allowed) || threads > CPU_COUNT(&pool->allowed) ? -2 : -1;
+#endif
     pool->threads = 1; /* a worker that starts while others are missing finds no region anyway */
     for (int64_t n = 1; n < threads; n++) {
         pool->workers[n].pool = pool;
