@@ -32,5 +32,5 @@ def test_everyone_takes_part(layer):
 
 def test_a_wrong_answer_ends_it(monkeypatch):
     monkeypatch.setattr(bf16, "evaluate", lambda given, arrays: {"y": np.zeros(given.buffers["y"].shape, bf16.KINDS["bf16"])})
-    with pytest.raises(SystemExit, match="product, tensorsmith bf16: .* wrong"):
+    with pytest.raises(SystemExit, match=r"product, tensorsmith bf16: .* wrong"):
         bf16.contestants(SMALL[0], native())

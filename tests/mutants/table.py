@@ -1245,16 +1245,10 @@ _NARROW = (
         (BF16 + "test_a_nan_stays_one_whatever_its_bits",),
     ),
     Mutant(
-        "bf16-is-multiplied-by-any-instruction-for-16-bits",
-        "if self.floats or dot(self.target, width, *self.kinds) is not None",
-        "if dot(self.target, width, *self.kinds) is not None",
-        (BF16_PRODUCTS + "test_random_programs_on_bf16_are_numpys",),
-    ),
-    Mutant(
         "what-lies-behind-the-last-bf16-counts",
-        "return self._without_rest(found, count) if self.floats and count < self.steps else found",
+        "return self.without_rest(found, count) if self.floats and count < self.steps else found",
         "return found",
-        (BF16_PRODUCTS + "test_what_is_left_of_a_group_is_nothing",),
+        (BF16_PRODUCTS + "test_what_lies_behind_a_group_does_not_count",),
     ),
     Mutant(
         "factors-of-bf16-are-exchanged-on-the-way",
@@ -1300,7 +1294,7 @@ _NARROW = (
     ),
     Mutant(
         "the-second-half-of-a-lane-is-the-first",
-        """wide = self.f.op(f"lshr {wide}, {const(_LANE_BITS, 'i64', width).text}", "i64", width) if n else wide""",
+        """wide = self.f.op(f"lshr {wide}, {const(LANE_BITS, 'i64', width).text}", "i64", width) if n else wide""",
         "wide = wide",
         (INSTRUCTIONS + "test_a_row_without_a_partner_is_multiplied_otherwise",),
     ),

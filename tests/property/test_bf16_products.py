@@ -14,6 +14,7 @@ from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.compare import assert_close
+from tensorsmith.lang.define import workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.interpret import interpret
@@ -109,6 +110,20 @@ def test_what_is_left_of_a_group_is_nothing(name, constant, monkeypatch):
     assert np.isposinf(made.run(inputs)["C"]).all()
     inputs["A"][:, -1], inputs["B"][-1] = 1, 2
     np.testing.assert_array_equal(made.run(inputs)["C"], evaluate(given, inputs)["C"])
+
+
+def test_what_lies_behind_a_group_does_not_count(monkeypatch):
+    """Groups that lie in memory as a lane takes them, and one step less: what is next to it is infinite, times nothing."""
+    machine = ts.Target.named("neoverse-v2", cores=2)
+    a, b, k = ts.placeholder((8, 3), "bf16", name="A"), ts.placeholder((24, 4), "bf16", name="B"), ts.reduce_axis(3, "k")
+    product = ts.compute((8, 24), lambda i, j: ts.sum(ts.cast("f32", a[i, k]) * ts.cast("f32", b[j, k]), axis=k), name="C")
+    given = workload([a, b, product])
+    inputs = arrays(given, "whole", np.random.default_rng(3))
+    inputs["B"][:, 3] = np.inf
+    candidate = default_candidate(given, machine)
+    assert [nest.group_size for nest in candidate.sketch.nests] == [4]
+    got = made_for(candidate, machine, monkeypatch).run(inputs)["C"]
+    np.testing.assert_array_equal(got, evaluate(given, inputs)["C"])
 
 
 @pytest.mark.parametrize("name", MACHINES[1:])

@@ -16,65 +16,32 @@ factor for integers, of both for bf16, where zero times what happens to lie ther
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.arith import Arithmetic
-from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Function, Value, const, type_text
-from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
+from tensorsmith.backends.cpu.codegen.group_operands import LANE_BITS, GroupOperands
+from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const, type_text
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue
 from tensorsmith.backends.cpu.codegen.row_pairs import RowPairs
-from tensorsmith.backends.cpu.codegen.shape import Key, pieces
-from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, kind, moved, pairs
-from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Expr, Load, loads
-from tensorsmith.lang.small import small_load
-from tensorsmith.program.grouping import factors
-from tensorsmith.program.linear import Linear
+from tensorsmith.backends.cpu.codegen.shape import Key
+from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, moved, pairs
+from tensorsmith.lang.expr import loads
 
 if TYPE_CHECKING:
     from tensorsmith.backends.cpu.codegen.reduction import Reduction
 
-_LANE_BITS = 32  # of a sum, and of the factors that most instructions take for it
 _MOVED = 0x80  # a byte with it added, as one of the other type
 
 
-class Groups:
+class Groups(GroupOperands):
     """The products of one variant of a tile."""
 
     def __init__(self, reduction: Reduction) -> None:
-        self.reduction, self.tile, self.body = reduction, reduction.tile, reduction.body
-        self.block, self.target = reduction.block, reduction.tile.target
-        self.f: Function = reduction.f
-        self.arith: Arithmetic = reduction.arith
-        both = factors(self.block.stage)
-        assert both is not None and self.block.group is not None
-        self.group = self.block.group
-        self.steps = int(self.block.loop(self.group).count)  # that a lane takes
-        self.bits = 8 * dtype(both[0].dtype).bytes  # of each factor
-        self.lane = f"i{self.steps * self.bits}"  # what a lane takes, as one number
-        self.whole: bool = self.steps * self.bits > _LANE_BITS  # of two rows and two columns
-        self.floats = dtype(self.block.stage.dtype).kind == "f"
-        # the factor that is the same in all lanes first, if there is one
-        given = sorted(both, key=self._in_lanes)
-        self.kinds = kind(given[0]), kind(given[1])
-        self.first, self.second = map(self._as_packed, given)
-        self.apart: bool = not self._in_lanes(self.first) and self._in_lanes(self.second)
+        super().__init__(reduction)
         self.sums = self._sums()  # of the lanes' bytes, by what they depend on
-        self._made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
         self.pairs = RowPairs(self)
         widths = {self.width(key) for key in reduction.keys}
         self._added_later = any(self._pair(width) is not None or self._adds_pairs(width) for width in widths)
         self.chains = 1 if self._added_later else self.target.chains  # a sum of products made before waits for nothing
-
-    def _as_packed(self, e: Expr) -> Expr:
-        """A factor that is small as it lies in memory, where packing has seen to that."""
-        found = small_load(e)
-        packed = None if found is None else self.tile.program.buffers[found.tensor].packed
-        return e if found is None or packed is None or not packed.small else found
-
-    def _in_lanes(self, e: Expr) -> bool:
-        forms = [self.body.offset(x, self.block)[0] for x in loads(e)]
-        return any(form is None or self.block.vector in form.terms for form in forms)
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -117,7 +84,7 @@ class Groups:
 
     def step(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
         """The products of `count` steps, a whole group or what is left, at every point."""
-        self._made = {}
+        self.made = {}
         keys, summed = self.reduction.keys, self.summed
         sums = dict(zip(summed, state[len(keys) :]))
         found = dict(zip(keys, state))
@@ -132,11 +99,11 @@ class Groups:
             partner = self.pairs.second.get(key)
             if partner is not None:
                 beside, _ = self.tile.point(self.block, self.reduction.shape, env, partner)
-                rows = self._row(self.first, point, count), self._row(self.first, beside, count)
+                rows = self.row(self.first, point, count), self.row(self.first, beside, count)
                 columns = self._second(point, lanes, count)
                 found[key], found[partner] = self.pairs.product((found[key], found[partner]), rows, columns)
                 continue
-            a = self._operand(self.first, point, lanes, count, cut=count < self.steps)
+            a = self.operand(self.first, point, lanes, count, cut=count < self.steps)
             b = self._second(point, lanes, count)
             width = lanes.width if lanes is not None else 0
             for n in range(2 if self.whole else 1):
@@ -145,8 +112,8 @@ class Groups:
 
     def _second(self, point: dict[str, LoopValue], lanes: Lanes | None, count: int) -> Value:
         """The second factor of every lane."""
-        found = self._operand(self.second, point, lanes, count)
-        return self._without_rest(found, count) if self.floats and count < self.steps else found
+        found = self.operand(self.second, point, lanes, count)
+        return self.without_rest(found, count) if self.floats and count < self.steps else found
 
     def _add(self, key: Key, found: dict[Key, Value], sums: dict[Key, Value], a: Value, b: Value, width: int) -> None:
         """Adds the products of what lanes of 32 bits have to a point, and to the sum of the lanes' bytes that is kept there."""
@@ -166,16 +133,10 @@ class Groups:
 
         def make() -> Value:
             wide = self.f.op(f"bitcast {v} to {type_text('i64', width)}", "i64", width)
-            wide = self.f.op(f"lshr {wide}, {const(_LANE_BITS, 'i64', width).text}", "i64", width) if n else wide
+            wide = self.f.op(f"lshr {wide}, {const(LANE_BITS, 'i64', width).text}", "i64", width) if n else wide
             return self.factors_of(self.f.op(f"trunc {wide} to {type_text('i32', width)}", "i32", width))
 
         return self.once((v.text, n, "half"), make)
-
-    def once(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
-        """What is made of operands, once for all points of a step."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
 
     def _by(self, instruction: Instruction, old: Value, a: Value, b: Value, type_of_a: str) -> Value:
         if instruction.types[0] != type_of_a:
@@ -202,9 +163,9 @@ class Groups:
                 old = self.arith.fma(self._one_float(a, n, width), self._one_float(b, n, width), old)
             return old
         pair = self._pair(width)
-        if pair is not None and _LANE_BITS // self.bits == pair.pieces:
+        if pair is not None and LANE_BITS // self.bits == pair.pieces:
             return self.arith.binary("add", self._as_it_is(old), self.call(pair, [a, b]))
-        for n in range(2 if pair else _LANE_BITS // self.bits):
+        for n in range(2 if pair else LANE_BITS // self.bits):
             if pair is not None:
                 term = self.call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
             else:
@@ -240,8 +201,8 @@ class Groups:
     def _part(self, v: Value, name: str, n: int, bits: int, lanes: int) -> Value:
         """Factor `n` of every number of so many bits, with its sign if it has one."""
         key = (v.text, n, bits)
-        if key in self._made:
-            return self._made[key]
+        if key in self.made:
+            return self.made[key]
         kind = f"i{bits}"
         vector = f"<{lanes} x {kind}>" if lanes else kind
 
@@ -257,111 +218,14 @@ class Groups:
     def _one_float(self, v: Value, n: int, width: int) -> Value:
         """One bf16 of every lane as an f32, whose upper half it is."""
         key = (v.text, n, "f32")
-        if key not in self._made:
+        if key not in self.made:
             whole = self.f.op(f"bitcast {v} to {type_text('i32', width)}", "i32", width)
             word, by = ("bitand", -(1 << 16)) if n else ("shl", 16)
-            self._made[key] = self.arith.bitcast("f32", self.arith.binary(word, whole, const(by, "i32", width)))
-        return self._made[key]
-
-    def _without_rest(self, v: Value, count: int) -> Value:
-        """Groups of so many factors that are there, with zeros in place of the others."""
-        width = v.lanes // self.steps
-        kept = const((1 << self.bits * count) - 1, self.lane, width)
-        whole = self.f.op(f"bitcast {v} to {type_text(self.lane, width)}", self.lane, width)
-        return self.factors_of(self.arith.binary("bitand", whole, kept))
+            self.made[key] = self.arith.bitcast("f32", self.arith.binary(word, whole, const(by, "i32", width)))
+        return self.made[key]
 
     def _other_type(self, v: Value) -> Value:
         key = (v.text, "moved")
-        if key not in self._made:
-            self._made[key] = self.f.op(f"xor {v}, {const(_MOVED, 'u8', v.lanes).text}", v.dtype, v.lanes)
-        return self._made[key]
-
-    # -- operands --------------------------------------------------------------------------------------------------
-
-    def _operand(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes | None, count: int, cut: bool = False) -> Value:
-        """A group for every lane; where there are fewer steps, and this is the factor to be cut, zeros behind them."""
-        width = lanes.width if lanes is not None else 0
-        if lanes is None or not self._in_lanes(e):
-            row = self._row(e, point, count)
-            if not width:
-                return row
-            key = (row.text, "splat", width)
-            if key not in self._made:
-                every = self.arith.splat(self._number(row), width)
-                self._made[key] = self.factors_of(every)
-            return self._made[key]
-        whole = self._side_by_side(e, point, lanes)
-        if whole is None or cut:
-            whole = self._one_by_one(e, point, lanes, count)
-        return whole
-
-    def _number(self, row: Value) -> Value:
-        key = (row.text, "number")
-        if key not in self._made:
-            self._made[key] = self.f.op(f"bitcast {row} to {self.lane}", self.lane)
-        return self._made[key]
-
-    def factors_of(self, v: Value) -> Value:
-        """Numbers of 32 bits, or 64, as the factors that they are made of."""
-        count = 8 * dtype(v.dtype).bytes // self.bits * max(1, v.lanes)
-        return self.f.op(f"bitcast {v} to <{count} x i{self.bits}>", self._kind, count)
-
-    @property
-    def _kind(self) -> str:
-        """What vectors of factors are called, whether they have signs or not."""
-        return "u8" if self.bits == 8 else "i16"
-
-    def _row(self, e: Expr, point: dict[str, LoopValue], count: int) -> Value:
-        """The group of one row: the steps that are there, then zeros."""
-        if count == self.steps:
-            found = self.body.value(e, self.block, point, Lanes(self.group, 0, count, count))
-            return found if found.lanes else self.arith.splat(found, count)
-        total: Value | None = None
-        for start, width in pieces(count):
-            if width == 1:
-                part = self.body.value(e, self.block, {**point, self.group: start}, None)
-            else:
-                part = self.body.value(e, self.block, point, Lanes(self.group, start, width, width))
-                part = part if part.lanes else self.arith.splat(part, width)
-                part = self.f.op(f"bitcast {part} to i{self.bits * width}", f"i{self.bits * width}")
-            wide = part if part.type == self.lane else self.f.op(f"zext {part} to {self.lane}", self.lane)
-            wide = self.f.op(f"shl {wide}, {self.bits * start}", self.lane) if start else wide
-            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", self.lane)
-        assert total is not None
-        return self.factors_of(total)
-
-    def _side_by_side(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
-        """The groups of all lanes as they lie in memory, where that is lane by lane; None where it is not."""
-        form = self.body.offset(e, self.block)[0] if isinstance(e, Load) else None
-        if form is None or form.terms.get(self.group) != 1 or form.terms.get(lanes.var) != self.steps:
-            return None
-        assert isinstance(e, Load)
-        running, constant, _ = self.body.linear(_without(form, self.group), point, lanes)
-        key = ("load", e.tensor, running, constant, lanes, "group")
-
-        def load() -> Value:
-            pointer = self.body.pointer(e.tensor, running, constant)
-            if lanes.active == lanes.width or self.body.storage[e.tensor].slack:
-                count = self.steps * lanes.width
-                return self.f.op(f"load <{count} x i{self.bits}>, {pointer}, align {self.bits // 8}", self._kind, count)
-            return self.factors_of(self.body.masked_load(pointer, active_mask(lanes), self.lane))
-
-        return self.body.remember(key, load)
-
-    def _one_by_one(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes, count: int) -> Value:
-        """The groups of all lanes, one step after the other."""
-        total: Value | None = None
-        for n in range(count):
-            part = self.body.value(e, self.block, {**point, self.group: n}, lanes)
-            part = self.arith.splat(part, lanes.width)
-            wide = self.f.op(f"zext {part} to {type_text(self.lane, lanes.width)}", self.lane, lanes.width)
-            if n:
-                wide = self.f.op(f"shl {wide}, {const(self.bits * n, self.lane, lanes.width).text}", self.lane, lanes.width)
-            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", self.lane, lanes.width)
-        assert total is not None
-        return self.factors_of(total)
-
-
-def _without(form: Linear, name: str) -> Linear:
-    """The form where that variable is 0."""
-    return Linear({n: c for n, c in form.terms.items() if n != name}, form.offset)
+        if key not in self.made:
+            self.made[key] = self.f.op(f"xor {v}, {const(_MOVED, 'u8', v.lanes).text}", v.dtype, v.lanes)
+        return self.made[key]
