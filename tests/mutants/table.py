@@ -1251,6 +1251,12 @@ _NARROW = (
         (BF16_PRODUCTS + "test_what_lies_behind_a_group_does_not_count",),
     ),
     Mutant(
+        "squares-of-groups-from-one-row",
+        "pointer = body.pointer(read.tensor, start, first + n * apart)\n        rows.append",
+        "pointer = body.pointer(read.tensor, start, first)\n        rows.append",
+        (BF16_PRODUCTS + "test_copies_in_squares_are_right",),
+    ),
+    Mutant(
         "factors-of-bf16-are-exchanged-on-the-way",
         'word, by = ("bitand", -(1 << 16)) if n else ("shl", 16)',
         'word, by = ("shl", 16) if n else ("shl", 16)',

@@ -10,6 +10,7 @@ from tests.property.test_bytes import SIZES, drawn, made_for, matmul_of_floats
 
 import tensorsmith as ts
 from tensorsmith.backends import space_of
+from tensorsmith.backends.cpu.codegen.generate import generate
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.features.extract import extract
 from tensorsmith.errors import Refusal
@@ -110,6 +111,40 @@ def test_what_is_left_of_a_group_is_nothing(name, constant, monkeypatch):
     assert np.isposinf(made.run(inputs)["C"]).all()
     inputs["A"][:, -1], inputs["B"][-1] = 1, 2
     np.testing.assert_array_equal(made.run(inputs)["C"], evaluate(given, inputs)["C"])
+
+
+def by_rows(rows: int, depth: int, columns: int) -> Workload:
+    """A[i, k] * B[j, k]: the second factor lies the other way round, as the keys of an attention do."""
+    a, b, k = (
+        ts.placeholder((rows, depth), "bf16", name="A"),
+        ts.placeholder((columns, depth), "bf16", name="B"),
+        ts.reduce_axis(depth),
+    )
+    product = ts.compute((rows, columns), lambda i, j: ts.sum(ts.cast("f32", a[i, k]) * ts.cast("f32", b[j, k]), axis=k), name="C")
+    return workload([a, b, product])
+
+
+@pytest.mark.parametrize("name, square", [("znver4", "load <16 x i32>"), ("neoverse-v2", "load <4 x i64>")])
+def test_rows_of_groups_are_copied_in_squares(name, square):
+    machine = ts.Target.named(name, cores=2)
+    candidate = default_candidate(by_rows(128, 64, 128), machine)
+    assert "B.pack" in {nest.stage for nest in candidate.sketch.nests}
+    assert square in generate(lower(candidate), machine).ir
+
+
+@pytest.mark.parametrize("name", ["native", "znver4", "neoverse-v2"])
+@pytest.mark.parametrize("size", [(72, 67, 45), (80, 40, 71)], ids=str)
+def test_copies_in_squares_are_right(name, size, monkeypatch):
+    """Columns and steps that fill no square, and a last group that is not whole; memory that nobody wrote is no number."""
+    machine = native() if name == "native" else ts.Target.named(name, cores=2)
+    given = by_rows(*size)
+    inputs = arrays(given, "whole", np.random.default_rng(5))
+    candidate = default_candidate(given, machine)
+    assert "B.pack" in {nest.stage for nest in candidate.sketch.nests}
+    prepared = made_for(candidate, machine, monkeypatch).prepare(inputs["A"], inputs["B"])
+    prepared.poison()
+    prepared.repeat(1)
+    np.testing.assert_array_equal(prepared.outputs[0], evaluate(given, inputs)["C"])
 
 
 def test_what_lies_behind_a_group_does_not_count(monkeypatch):
