@@ -14,7 +14,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,11 +41,12 @@ FINISH = 0.25  # share of the trials for the neighbours of the best, as `tune` h
 
 @dataclass(frozen=True)
 class Curve:
-    """A run: after each trial, the best seconds so far (None before the first success) and the seconds spent."""
+    """A run: after each trial, the best seconds so far (None before the first success) and the seconds spent. `leaders` are the
+    programs that were best, each with the number of the trial from which on it was."""
 
     best: list[float | None]
     spent: list[float]
-    winner: Candidate | None = None
+    leaders: list[tuple[int, Candidate]] = field(default_factory=list)
     programs: int | None = None  # that the policy could choose from, where that is a space of its own
     note: str = ""  # why it ended early
 
@@ -53,15 +54,23 @@ class Curve:
         """The best after so many trials; of a run that ended earlier, its last."""
         return self.best[min(trials, len(self.best)) - 1] if self.best else None
 
+    def leader(self, trials: int) -> Candidate | None:
+        """The best program after so many trials."""
+        return next((candidate for n, candidate in reversed(self.leaders) if n <= trials), None)
+
+    @property
+    def winner(self) -> Candidate | None:
+        return self.leaders[-1][1] if self.leaders else None
+
     def to_json(self) -> dict[str, Any]:
-        winner = None if self.winner is None else text(self.winner)
-        return {"best": self.best, "spent": self.spent, "winner": winner, "programs": self.programs, "note": self.note}
+        leaders = [(n, text(candidate)) for n, candidate in self.leaders]
+        return {"best": self.best, "spent": self.spent, "leaders": leaders, "programs": self.programs, "note": self.note}
 
     @staticmethod
     def from_json(form: dict[str, Any], known: dict[str, Trial]) -> Curve:
-        """`known` are trials by the text of their candidates, the winner's among them."""
-        winner = known.get(form["winner"] or "")
-        return Curve(form["best"], form["spent"], winner.candidate if winner else None, form["programs"], form["note"])
+        """`known` are trials by the text of their candidates, the leaders' among them."""
+        leaders = [(n, known[text].candidate) for n, text in form["leaders"]]
+        return Curve(form["best"], form["spent"], leaders, form["programs"], form["note"])
 
 
 class Searcher(Protocol):
@@ -186,7 +195,8 @@ def run(workload: Workload, searcher: Searcher, trials: int, seed: int, measure:
     policy = searcher.policy(workload, seed)
     best: list[float | None] = []
     spent: list[float] = []
-    winner, total, note = None, time.process_time() - begun, ""
+    leaders: list[tuple[int, Candidate]] = []
+    total, note = time.process_time() - begun, ""
     while len(best) < trials:
         left = trials - len(best)
         begun = time.process_time()
@@ -201,13 +211,14 @@ def run(workload: Workload, searcher: Searcher, trials: int, seed: int, measure:
             total += t.build_seconds / native().cores + t.run_seconds
             before = best[-1] if best else None
             if t.seconds is not None and (before is None or t.seconds < before):
-                before, winner = t.seconds, t.candidate
+                before = t.seconds
+                leaders.append((len(best) + 1, t.candidate))
             best.append(before)
             spent.append(total)
         begun = time.process_time()
         policy.tell(results)
         total += time.process_time() - begun
-    return Curve(best, spent, winner, programs_of(policy), note)
+    return Curve(best, spent, leaders, programs_of(policy), note)
 
 
 def attempted(workload: Workload, searcher: Searcher, trials: int, seed: int, measure: Measure) -> Curve:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from curves import Curve, median
+from curves import Curve, median, text
 from harness import geometric_mean
 from resume import Outcome
 
@@ -123,6 +123,18 @@ def of_curves(system: str, curves: Sequence[Curve]) -> Line:
         if best is not None and seconds is not None:
             points.append((n + 1, seconds, best))
     return _of_points(system, points, notes)
+
+
+def of_leaders(system: str, curves: Sequence[Curve], again: Mapping[str, float], shown: Sequence[int]) -> Line:
+    """The median over the seeds of what those programs take that lead after so many trials, by times that were taken `again`, side
+    by side: the times of a search are of other minutes than another one's, and its best one is the luckiest of many."""
+    points = []
+    for n in shown:
+        leaders = [c.leader(n) for c in curves]
+        best = median([again.get(text(c)) if c is not None else None for c in leaders])
+        if best is not None:
+            points.append((n, median([c.spent[min(n, len(c.spent)) - 1] for c in curves if c.spent]) or 0.0, best))
+    return _of_points(system, points, {})
 
 
 def of_outcomes(system: str, outcomes: Sequence[Outcome]) -> Line:

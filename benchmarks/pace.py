@@ -10,7 +10,11 @@ are of these seconds, as this process spends them:
     model      the cost model learns
     timing     one program runs, and nothing else
     waiting    for builds and checks that the search did not hide
-    rest       starting, the final, compiling the winner, storing
+    final      the best few are timed again in turns with the default schedule, under all conditions of a caller: two to four
+               seconds, however many trials there were
+    rest       starting, a final between formulations, compiling the winner, storing
+
+`searching` is how many trials there are in a second of the first four: what a longer search comes close to.
 
 `CPU` is what all processes together spent on a trial. It is the figure to compare on a machine that others use: two cores that are
 never idle would measure two divided by it in a second.
@@ -52,6 +56,7 @@ class Pace:
     model: float
     timing: float
     waiting: float
+    final: float
     builds: float
     cpu: float = 0.0  # seconds of all processes
     best: float | None = None
@@ -61,15 +66,20 @@ class Pace:
         return self.trials / self.seconds
 
     @property
+    def searching(self) -> float:
+        """Trials in a second, without what comes before and after."""
+        return self.trials / (self.search + self.model + self.timing + self.waiting)
+
+    @property
     def rest(self) -> float:
-        return max(0.0, self.seconds - self.search - self.model - self.timing - self.waiting)
+        return max(0.0, self.seconds - self.search - self.model - self.timing - self.waiting - self.final)
 
     @staticmethod
     def of(progress: Any, seconds: float, cpu: float) -> Pace:
         """From what a run says last."""
         t = progress.times
         best = getattr(progress, "best_seconds", None)
-        return Pace(progress.trials, seconds, t["search"], t["model"], t["run"], t["wait"], t["build"], cpu, best)
+        return Pace(progress.trials, seconds, t["search"], t["model"], t["run"], t["wait"], t["final"], t["build"], cpu, best)
 
 
 def pace(computation: Any, trials: int, seed: int) -> Pace:
@@ -86,12 +96,14 @@ def _cpu() -> float:
 
 
 def table(found: dict[str, Pace]) -> Table:
-    shown = Table("case", "trials/s", "trials", "seconds", "search", "model", "timing", "waiting", "rest", "builds", "CPU")
+    parts = ("search", "model", "timing", "waiting", "final", "rest")
+    shown = Table("case", "trials/s", "searching", "trials", "seconds", *parts, "builds", "CPU")
     for name, p in found.items():
-        shares = [f"{part / p.seconds:.0%}" for part in (p.search, p.model, p.timing, p.waiting, p.rest)]
+        shares = [f"{part / p.seconds:.0%}" for part in (p.search, p.model, p.timing, p.waiting, p.final, p.rest)]
         shown.add_row(
             name,
             f"{p.trials_per_second:.1f}",
+            f"{p.searching:.1f}",
             str(p.trials),
             f"{p.seconds:.1f}",
             *shares,
@@ -120,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in given.cases.split(","):
             found[name + again] = pace(catalogue.get(name).workload(), given.trials, seed)
     Console(width=120).print(table(found))
-    print(f"geometric mean: {geometric_mean(p.trials_per_second for p in found.values()):.1f} trials per second, {len(found)} runs")
+    whole, searching = (geometric_mean(rates) for rates in zip(*((p.trials_per_second, p.searching) for p in found.values())))
+    print(f"geometric mean: {whole:.1f} trials per second of {len(found)} whole runs, {searching:.1f} while they search")
     if given.json:
         Path(given.json).write_text(json.dumps({name: asdict(p) | {"rest": p.rest} for name, p in found.items()}, indent=1))
 

@@ -11,6 +11,7 @@ system that cannot take part in a case, or that has tried all of its space, is n
 from __future__ import annotations
 
 import gc
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ import ours_networks
 import paper_results
 import tensorsmith as ts
 from contest import Settings, contest, quiet_machine
-from curves import Curve, Machine, Named, attempted
+from curves import Curve, Machine, Named, attempted, text
 from figures import Grid, Line, Timed, of_curves, of_outcomes
 from models import Network
 from network_contest import Entry
@@ -193,7 +194,8 @@ def timed(name: str, group: str, row: Row, systems: Sequence[str], notes: Mappin
 def curves_of(
     out: Path, name: str, workload: Workload, systems: Mapping[str, Named], trials: int, seeds: int, say: Say
 ) -> dict[str, list[Curve]]:
-    """The runs of several policies on one workload, seed by seed, so that what disturbs the machine disturbs all alike."""
+    """The runs of several policies on one workload, seed by seed, so that what disturbs the machine disturbs all alike; in an order
+    drawn for every seed, so that no one is always the first to measure what others ask for, too."""
     found: dict[str, list[Curve]] = {system: [] for system in systems}
     place = out / "records"
     place.mkdir(parents=True, exist_ok=True)
@@ -201,7 +203,8 @@ def curves_of(
         machine = Machine(workload, store)
         try:
             for seed in range(seeds):
-                for system, who in systems.items():
+                for system in random.Random(f"{name} {seed}").sample(list(systems), len(systems)):
+                    who = systems[system]
                     of = {"policy": who.name, "school": who.school, "trials": trials, "seed": seed}
                     file = out / "runs" / name / f"{system}-{trials}-{seed}.json"
                     made = kept(file, of, lambda who=who, seed=seed: attempted(workload, who, trials, seed, machine).to_json())
@@ -212,6 +215,26 @@ def curves_of(
                     say(f"{name} seed {seed} {system}: {best}" + (f" ({curve.note})" if curve.note else ""))
         finally:
             machine.close()
+    return found
+
+
+def timed_again(
+    out: Path, name: str, workload: Workload, curves: Mapping[str, Sequence[Curve]], shown: Sequence[int], say: Say
+) -> dict[str, float]:
+    """The seconds of all programs that lead a run after one of the `shown` numbers of trials, by their texts: timed in turns."""
+    led = [c.leader(n) for runs in curves.values() for c in runs for n in shown]
+    leaders = {text(candidate): candidate for candidate in led if candidate is not None}
+
+    def make() -> dict[str, float]:
+        say(f"{name}: {len(leaders)} programs in turns")
+        with Store.open(out / "records" / f"{name}.db") as store:
+            machine = Machine(workload, store)
+            try:
+                return machine.again(list(leaders.values()))
+            finally:
+                machine.close()
+
+    found: dict[str, float] = kept(out / "again" / f"{name}.json", sorted(leaders), make)
     return found
 
 

@@ -80,7 +80,7 @@ VARIANTS = {
     "full": Variant("the whole policy"),
     "random": Variant("random search: samples, as they come", None, finish=0.0),
     "no-evolution": Variant("no fine-tuning: samples that the model likes", replace(SETTINGS, generations=0), finish=0.0),
-    "no-crossover": Variant("mutation only", replace(SETTINGS, crossover=False)),
+    "crossover": Variant("children of two rows", replace(SETTINGS, crossover=True)),
     "no-model": Variant("evolution with random scores", model="random"),
     "no-learning": Variant("the analytic prior alone", model="prior"),
     "no-start": Variant("without default schedule and seeds", replace(SETTINGS, known=False)),

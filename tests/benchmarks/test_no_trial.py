@@ -50,10 +50,10 @@ def test_programs_that_are_the_same_run_once(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_the_parts_of_a_run_add_up() -> None:
-    p = Pace(trials=100, seconds=10.0, search=2.0, model=1.0, timing=3.0, waiting=1.5, builds=12.0)
-    assert p.trials_per_second == 10.0 and p.rest == pytest.approx(2.5)
+    p = Pace(trials=100, seconds=10.0, search=2.0, model=1.0, timing=3.0, waiting=1.5, final=1.0, builds=12.0)
+    assert p.trials_per_second == 10.0 and p.rest == pytest.approx(1.5) and p.searching == pytest.approx(100 / 7.5)
     cells = pace.table({"x": p}).columns
-    assert [next(iter(c.cells)) for c in cells[4:9]] == ["20%", "10%", "30%", "15%", "25%"]
+    assert [next(iter(c.cells)) for c in cells[5:11]] == ["20%", "10%", "30%", "15%", "10%", "15%"]
 
 
 def test_the_cases_of_the_pace_exist() -> None:

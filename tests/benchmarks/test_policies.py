@@ -12,7 +12,7 @@ import pytest
 import paper_runs
 import policies
 from curves import Curve, Named, attempted, run, text
-from figures import Line
+from figures import Line, of_leaders
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.records.keys import Timing
@@ -33,7 +33,7 @@ def pretended(candidates: Sequence[Candidate]) -> list[Trial]:
 class Machine:
     """Pretends, counts what it was asked to measure, and may break down."""
 
-    asked = 0
+    asked = contests = 0
     breaks_after = 10**9
 
     def __init__(self, workload: Workload, store: Store) -> None:
@@ -50,6 +50,10 @@ class Machine:
         self.known.update({text(t.candidate): t for t in new})
         return [self.known[text(c)] for c in candidates]
 
+    def again(self, candidates: Sequence[Candidate]) -> dict[str, float]:
+        Machine.contests += 1
+        return {text(t.candidate): t.seconds for t in pretended(candidates) if t.seconds is not None}
+
     def close(self) -> None:
         pass
 
@@ -58,6 +62,7 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> type[Machine]:
     monkeypatch.setattr(paper_runs, "Machine", Machine)
     monkeypatch.setattr(Machine, "asked", 0)
+    monkeypatch.setattr(Machine, "contests", 0)
     monkeypatch.setattr(Machine, "breaks_after", 10**9)
     return Machine
 
@@ -78,7 +83,7 @@ def test_a_comparison_says_who_is_ahead_and_is_kept(
     assert all(0 < mean <= 1 for mean in report["means"]["12"].values())
     before = machine.asked
     policies.main(words(tmp_path))
-    assert machine.asked == before, "what is done is not done again"
+    assert machine.asked == before and machine.contests == 2, "what is done is not done again"
 
 
 def test_a_comparison_that_is_stopped_goes_on(tmp_path: Path, machine: type[Machine], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +118,19 @@ def test_a_policy_that_fails_or_has_a_small_space_is_noted(machine: type[Machine
 def test_policies_search_by_their_names(name: str) -> None:
     curve = run(WORKLOAD, Named(name), 4, 0, pretended)
     assert len(curve.best) == 4 and curve.winner is not None
-    assert Curve.from_json(json.loads(json.dumps(curve.to_json())), {text(curve.winner): pretended([curve.winner])[0]}) == curve
+    known = {text(c): pretended([c])[0] for _, c in curve.leaders}
+    assert Curve.from_json(json.loads(json.dumps(curve.to_json())), known) == curve
+
+
+def test_leaders_count_by_the_times_taken_in_turns() -> None:
+    first, second, third = Named("random").policy(WORKLOAD, 0).ask(3)
+    lucky = Curve([3.0, 1.0, 1.0], [0.1, 0.2, 0.3], [(1, first), (2, second)])
+    plain = Curve([3.0, 2.0], [0.1, 0.2], [(1, first), (2, third)])
+    again = {text(first): 3.0, text(second): 2.5, text(third): 2.0}
+    assert lucky.leader(1) == first and lucky.leader(3) == lucky.winner == second
+    panels = {"a": [of_leaders("lucky", [lucky], again, (1, 3)), of_leaders("plain", [plain], again, (1, 3))]}
+    assert policies.standing(panels, 3).speeds == {"lucky": {"a": 0.8}, "plain": {"a": 1.0}}
+    assert policies.standing(panels, 1).speeds["lucky"] == policies.standing(panels, 1).speeds["plain"]
 
 
 def line(name: str, *best: float) -> Line:

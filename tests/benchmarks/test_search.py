@@ -80,7 +80,7 @@ def test_the_small_space_can_be_lowered() -> None:
 
 def test_ratios_are_to_the_best_of_all() -> None:
     def curve(*best: float | None) -> object:
-        return bench.Curve(list(best), [1.0 * n for n in range(len(best))], None)
+        return bench.Curve(list(best), [1.0 * n for n in range(len(best))])
 
     curves = {"full": [curve(None, 4.0, 2.0), curve(4.0, 4.0, 1.0), curve(8.0, 8.0, 4.0)], "random": [curve(8.0, 8.0, 8.0)]}
     found = bench.summary(curves, {}, [1, 2, 3])

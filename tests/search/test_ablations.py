@@ -24,7 +24,7 @@ from tensorsmith.space.population.population import Population, Space
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.sketch import Candidate
 
-NAMES = [name for name in POLICIES.names() if name.startswith("tensorsmith-no")]
+NAMES = [name for name in POLICIES.names() if name.startswith("tensorsmith-")]
 FEW = {"population": 64, "structures": 4, "new_structures": 2}
 
 
@@ -47,8 +47,8 @@ def told(one: TensorsmithPolicy, count: int = 16) -> None:
 
 
 def test_there_is_one_for_each_part() -> None:
-    parts = ("seeds", "prior", "trees", "evolution", "crossover", "descent", "pretrained", "transfer")
-    assert [f"tensorsmith-no{part}" for part in parts] == NAMES
+    parts = ("seeds", "prior", "trees", "evolution", "descent", "pretrained", "transfer")
+    assert [*(f"tensorsmith-no{part}" for part in parts), "tensorsmith-crossover"] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,16 +77,24 @@ def calls(monkeypatch: pytest.MonkeyPatch, function: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "function"),
-    [("tensorsmith-noseeds", "seeds"), ("tensorsmith-nocrossover", "offspring"), ("tensorsmith-noevolution", "offspring")],
+    [("noseeds", "seeds"), ("noevolution", "mutate")],
 )
 def test_the_part_is_never_asked(name: str, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     noted = calls(monkeypatch, function)
-    for who, expected in ((name, False), ("tensorsmith", True)):
+    for who, expected in ((f"tensorsmith-{name}", False), ("tensorsmith", True)):
         noted.clear()
         one = policy(who, space())
         told(one)
         assert one.ask(16)
         assert bool(noted) is expected
+
+
+def test_children_have_two_parents_only_with_crossover(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = calls(monkeypatch, "offspring")
+    for who, expected in (("tensorsmith", False), ("tensorsmith-crossover", True)):
+        one = policy(who, space())
+        told(one)
+        assert one.ask(16) and bool(noted) is expected
 
 
 def test_without_descent_nothing_is_near_the_best() -> None:

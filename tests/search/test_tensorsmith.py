@@ -239,7 +239,7 @@ def test_a_model_that_has_learned_is_believed_at_once_and_kept() -> None:
 
 @pytest.mark.parametrize(
     ("model", "changes"),
-    [("random", {}), ("prior", {}), ("trees", {"generations": 0}), ("trees", {"crossover": False}), ("trees", {"known": False})],
+    [("random", {}), ("prior", {}), ("trees", {"generations": 0}), ("trees", {"crossover": True}), ("trees", {"known": False})],
 )
 def test_every_part_can_be_left_out(model: str, changes: dict[str, object]) -> None:
     def run() -> list[str]:

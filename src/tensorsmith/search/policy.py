@@ -127,10 +127,10 @@ _BUILT_IN = {
         "tensorsmith-noprior": "NO_PRIOR",
         "tensorsmith-notrees": "NO_TREES",
         "tensorsmith-noevolution": "NO_EVOLUTION",
-        "tensorsmith-nocrossover": "NO_CROSSOVER",
         "tensorsmith-nodescent": "NO_DESCENT",
         "tensorsmith-nopretrained": "NO_PRETRAINED",
         "tensorsmith-notransfer": "NO_TRANSFER",
+        "tensorsmith-crossover": "CROSSOVER",
     },
     "random": {"random": "PRESET"},
 }

@@ -50,7 +50,7 @@ class Settings:
 
     population: int = 1024  # rows that evolve: above this the model, not the number, limits what is found
     generations: int = 3  # 0: the best of the samples are measured as they are
-    crossover: bool = True  # children of two rows; else changed copies of one
+    crossover: bool = False  # children of two rows, as in the paper: found nothing better than changed copies of one
     structures: int = 18  # drawn at a time, of all sketches together: a structure that is new costs a lowering
     new_structures: int = 12  # made by mutation and crossover in a generation, of all sketches together
     sampling: str = "target"  # how rows are drawn: with the machine in mind, or "uniform" as in the paper

@@ -178,7 +178,7 @@ class FormulationTuning:
 
     def compare(self, contenders: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
         """What comes out for candidates, timed in turns; none at all if `stop()` came true."""
-        with self._clock("measure"):
+        with self._clock("final"):
             return self.measurer.compare(contenders, turns, stop)
 
     def keep_final(self, trials: Sequence[Trial], run: str) -> None:
@@ -220,7 +220,8 @@ class FormulationTuning:
     def times(self) -> dict[str, float]:
         """Seconds by activity: "search" and "model" in this process, "build" summed over the workers, "run" all alone.
 
-        "wait" is how long this process waited for builds, those that the search did not hide.
+        "wait" is how long this process waited for builds, those that the search did not hide; "final" is how long the best took to
+        be built and timed again.
         """
         measured = self.measurer.times
         return {
@@ -229,6 +230,7 @@ class FormulationTuning:
             "build": measured.build + measured.check,
             "run": measured.run,
             "wait": max(0.0, self._spent["measure"] - measured.run),
+            "final": self._spent["final"],
         }
 
     # -- small things ------------------------------------------------------------------------------------------------
