@@ -1,12 +1,12 @@
-"""Loops on bytes against the rate of their instruction on CPUs that are not here: simulated, by LLVM's model of each (`mca`).
+"""Loops on bytes and bf16 against the rate of their instruction on CPUs that are not here: simulated, by LLVM's models (`mca`).
 
     python benchmarks/int8_mca.py [--target znver4,neoverse-v1,...]
 
 A matrix product, a 3 x 3 and a 1 x 1 convolution of bytes are compiled for every target under their default schedules, u8 times i8
-and i8 times i8, and in f32; where a machine has something for small weights (`lang/small.py`), u8 times those too. The share is
-what the hot loop reaches of a block that has nothing but independent instructions of its kind. Beside it: products of the loop in a
-cycle, and how many times those of our own loop in f32 that is. `x86-64-v3/skylake` is code for the first that the model of the
-second runs.
+and i8 times i8, and in f32; where a machine has something for small weights (`lang/small.py`), u8 times those too; where it
+multiplies bf16, those. The share is what the hot loop reaches of a block that has nothing but independent instructions of its kind.
+Beside it: products of the loop in a cycle, and how many times those of our own loop in f32 that is. `x86-64-v3/skylake` is code for
+the first that the model of the second runs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from rich.table import Table
 
 import tensorsmith as ts
 from mca import cycles, hot_loop, simulator, spilled
-from tensorsmith.backends.cpu.instructions import SMALL, Instruction, dots, pairs, small_dots
+from tensorsmith.backends.cpu.instruction import Instruction
+from tensorsmith.backends.cpu.instructions import SMALL, bf16_dots, dots, matrix, pairs, small_dots
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.define import Tensor
 from tensorsmith.ops import conv
 from tensorsmith.ops.common import sum_of_products
 from tensorsmith.targets.target import Target
 
-TARGETS = "znver4,sapphirerapids,skylake-avx512,znver3,x86-64-v3,x86-64-v3/skylake,neoverse-n1,neoverse-v1"
+TARGETS = "znver4,sapphirerapids,skylake-avx512,znver3,x86-64-v3,x86-64-v3/skylake,neoverse-n1,neoverse-v1,neoverse-v2"
 
 
 def matmul(a: str, b: str, small: bool = False) -> list[Tensor]:
@@ -48,7 +49,7 @@ def pointwise(a: str, b: str, small: bool = False) -> list[Tensor]:
 
 def sums_of(kind: str) -> str:
     """The type in which products are added."""
-    return "f32" if kind == "f32" else "i32"
+    return "f32" if kind in ("f32", "bf16") else "i32"
 
 
 CASES = {"matmul 512": matmul, "conv 3x3": convolution, "conv 1x1": pointwise}
@@ -62,7 +63,10 @@ def named(name: str) -> CpuTarget:
 
 def instruction(target: CpuTarget, a: str, b: str) -> Instruction:
     """What the products of these kinds are made of."""
-    found = [i for i in (*dots(target), *pairs(target), *small_dots(target)) if i.lanes == target.lanes(4)]
+    two_rows = matrix(target, target.lanes(4), a, b)
+    if two_rows is not None:
+        return two_rows
+    found = [i for i in (*dots(target), *pairs(target), *small_dots(target), *bf16_dots(target)) if i.lanes == target.lanes(4)]
     return next((i for i in found if set(i.types) == {a, b}), found[0])
 
 
@@ -70,7 +74,10 @@ def rate(target: CpuTarget, what: Instruction) -> float:
     """Instructions per cycle of a block that waits for nothing."""
     last = target.vector_registers - 1
     if target.is_aarch64:
-        block = [f"{what.name} v{n}.4s, v{last - 1}.16b, v{last}.16b" for n in range(last - 1)]
+        count, piece = (8, "h") if what.sums == "f32" else (16, "b")
+        sums, factor = ("z{}.s", f"z{{}}.{piece}") if what.scalable else ("v{}.4s", f"v{{}}.{count}{piece}")
+        both = f"{factor.format(last - 1)}, {factor.format(last)}"
+        block = [f"{what.name} {sums.format(n)}, {both}" for n in range(last - 1)]
     else:
         name = {4: "xmm", 8: "ymm", 16: "zmm"}[what.lanes]
         names = [what.name, *([what.pairs.name] if what.pairs is not None else [])]
@@ -90,9 +97,10 @@ def main(words: Sequence[str] | None = None) -> int:
         for case, make in CASES.items():
             adds, floats = hot_loop(ts.compile(make("f32", "f32"), target=target).assembly, machine)
             plain = target.lanes(4) * adds / cycles(floats, target)
-            for a, b in (("u8", "i8"), ("i8", "i8"), *([("u8", SMALL)] if target.wants_small_weights else [])):
+            small = [("u8", SMALL)] if target.wants_small_weights else []
+            for a, b in (("u8", "i8"), ("i8", "i8"), *small, *([("bf16", "bf16")] if bf16_dots(target) else [])):
                 what = instruction(target, a, b)
-                exe = ts.compile(make(a, "i8", b == SMALL), target=target)
+                exe = ts.compile(make(a, "i8" if b == SMALL else b, b == SMALL), target=target)
                 count, lines = hot_loop(exe.assembly, machine, rf"\b{what.name}\b")
                 a_cycle = count / cycles(lines, target) if count else 0.0
                 products = what.lanes * what.pieces * a_cycle

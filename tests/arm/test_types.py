@@ -1,4 +1,4 @@
-"""f16 and int8 on AArch64, where some machines compute with f16 and others convert."""
+"""f16, bf16 and int8 on AArch64, where some machines compute with f16 and others convert, and some have products of the others."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ WORKLOADS = [
     *(product("f16", "f32", *size) for size in SIZES),
     *(product("i8", "i32", *size) for size in SIZES),
     *(product("u8", "i32", *size) for size in SIZES),
+    *(product("bf16", "f32", *size) for size in SIZES),
+    *(product("bf16", "bf16", *size) for size in SIZES),
     elementwise(),
     requantised(),
 ]

@@ -443,6 +443,28 @@ def test_equal_ones_are_given_up_together():
     assert [len(t.formulations) for t in tasks._affordable(found, 4 * growth - 1)] == [2, 2]
 
 
+@pytest.mark.parametrize("small", [False, True])
+def test_bytes_that_are_stored_as_pairs_count(small, monkeypatch):
+    """A machine that multiplies pairs of i16 stores a weight of bytes in twice their number; if it is small, it stays bytes."""
+    b, rng = Builder("mixed"), np.random.default_rng(0)
+    image, row = b.input("image", (1, 16, 16, 64), "f32"), b.input("row", (4, 256), "u8")
+    weight = b.constant(rng.integers(-50, 50, (256, 128)).astype(np.int8), "weight")
+    window = b.constant(rng.standard_normal((3, 3, 64, 64)).astype(np.float32), "window")
+    product = b.add("integer_matmul", [row, weight], small_weight=small)
+    b.output("products", product)
+    b.output("windows", b.add("conv", [image, window], stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1)))
+    graph = b.graph()
+    (growth,) = {f.growth for t in partition(graph).tasks for f in formulations(t.workload) if f.name == "winograd-4"}
+
+    def offered(budget: int, pairs: bool) -> bool:
+        monkeypatch.setattr(tasks, "_LEAST_GROWTH", budget)
+        return any(f.name == "winograd-4" for t in partition(graph, pairs).tasks for f in t.formulations)
+
+    more = 0 if small else 256 * 128
+    assert offered(growth, False) and not offered(growth - 1, False)
+    assert offered(growth + more, True) and not offered(growth + more - 1, True)
+
+
 def test_outputs_that_are_pieces_of_one_value_last_until_they_are_copied() -> None:
     """The keys and values that a step of a language model gives are pieces of one product, which nobody reads later."""
     b = Builder("pieces")

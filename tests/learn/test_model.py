@@ -109,3 +109,28 @@ def test_the_paper_loss_leaves_the_base_out() -> None:
     np.testing.assert_array_equal(
         trained("paper", values, throughput, base).predict(values, base), trained("paper", values, throughput).predict(values)
     )
+
+
+@pytest.mark.parametrize("gives_up_below", [1e-2, np.inf])
+def test_what_the_library_gives_up_on_is_tried_otherwise(gives_up_below: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    import lightgbm
+
+    grown, asked = lightgbm.train, []
+
+    def train(parameters: dict, *given: object, **more: object) -> lightgbm.Booster:
+        asked.append(parameters["min_sum_hessian_in_leaf"])
+        if asked[-1] < gives_up_below:
+            raise lightgbm.basic.LightGBMError("Check failed: (best_split_info.left_count) > (0)")
+        return grown(parameters, *given, **more)
+
+    values, throughput = programs(100, 1)
+    known = trained("rank", values, throughput)
+    model = known.fork()
+    samples = Samples()
+    for rows, y in zip(values, throughput):
+        samples.add(rows, float(y), "w")
+    monkeypatch.setattr(lightgbm, "train", train)
+    model.update(samples)
+    assert asked[:2] == [0.0, 1e-3] and model.booster is not None
+    more = model.booster.num_trees() - known.booster.num_trees()  # type: ignore[union-attr]
+    assert (len(asked), more) == ((3, model.settings.trees) if np.isfinite(gives_up_below) else (4, 0))

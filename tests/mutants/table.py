@@ -43,6 +43,8 @@ ENSEMBLE = "tests/learn/test_ensemble.py::"
 PREDICTED = "tests/test_predicted.py::"
 RUN = "tests/tuning/test_run.py::"
 BF16 = "tests/backends/cpu/codegen/test_bf16.py::"
+BF16_DOTS = "tests/backends/cpu/test_bf16_dots.py::"
+BF16_PRODUCTS = "tests/property/test_bf16_products.py::"
 WEIGHTS = "tests/graph/test_weights.py::"
 
 _LANGUAGE = (
@@ -1168,7 +1170,7 @@ _BYTES = (
     ),
     Mutant(
         "what-is-left-of-a-row-lies-in-one-place",
-        'wide = self.f.op(f"shl {wide}, {self.bits * start}", "i32") if start else wide',
+        'wide = self.f.op(f"shl {wide}, {self.bits * start}", self.lane) if start else wide',
         "wide = wide",
         (BYTES + "test_random_programs_on_bytes_are_numpys",),
     ),
@@ -1198,14 +1200,14 @@ _BYTES = (
     ),
     Mutant(
         "products-of-two-steps-are-added-first",
-        'self.arith.binary("add", self._as_it_is(old), self._call(pair, [a, b]))',
-        'self.arith.binary("add", old, self._call(pair, [a, b]))',
+        'self.arith.binary("add", self._as_it_is(old), self.call(pair, [a, b]))',
+        'self.arith.binary("add", old, self.call(pair, [a, b]))',
         (INSTRUCTIONS + "test_pairs_are_stored_so_that_loops_only_multiply_and_add",),
     ),
     Mutant(
         "a-lane-has-its-second-factor-where-bytes-have-theirs",
-        'f.op(f"shl {wide}, splat (i32 {bits * n})", "i32", lanes.width) if n else wide',
-        'f.op(f"shl {wide}, splat (i32 {8 * n})", "i32", lanes.width) if n else wide',
+        'f.op(f"shl {wide}, splat ({lane} {bits * n})", lane, lanes.width) if n else wide',
+        'f.op(f"shl {wide}, splat ({lane} {8 * n})", lane, lanes.width) if n else wide',
         (BYTES + "test_copies_of_what_is_no_constant_have_pairs_side_by_side",),
     ),
     Mutant(
@@ -1291,8 +1293,80 @@ _NARROW = (
         (BF16 + "test_a_nan_stays_one_whatever_its_bits",),
     ),
     Mutant(
+        "what-lies-behind-the-last-bf16-counts",
+        "return self.without_rest(found, count) if self.floats and count < self.steps else found",
+        "return found",
+        (BF16_PRODUCTS + "test_what_lies_behind_a_group_does_not_count",),
+    ),
+    Mutant(
+        "squares-of-groups-from-one-row",
+        "pointer = body.pointer(read.tensor, start, first + n * apart)\n        rows.append",
+        "pointer = body.pointer(read.tensor, start, first)\n        rows.append",
+        (BF16_PRODUCTS + "test_copies_in_squares_are_right",),
+    ),
+    Mutant(
+        "factors-of-bf16-are-exchanged-on-the-way",
+        'word, by = ("bitand", -(1 << 16)) if n else ("shl", 16)',
+        'word, by = ("shl", 16) if n else ("shl", 16)',
+        (BF16_PRODUCTS + "test_random_programs_on_bf16_are_numpys",),
+    ),
+    Mutant(
+        "products-of-bf16-in-the-other-order",
+        "for k in (n + 1, n):",
+        "for k in (n, n + 1):",
+        (BF16_DOTS + "test_the_meaning_is_what_the_manual_says",),
+    ),
+    Mutant(
+        "bfdot-rounds-to-the-nearest",
+        "self.arith.rounded_to_odd(exact)))",
+        'self.arith.cast("f32", exact)))',
+        (BF16_DOTS + "test_the_meaning_is_what_the_manual_says",),
+    ),
+    Mutant(
+        "small-numbers-of-bf16-are-kept",
+        "total = plain.flushed(plain.arith.fma(a[k], b[k], total))",
+        "total = plain.arith.fma(a[k], b[k], total)",
+        (BF16_DOTS + "test_the_meaning_is_what_the_manual_says",),
+    ),
+    Mutant(
+        "f32-times-bf16-is-a-product-of-bf16",
+        "and e.dtype == stage.dtype and e.a.dtype in kinds]",
+        "and e.dtype == stage.dtype]",
+        ("tests/program/test_grouping.py::test_other_sums_are_not",),
+    ),
+    Mutant(
+        "rows-of-a-pair-are-exchanged",
+        'picks = ", ".join(f"i32 {2 * n + row}" for n in range(width // 2))',
+        'picks = ", ".join(f"i32 {2 * n + 1 - row}" for n in range(width // 2))',
+        (INSTRUCTIONS + "test_a_row_without_a_partner_is_multiplied_otherwise",),
+    ),
+    Mutant(
+        "columns-of-the-second-register-are-the-first",
+        "self.arith.piece(columns, n * half, half)",
+        "self.arith.piece(columns, 0, half)",
+        (INSTRUCTIONS + "test_a_row_without_a_partner_is_multiplied_otherwise",),
+    ),
+    Mutant(
+        "the-second-half-of-a-lane-is-the-first",
+        """wide = self.f.op(f"lshr {wide}, {const(LANE_BITS, 'i64', width).text}", "i64", width) if n else wide""",
+        "wide = wide",
+        (INSTRUCTIONS + "test_a_row_without_a_partner_is_multiplied_otherwise",),
+    ),
+    Mutant(
+        "a-matrix-instruction-for-one-row",
+        "if found is not None and rows and axis.extent > steps",
+        "if found is not None and axis.extent > steps",
+        (INSTRUCTIONS + "test_two_rows_by_two_columns_where_there_are_two_rows",),
+    ),
+    Mutant(
+        "bytes-as-pairs-cost-nothing",
+        "- (_stored_as_pairs(graph) if pairs else 0)",
+        "- 0",
+        (FUSION + "test_bytes_that_are_stored_as_pairs_count",),
+    ),
+    Mutant(
         "f64-to-bf16-rounds-twice",
-        'self._rounded_to_odd(a) if a.dtype == "f64" else self.cast("f32", a)',
+        'self.rounded_to_odd(a) if a.dtype == "f64" else self.cast("f32", a)',
         'self.cast("f32", a)',
         (BF16 + "test_f64_is_not_rounded_twice",),
     ),

@@ -11,6 +11,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.define import workload
 from tensorsmith.ops import conv, quantised
 from tensorsmith.program.grouping import factors, group_axis, group_steps, lane_bytes
+from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
 from tensorsmith.program.packing import pack
 from tensorsmith.records.names import renamed
@@ -40,8 +41,16 @@ def test_sums_of_products_of_i16_are_recognised():
     assert factors(mixed) is None  # a lane would have as many of one as of the other
 
 
-def sum_of(factor):
-    x, y = ts.placeholder((4, 8), "u8", name="x"), ts.placeholder((8, 4), "u8", name="y")
+def test_sums_of_products_of_bf16_are_recognised():
+    """In f32, which a sum of bf16 is; not where one factor is an f32, or an f16."""
+    for kinds, found in ((("bf16", "bf16"), True), (("bf16", "f32"), False), (("f16", "f16"), False), (("bf16", "f16"), False)):
+        stage = sum_of(lambda a, b: ts.cast("f32", a) * ts.cast("f32", b), *kinds)
+        assert (factors(stage) is not None) == found
+    assert group_steps(sum_of(lambda a, b: ts.cast("f32", a) * ts.cast("f32", b), "bf16", "bf16")) == 2
+
+
+def sum_of(factor, x_kind="u8", y_kind="u8"):
+    x, y = ts.placeholder((4, 8), x_kind, name="x"), ts.placeholder((8, 4), y_kind, name="y")
     k = ts.reduce_axis(8, "k")
     return workload([x, y, ts.compute((4, 4), lambda i, j: ts.sum(factor(x[i, k], y[k, j]), axis=k), name="C")]).stage("C")
 
@@ -101,8 +110,25 @@ def test_a_group_of_floats_is_refused():
     a, b = ts.placeholder((4, 8), name="A"), ts.placeholder((8, 4), name="B")
     k = ts.reduce_axis(8, "k")
     given = workload([a, b, ts.compute((4, 4), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
-    with pytest.raises(UserError, match="no products of bytes"):
+    with pytest.raises(UserError, match="sums up no products of small numbers"):
         Sketch(given, (Nest("C", "i.0 j.0 | k.0 k.1 i.1 j.1", vector="j.1", group="k.1"),)).check()
+
+
+def test_a_group_may_have_two_lanes_worth_of_steps():
+    """For instructions that multiply two rows by two columns."""
+    candidate = grouped(20, "i.0 j.0 | k.0 k.1=8 i.1 j.1")
+    program = lower(candidate)
+    assert "reduce C.k.0 < 3, group C.k.1 < 8" in str(program) and program.buffers["B"].packed.shape[-2:] == (8, 8)
+    case = matmul(6, 20, 16, "u8", "i8")
+    np.testing.assert_array_equal(interpret(program, case.arrays)["C"], case.wanted)
+    again = Candidate.from_json(candidate.sketch.workload, candidate.to_json())
+    assert again.sketch == candidate.sketch and "k.1=8" in str(again)
+
+
+@pytest.mark.parametrize("size", [2, 6, 16])
+def test_a_group_of_other_sizes_is_refused(size):
+    with pytest.raises(UserError, match=f"has {size} steps; 4 are possible, or 8"):
+        grouped(32, f"i.0 j.0 | k.0 k.1={size} i.1 j.1")
 
 
 def test_sketches_with_a_group_are_stored_and_found():

@@ -93,7 +93,7 @@ class Model:
 
         graph = self.graph
         with uncollected():
-            return partition(graph)
+            return partition(graph, self.small_weights)
 
     def with_integers(self, integers: bool) -> Model:
         """This network with products of quantised numbers in integers, exact and fast, or in f32."""

@@ -106,8 +106,9 @@ class Partition:
         return "\n".join(lines)
 
 
-def partition(graph: Graph) -> Partition:
-    """The tasks and calls of a graph, as it is: `passes.optimise` comes before."""
+def partition(graph: Graph, pairs: bool = False) -> Partition:
+    """The tasks and calls of a graph, as it is: `passes.optimise` comes before. `pairs`: for a machine that multiplies bytes in
+    pairs of i16, where they are not small."""
     fusion = fuse(graph)
     workloads = Workloads(graph, fusion.groups)
     tasks: list[Task] = []
@@ -127,7 +128,14 @@ def partition(graph: Graph) -> Partition:
     weights = Counter(call.task for call in calls)
     tasks = [replace(t, weight=weights[n], origins=tuple(origins[n])) for n, t in enumerate(tasks)]
     constants = sum(array.nbytes for array in graph.constants.values())
-    return Partition(graph, _affordable(tasks, max(_LEAST_GROWTH, constants // 2)), tuple(calls), fusion.views)
+    budget = max(_LEAST_GROWTH, constants // 2) - (_stored_as_pairs(graph) if pairs else 0)
+    return Partition(graph, _affordable(tasks, max(0, budget)), tuple(calls), fusion.views)
+
+
+def _stored_as_pairs(graph: Graph) -> int:
+    """Bytes by which constants of bytes grow at most that are packed as i16: as many again. (What is used seldom stays bytes.)"""
+    products = [n for n in graph.nodes if n.operator in ("integer_conv", "integer_matmul") and not n.attributes.get("small_weight")]
+    return sum(graph.constants[w].nbytes for w in {n.inputs[1] for n in products} if w in graph.constants)
 
 
 def _affordable(tasks: Sequence[Task], budget: int) -> tuple[Task, ...]:

@@ -1,11 +1,13 @@
-"""Products of small integers in groups: which sums they are, along which axis, and how many lanes their readers have.
+"""Products of small numbers in groups: which sums they are, along which axis, and how many lanes their readers have.
 
     C[i, j] = sum(i32(A[i, k]) * i32(B[k, j]), over k)        A and B of i8 or u8, or both of i16
+    C[i, j] = sum(f32(A[i, k]) * f32(B[k, j]), over k)        A and B of bf16
 
-Machines multiply four bytes by four bytes, or two i16 by two, and add the products up in one lane of 32 bits. Such a sum runs
-through one of its reduction axes in *groups* of four steps, or two: the last loop of that axis is the group (`Nest(...,
-group="k.1")`), of so many steps, and a packed operand has the factors of a lane side by side. What the sum is does not change:
-integers are added in any order, and wrap around alike.
+Machines multiply four bytes by four bytes, or two i16 or bf16 by two, and add the products up in one lane of 32 bits. Such a sum
+runs through one of its reduction axes in *groups* of four steps, or two: the last loop of that axis is the group (`Nest(...,
+group="k.1")`), of so many steps, and a packed operand has the factors of a lane side by side. Where two rows are multiplied by two
+columns, groups have twice as many steps, which is a part of the structure (`k.1=8`). What the sum is does not change: integers are
+added in any order, and wrap around alike; products of bf16 are exact in f32, and a sum of f32 has no order either.
 """
 
 from __future__ import annotations
@@ -19,25 +21,27 @@ from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.space.analysis import elementwise_match
 
 _LANE_BYTES = 4  # of the lane that takes a group at once
+_FACTORS = {"i32": ("i8", "u8", "i16"), "f32": ("bf16",)}  # that may be multiplied in groups, by the type of the sum
 
 
 @functools.lru_cache(maxsize=4096)
 def factors(stage: Stage) -> tuple[Expr, Expr] | None:
-    """The two factors, bytes or i16, of a stage that sums up their products in i32; None if it is no such sum."""
-    body = stage.body
-    if stage.reduction != "sum" or stage.dtype != "i32" or not isinstance(body, Binary) or body.op != "mul":
+    """The two factors, bytes, i16 or bf16, of a stage that sums up their products in 32 bits; None if it is no such sum."""
+    body, kinds = stage.body, _FACTORS.get(stage.dtype, ())
+    if stage.reduction != "sum" or not kinds or not isinstance(body, Binary) or body.op != "mul":
         return None
-    found = [e.a for e in (body.a, body.b) if isinstance(e, Cast) and e.dtype == "i32" and e.a.dtype in ("i8", "u8", "i16")]
+    found = [e.a for e in (body.a, body.b) if isinstance(e, Cast) and e.dtype == stage.dtype and e.a.dtype in kinds]
     if len(found) < 2 or dtype(found[0].dtype).bytes != dtype(found[1].dtype).bytes:
         return None
     return found[0], found[1]
 
 
-def group_steps(stage: Stage) -> int:
-    """Steps of a reduction that one lane takes at once, in a sum of products of small integers."""
+def group_steps(stage: Stage, given: int | None = None) -> int:
+    """Steps of a reduction that one lane takes at once, in a sum of products of small numbers: as many as it has room for, or so
+    many as a nest says."""
     both = factors(stage)
     assert both is not None
-    return _LANE_BYTES // dtype(both[0].dtype).bytes
+    return given or _LANE_BYTES // dtype(both[0].dtype).bytes
 
 
 @functools.lru_cache(maxsize=4096)

@@ -87,7 +87,7 @@ class _Lowering:
             parts = nest.parts[axis.name]
             sizes = [self.decisions[f"{stage.name}.{axis.name}.{p}"] for p in range(1, parts)]
             if nest.group == NestLoop(axis.name, parts - 1):  # always of all its steps, however few there are
-                steps = group_steps(stage)
+                steps = group_steps(stage, nest.group_size)
                 counts = [*split(ceil_div(length, steps), sizes[:-1]), steps]
             else:
                 counts = split(length, sizes)

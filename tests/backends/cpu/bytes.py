@@ -23,12 +23,12 @@ from tensorsmith.runtime.executable import Executable
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
 
-KINDS = {"i8": np.int8, "u8": np.uint8}
-PAIRS = [(a, b) for a in KINDS for b in KINDS]
+KINDS = {"i8": np.int8, "u8": np.uint8, "i16": np.int16}
+PAIRS = [(a, b) for a in ("i8", "u8") for b in ("i8", "u8")]
 
 
 def drawn(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Any bytes, those at both ends of their type often."""
+    """Any bytes, or i16, those at both ends of their type often."""
     limits = np.iinfo(KINDS[kind])
     found = rng.integers(limits.min, limits.max + 1, shape)
     found = np.where(rng.random(shape) < 0.2, limits.min, found)

@@ -16,7 +16,7 @@ from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.backends.cpu.instructions import INSTRUCTIONS, SMALL, Instruction, by_meaning, dots, pairs
 from tensorsmith.backends.cpu.link import link
 from tensorsmith.backends.cpu.llvm import compile_ir
-from tensorsmith.backends.cpu.products import groups_pay, widens
+from tensorsmith.backends.cpu.products import group_size, groups_pay, widens
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.build import build
 from tensorsmith.lang.small import HIGH, LOW
@@ -24,14 +24,15 @@ from tensorsmith.program.lower import lower
 from tensorsmith.targets.target import native
 
 TYPES = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, SMALL: np.int8}
+INTEGERS = [i for i in INSTRUCTIONS if i.sums == "i32"]  # of the others, `test_bf16_dots.py`
 LIMITS = {kind: (LOW, HIGH) if kind == SMALL else (np.iinfo(t).min, np.iinfo(t).max) for kind, t in TYPES.items()}
 
 
 def module(instruction: Instruction) -> str:
     """One call of the instruction on memory."""
-    r, o = instruction.result, instruction.operand
-    given = ([f"{r} %c"] if instruction.adds else []) + [f"{o} %a", f"{o} %b"]
-    lines = [f"%c = load {r}, ptr %pc, align 1", f"%a = load {o}, ptr %pa, align 1", f"%b = load {o}, ptr %pb, align 1"]
+    r, first, o = instruction.result, instruction.first, instruction.operand
+    given = ([f"{r} %c"] if instruction.adds else []) + [f"{first} %a", f"{o} %b"]
+    lines = [f"%c = load {r}, ptr %pc, align 1", f"%a = load {first}, ptr %pa, align 1", f"%b = load {o}, ptr %pb, align 1"]
     lines += [f'%r = call {r} @"{instruction.function}"({", ".join(given)})', f"store {r} %r, ptr %pc, align 1", "ret void"]
     body = "\n".join(f"  {line}" for line in lines)
     declared = "".join(f"{line}\n" for line in instruction.declarations)
@@ -44,11 +45,15 @@ def results(text: str, instruction: Instruction, seed: int, small: bool = True) 
     operands = []
     for kind in instruction.types:
         low, high = LIMITS[kind] if small else LIMITS["i8" if kind == SMALL else kind]
-        found = rng.integers(low, high + 1, instruction.lanes * instruction.pieces)
+        found = rng.integers(low, high + 1, instruction.lanes * (2 if kind == "i16" else 4))
         ends = rng.choice([low, high], found.shape)
         operands.append(np.where(rng.random(found.shape) < (0.5 if seed % 2 else 0.1), ends, found).astype(TYPES[kind]))
     start = rng.integers(-(2**31), 2**31, instruction.lanes).astype(np.int32)
-    products = (operands[0].astype(np.int64) * operands[1]).reshape(instruction.lanes, -1, 2).sum(axis=2)
+    if instruction.matrix:  # 2 x 8 by 8 x 2 in every four lanes, with the same two rows
+        rows, columns = (x.astype(np.int64).reshape(-1, 2, 8) for x in operands)
+        products = (rows[:1] @ columns.transpose(0, 2, 1)).reshape(instruction.lanes, 1)
+    else:
+        products = (operands[0].astype(np.int64) * operands[1]).reshape(instruction.lanes, -1, 2).sum(axis=2)
     if instruction.pairs is not None:
         products = np.clip(products, -32768, 32767)  # of small ones, nothing
     wanted = (products.sum(axis=1) + (start if instruction.adds else 0)).astype(np.int32)
@@ -59,7 +64,7 @@ def results(text: str, instruction: Instruction, seed: int, small: bool = True) 
     return got, wanted
 
 
-@pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=lambda i: i.function)
+@pytest.mark.parametrize("instruction", INTEGERS, ids=lambda i: i.function)
 def test_the_meaning_is_a_sum_of_products(instruction):
     text = by_meaning(module(instruction))
     assert "declare" not in text  # nothing is left that this machine may lack
@@ -69,7 +74,7 @@ def test_the_meaning_is_a_sum_of_products(instruction):
             np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=lambda i: i.function)
+@pytest.mark.parametrize("instruction", INTEGERS, ids=lambda i: i.function)
 def test_the_instruction_does_what_it_means(instruction):
     """Where this machine has it."""
     if instruction not in (*dots(native()), *pairs(native())) and instruction.pairs not in pairs(native()):
@@ -93,8 +98,14 @@ EXPECTED = [
     ("neoverse-n1", "i8", "i8", "sdot"),
     ("neoverse-n1", "u8", "u8", "udot"),
     ("neoverse-n1", "u8", "i8", "sdot"),
-    ("neoverse-v2", "u8", "i8", "usdot"),
+    ("neoverse-v2", "i8", "i8", "smmla"),
+    ("neoverse-v2", "u8", "u8", "ummla"),
+    ("neoverse-v2", "u8", "i8", "usmmla"),
     ("neoverse-v2", "i8", "u8", "usdot"),
+    ("neoverse-v1", "u8", "i8", "usmmla"),
+    ("neoverse-v1", "i8", "u8", "usdot"),
+    ("a64fx", "i8", "i8", "sdot"),
+    ("a64fx", "u8", "i8", "sdot"),
 ]
 
 
@@ -104,6 +115,12 @@ def innermost(assembly: str, instruction: str) -> list[str]:
     return max(blocks, key=lambda block: block.count(f"\t{instruction}\t")).splitlines()
 
 
+def spilled(loop: list[str]) -> list[str]:
+    """Lines that store vectors on the stack, or add what lies there. (A constant may be read from it.)"""
+    stored = [line for line in loop if re.search(r"\tv?mov\w+\t%\w+, -?\d*\(%rsp\)|\tst[rp]\t.*\[sp", line)]
+    return stored + [line for line in loop if "add" in line and ("(%rsp)" in line or "[sp" in line)]
+
+
 @pytest.mark.parametrize("name, a, b, instruction", EXPECTED, ids=lambda v: str(v))
 def test_kernels_use_it_and_keep_their_sums_in_registers(name, a, b, instruction):
     machine = ts.Target.named(name)
@@ -111,10 +128,7 @@ def test_kernels_use_it_and_keep_their_sums_in_registers(name, a, b, instruction
     assembly = compile_ir(generate(lower(candidate), machine).ir, machine).source("asm")
     loop = innermost(assembly, instruction)
     assert sum(f"\t{instruction}\t" in line for line in loop) >= 8
-    # (a constant may be read from the stack)
-    stored = [line for line in loop if re.search(r"\tv?mov\w+\t%\w+, -?\d*\(%rsp\)|\tst[rp]\t.*\[sp", line)]
-    added = [line for line in loop if "add" in line and ("(%rsp)" in line or "[sp" in line)]
-    assert not stored + added
+    assert not spilled(loop)
 
 
 #: machines that multiply pairs of i16 and nothing smaller
@@ -220,7 +234,20 @@ def test_products_of_i16_wrap_around(name, monkeypatch):
         np.testing.assert_array_equal(got, (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32))
 
 
-@pytest.mark.parametrize("name", ["znver4", "skylake-avx512", "x86-64-v3", "x86-64-v2", "neoverse-n1", "neoverse-v1", "cortex-a72"])
+EVERYWHERE = [
+    "znver4",
+    "skylake-avx512",
+    "x86-64-v3",
+    "x86-64-v2",
+    "neoverse-n1",
+    "neoverse-v1",
+    "neoverse-v2",
+    "a64fx",
+    "cortex-a72",
+]
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
 @pytest.mark.parametrize("a, b", PAIRS, ids=lambda v: str(v))
 def test_kernels_of_other_machines_are_right_by_meaning(name, a, b, monkeypatch):
     machine = ts.Target.named(name, cores=2)
@@ -235,6 +262,31 @@ def test_machines_without_anything_for_bytes_make_products_one_by_one():
     assert not groups_pay(machine, matmul(64, 64, 64, "i8", "i8").workload.stage("C"))
     assert " group " not in str(default_candidate(matmul(64, 64, 64, "i8", "i8").workload, machine))
     assert " group k.1" in str(default_candidate(matmul(64, 64, 64, "i8", "i8").workload, ts.Target.named("cortex-a55")))
+
+
+@pytest.mark.parametrize("name", ["neoverse-v1", "neoverse-v2"])
+def test_two_rows_by_two_columns_where_there_are_two_rows(name):
+    """A vector times a matrix has one; of rows with a sign and columns without there is no such instruction."""
+    machine = ts.Target.named(name)
+    sizes = {
+        (rows, a, b): group_size(machine, matmul(rows, 64, 64, a, b).workload.stage("C")) for rows in (1, 2, 9) for a, b in PAIRS
+    }
+    assert {size for (rows, *_), size in sizes.items() if rows == 1} == {None}
+    assert {(a, b) for (rows, a, b), size in sizes.items() if rows > 1 and size == 8} == {("i8", "i8"), ("u8", "u8"), ("u8", "i8")}
+    narrow, shallow = matmul(9, 64, 3, "i8", "i8"), matmul(9, 4, 64, "i8", "i8")
+    assert group_size(machine, narrow.workload.stage("C")) is None and group_size(machine, shallow.workload.stage("C")) is None
+    assert group_size(ts.Target.named("neoverse-n1"), matmul(9, 64, 64, "i8", "i8").workload.stage("C")) is None
+
+
+@pytest.mark.parametrize("rows", [2, 3, 6, 7])
+def test_a_row_without_a_partner_is_multiplied_otherwise(rows, monkeypatch):
+    machine = ts.Target.named("neoverse-v2", cores=2)
+    case = matmul(rows, 72, 24, "i8", "i8")
+    candidate = default_candidate(case.workload, machine)
+    text = generate(lower(candidate), machine).ir
+    assert "smmla" in text and ("sdot" in text) == bool(rows % 2)
+    (got,) = built_by_meaning(candidate, machine, monkeypatch).run(case.arrays).values()
+    np.testing.assert_array_equal(got, case.wanted)
 
 
 def test_avx_vnni_has_no_vectors_of_64_bytes():

@@ -286,7 +286,7 @@ class _Default:
             reduce = frozenset(n for n in laid_out if n.axis not in spatial)
             vector = NestLoop(plan.vector.axis, 0) if plan.vector in tile and not plan.across else plan.vector
             point = AttachPoint(outer.name, len(loops))
-            text = f"| {written(inner, reduce)}"
+            text = f"| {written(inner, reduce, sizes=plan.fixed)}"
             self.nests[stage.name] = Nest(stage.name, text, vector=vector, at=point, packed=packed, group=plan.group)
             theirs = {n: NestLoop(names[n.axis], n.part) for n in [*loops, *tile, plan.vector] if n.axis in names}
             renamed = written((theirs[n] for n in loops), frozenset(theirs[n] for n in laid_out if n in loops))
@@ -298,7 +298,7 @@ class _Default:
                 else:
                     self.decisions[f"{stage.name}.{loop}"] = size
         else:
-            loops_text = f"{written(loops, laid_out)} | {written(tile, laid_out)}"
+            loops_text = f"{written(loops, laid_out)} | {written(tile, laid_out, sizes=plan.fixed)}"
             self.nests[stage.name] = Nest(stage.name, loops_text, vector=plan.vector, packed=packed, group=plan.group)
             for loop, size in sizes.items():
                 self.decisions[f"{stage.name}.{loop}"] = size
@@ -315,13 +315,19 @@ class _Default:
         for read in plan.stage.reads:
             buffer = self.now.buffers[read.tensor]
             lanes_run = plan.vector_axis.name in variables(read)
-            if not lanes_run or buffer.constant or buffer.bytes <= self.target.l1_bytes // 2 or self._stays(read, plan):
+            near = buffer.bytes <= self.target.l1_bytes // 2 and not self._groups_lie_apart(read, plan)
+            if not lanes_run or buffer.constant or near or self._stays(read, plan):
                 continue
             if self._try(CacheRead(plan.stage.name, read.tensor)):
                 if self.now.is_stage(read.tensor) and len(self.now.consumers[read.tensor]) == 1:
                     self._try(Inline(read.tensor))  # one copy (a transpose, say) is enough
                 return f"{read.tensor}.pack"
         return None
+
+    def _groups_lie_apart(self, read: Load, plan: TilePlan) -> bool:
+        """Whether a group is read for each lane by itself, in every step again: the lanes' factors are rows of a matrix."""
+        last = affine(read.indices[-1]) if read.indices else None
+        return plan.group is not None and last is not None and plan.vector_axis.name not in last.terms
 
     def _stays(self, read: Load, plan: TilePlan) -> bool:
         """Whether a panel of an input, as it lies, stays in the second cache while the rows pass by: then a copy gains nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tensorsmith.backends.cpu import in_order
-from tensorsmith.backends.cpu.products import groups_pay, operand_registers, pair_cycles, unpacks_pairs
+from tensorsmith.backends.cpu.products import group_size, groups_pay, operand_registers, pair_cycles, unpacks_pairs
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import window_tile
 from tensorsmith.lang.affine import affine, conjuncts
@@ -35,10 +35,16 @@ class TilePlan:
         self.streams = len(self._long_axes()) > 1 and self._from_memory()
         self.window = {} if self.across or self.streams else window_tile(workload, stage, self.vector_axis.name, target)
         self.group = None if self.window else self._choose_group()
+        self.group_size = group_size(target, stage) if self.group else None  # where its steps are part of the structure
         self.row_axis = self._choose_rows()
         self.rows, self.vectors = self._choose_sizes()
         self.beside: dict[str, int] = self._choose_beside()
         self.vector = NestLoop(self.vector_axis.name, 1)
+
+    @property
+    def fixed(self) -> dict[NestLoop, int]:
+        """Sizes that are part of the structure."""
+        return {self.group: self.group_size} if self.group is not None and self.group_size is not None else {}
 
     def row_tiles(self) -> int:
         """How many tiles there are along the rows."""
@@ -167,7 +173,7 @@ class TilePlan:
         if self.group is not None:  # the last of them
             first = NestLoop(self.group.axis, 0)
             reduce = [*(n for n in reduce if n != first), first, self.group]
-            sizes[self.group] = group_steps(stage)
+            sizes[self.group] = group_steps(stage, self.group_size)
         blocks = self._row_blocks()
         for name, size in self.beside.items():
             tile.append(NestLoop(name, 1))
@@ -259,7 +265,7 @@ class TilePlan:
         """Steps of the innermost reduction loop in a row; few where taps are laid out: there is much code already."""
         innermost = self.stage.reduce_axes[-1].extent if self.stage.reduce_axes else 1
         if self.group is not None:
-            innermost = -(-self.stage.axis(self.group.axis).extent // group_steps(self.stage))
+            innermost = -(-self.stage.axis(self.group.axis).extent // group_steps(self.stage, self.group_size))
             if unpacks_pairs(self.target, self.stage):  # a step in pairs is long by itself, and of several LLVM spills sums
                 return 1
         if self.window:

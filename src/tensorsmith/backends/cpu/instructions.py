@@ -1,9 +1,10 @@
-"""Instructions that multiply several small integers in every lane of 32 bits, and what they mean.
+"""Instructions that multiply several small numbers in every lane of 32 bits: which there are, and which machine has which.
 
     vpdpbusd  c, a, b      c[n] + a[4n] * b[4n] + ... + a[4n + 3] * b[4n + 3]      bytes, of a u8, of b i8
     vpmaddwd  a, b         a[2n] * b[2n] + a[2n + 1] * b[2n + 1]                   of i16; neither can overflow
     vpmaddubsw             as the first, for b of seven bits (`lang/small.py`), whose products fit in pairs in 16: these are added
                            up by vpmaddwd, times one, and to c
+    vdpbf16ps c, a, b      the same of two bf16 in f32 (`bf16_dots.py`)
 
 Code calls each by a function of its own, whose body is LLVM's intrinsic. `by_meaning` puts the same in plain operations into their
 place: a kernel for a machine that this one is not then runs here, and does what it would do there.
@@ -12,8 +13,9 @@ place: a kernel for a machine that this one is not then runs here, and does what
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from tensorsmith.backends.cpu.bf16_dots import Bf16Dot
+from tensorsmith.backends.cpu.instruction import Instruction
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.expr import Expr
 from tensorsmith.lang.small import small_load
@@ -22,92 +24,7 @@ SMALL = "i7"  # what bytes are called here of which a definition says that they 
 OTHER = {"i8": "u8", "u8": "i8"}  # what a byte becomes that is moved by 128
 
 
-@dataclass(frozen=True)
-class Instruction:
-    """One instruction on vectors of so many lanes of 32 bits."""
-
-    name: str  # as assemblers write it
-    lanes: int
-    types: tuple[str, str]  # of the factors
-    adds: bool  # to its first operand; else there is none
-    intrinsic: str  # LLVM's
-    pairs: Instruction | None = None  # what adds up sums of two products in 16 bits, where the intrinsic gives those
-
-    @property
-    def pieces(self) -> int:
-        """Factors that a lane takes."""
-        return 2 if self.types[0] == "i16" else 4
-
-    @property
-    def function(self) -> str:
-        """What the code calls."""
-        return f"{self.name}.{self.lanes}"
-
-    @property
-    def result(self) -> str:
-        return f"<{self.lanes} x i32>"
-
-    @property
-    def operand(self) -> str:
-        return f"<{self.pieces * self.lanes} x i{32 // self.pieces}>"
-
-    @property
-    def declarations(self) -> tuple[str, ...]:
-        """Of LLVM's intrinsics."""
-        if self.pairs is not None:
-            return f"declare {self._pair} @{self.intrinsic}({self.operand}, {self.operand})", *self.pairs.declarations
-        types = ([self.result] if self.adds else []) + [self.operand, self.operand]
-        return (f"declare {self.result} @{self.intrinsic}({', '.join(types)})",)
-
-    @property
-    def _pair(self) -> str:
-        """What the intrinsic gives that adds two products in 16 bits."""
-        return f"<{2 * self.lanes} x i16>"
-
-    def definition(self) -> str:
-        """The function that code calls, by the intrinsic."""
-        if self.pairs is not None:
-            lines = [
-                f"%p = call {self._pair} @{self.intrinsic}({self.operand} %a, {self.operand} %b)",
-                f"%s = call {self.result} @{self.pairs.intrinsic}({self._pair} %p, {self._pair} splat (i16 1))",
-                f"%r = add {self.result} %c, %s",
-                f"ret {self.result} %r",
-            ]
-            return "\n".join([self._head(), *(f"  {line}" for line in lines), "}"])
-        call = [f"{self.result} %c"] * self.adds + [f"{self.operand} %a", f"{self.operand} %b"]
-        body = [f"%r = call {self.result} @{self.intrinsic}({', '.join(call)})", f"ret {self.result} %r"]
-        return "\n".join([self._head(), *(f"  {line}" for line in body), "}"])
-
-    def meaning(self) -> str:
-        """The same function in plain operations."""
-        wide = f"<{self.pieces * self.lanes} x i32>"
-        lines = [f"%{x}w = {'zext' if t == 'u8' else 'sext'} {self.operand} %{x} to {wide}" for x, t in zip("ab", self.types)]
-        lines.append(f"%p = mul {wide} %aw, %bw")
-        terms = [f"%p{n}" for n in range(self.pieces)]
-        for n, term in enumerate(terms):
-            picks = ", ".join(f"i32 {self.pieces * lane + n}" for lane in range(self.lanes))
-            lines.append(f"{term} = shufflevector {wide} %p, {wide} poison, <{self.lanes} x i32> <{picks}>")
-        if self.pairs is not None:
-            terms = [self._saturated(lines, a, b) for a, b in zip(terms[::2], terms[1::2])]
-        total = "%c" if self.adds else "zeroinitializer"
-        for n, term in enumerate(terms):
-            lines.append(f"%s{n} = add {self.result} {total}, {term}")
-            total = f"%s{n}"
-        lines.append(f"ret {self.result} {total}")
-        return "\n".join([self._head(), *(f"  {line}" for line in lines), "}"])
-
-    def _saturated(self, lines: list[str], a: str, b: str) -> str:
-        """The sum of two products in 16 bits, in lanes of 32."""
-        lines.append(f"{a}s = add {self.result} {a}, {b}")
-        for before, after, test, limit in (("s", "t", "slt", 32767), ("t", "u", "sgt", -32768)):
-            lines.append(f"{a}{test} = icmp {test} {self.result} {a}{before}, splat (i32 {limit})")
-            on = f"<{self.lanes} x i1> {a}{test}"
-            lines.append(f"{a}{after} = select {on}, {self.result} {a}{before}, {self.result} splat (i32 {limit})")
-        return f"{a}u"
-
-    def _head(self) -> str:
-        given = [f"{self.result} %c"] * self.adds + [f"{self.operand} %a", f"{self.operand} %b"]
-        return f'define internal {self.result} @"{self.function}"({", ".join(given)}) alwaysinline nounwind {{'
+_BF16 = ("bf16", "bf16")
 
 
 def _dots(name: str, types: tuple[str, str], intrinsics: dict[int, str]) -> tuple[Instruction, ...]:
@@ -115,8 +32,10 @@ def _dots(name: str, types: tuple[str, str], intrinsics: dict[int, str]) -> tupl
 
 
 _VPDPBUSD = _dots("vpdpbusd", ("u8", "i8"), {n: f"llvm.x86.avx512.vpdpbusd.{32 * n}" for n in (4, 8, 16)})
+_SCALABLE = (8, 16)  # lanes of vectors that are scalable ones on AArch64: wider than NEON's
 _SDOT, _UDOT, _USDOT = (
     _dots(name, types, {n: f"llvm.aarch64.neon.{name}.v{n}i32.v{4 * n}i8" for n in (2, 4)})
+    + tuple(Instruction(name, n, types, True, f"llvm.aarch64.sve.{name}.nxv4i32", scalable=True) for n in _SCALABLE)
     for name, types in (("sdot", ("i8", "i8")), ("udot", ("u8", "u8")), ("usdot", ("u8", "i8")))
 )
 _VPMADDWD = tuple(
@@ -127,7 +46,23 @@ _VPMADDUBSW = tuple(
     Instruction(f"{'v' if n > 4 else ''}pmaddubsw", n, ("u8", SMALL), True, f"llvm.x86.{name}", pair)
     for n, name, pair in zip((4, 8, 16), ("ssse3.pmadd.ub.sw.128", "avx2.pmadd.ub.sw", "avx512.pmaddubs.w.512"), _VPMADDWD)
 )
-INSTRUCTIONS = (*_VPDPBUSD, *_SDOT, *_UDOT, *_USDOT, *_VPMADDWD, *_VPMADDUBSW)
+_VDPBF16PS = tuple(Bf16Dot("vdpbf16ps", n, _BF16, True, f"llvm.x86.avx512bf16.dpbf16ps.{32 * n}") for n in (4, 8, 16))
+_BFDOT = tuple(
+    Bf16Dot("bfdot", n, _BF16, True, f"llvm.aarch64.neon.bfdot.v{n}f32.v{2 * n}bf16", to_odd=True) for n in (2, 4)
+) + tuple(Bf16Dot("bfdot", n, _BF16, True, "llvm.aarch64.sve.bfdot", scalable=True, to_odd=True) for n in _SCALABLE)
+_MATRICES = tuple(
+    Instruction(name, n, types, True, f"llvm.aarch64.{'neon' if n == 4 else 'sve'}.{name}.{'v4i32.v16i8' if n == 4 else 'nxv4i32'}",
+                scalable=n > 4, matrix=True)
+    for name, types in (("smmla", ("i8", "i8")), ("ummla", ("u8", "u8")), ("usmmla", ("u8", "i8")))
+    for n in (4, *_SCALABLE)
+)  # fmt: skip
+_BFMMLA = tuple(
+    Bf16Dot(
+        "bfmmla", n, _BF16, True, f"llvm.aarch64.{'neon' if n == 4 else 'sve'}.bfmmla", scalable=n > 4, matrix=True, to_odd=True
+    )
+    for n in (4, *_SCALABLE)
+)
+INSTRUCTIONS = (*_VPDPBUSD, *_SDOT, *_UDOT, *_USDOT, *_VPMADDWD, *_VPMADDUBSW, *_VDPBF16PS, *_BFDOT, *_MATRICES, *_BFMMLA)
 
 
 def dots(target: CpuTarget) -> tuple[Instruction, ...]:
@@ -136,8 +71,39 @@ def dots(target: CpuTarget) -> tuple[Instruction, ...]:
         if target.has("avx512vnni") and target.has("avx512vl"):
             return _VPDPBUSD
         return tuple(i for i in _VPDPBUSD if i.lanes < 16) if target.has("avxvnni") else ()
-    dotprod, i8mm = target.is_aarch64 and target.has("dotprod"), target.is_aarch64 and target.has("i8mm")
-    return (*(_SDOT + _UDOT if dotprod else ()), *(_USDOT if i8mm else ()))
+    if not target.is_aarch64:
+        return ()
+    found = (i for i in (*_SDOT, *_UDOT) if i.scalable or target.has("dotprod"))  # SVE has had them from its beginning
+    return _of_its_width((*found, *(_USDOT if target.has("i8mm") else ())), target)
+
+
+def bf16_dots(target: CpuTarget) -> tuple[Instruction, ...]:
+    """Those that multiply bf16 by bf16."""
+    if target.is_x86:
+        return _VDPBF16PS if target.has("avx512bf16") and target.has("avx512vl") else ()
+    return _of_its_width(_BFDOT, target) if target.is_aarch64 and target.has("bf16") else ()
+
+
+def matrices(target: CpuTarget) -> tuple[Instruction, ...]:
+    """Those that multiply two rows by two columns."""
+    if not target.is_aarch64:
+        return ()
+    return _of_its_width((*(_MATRICES if target.has("i8mm") else ()), *(_BFMMLA if target.has("bf16") else ())), target)
+
+
+def matrix(target: CpuTarget, lanes: int, rows: str, columns: str) -> Instruction | None:
+    """What multiplies rows and columns of those kinds, in vectors of so many lanes."""
+    return next((i for i in matrices(target) if i.lanes == lanes and _takes(i, (rows, columns))), None)
+
+
+def _takes(instruction: Instruction, kinds: tuple[str, str]) -> bool:
+    """Whether factors of those kinds, in this order, are such as it multiplies; a small byte is one with a sign."""
+    return all(a == b or (a == SMALL and b == "i8") for a, b in zip(kinds, instruction.types))
+
+
+def _of_its_width(found: tuple[Instruction, ...], target: CpuTarget) -> tuple[Instruction, ...]:
+    """Without those on scalable vectors of another length than the machine's: its code has one length."""
+    return tuple(i for i in found if not i.scalable or 4 * i.lanes == target.scalable_bytes)
 
 
 def pairs(target: CpuTarget) -> tuple[Instruction, ...]:
@@ -161,10 +127,10 @@ def kind(e: Expr) -> str:
 
 
 def dot(target: CpuTarget, lanes: int, one: str, other: str) -> tuple[Instruction, bool] | None:
-    """What multiplies bytes of those kinds, and whether it takes them the other way round; None where there is nothing."""
-    for found in (*dots(target), *small_dots(target)):
+    """What multiplies factors of those kinds, and whether it takes them the other way round; None where there is nothing."""
+    for found in (*dots(target), *small_dots(target), *bf16_dots(target)):
         for types in ((one, other), (other, one)):
-            if found.lanes == lanes and all(a == b or (a == SMALL and b == "i8") for a, b in zip(types, found.types)):
+            if found.lanes == lanes and _takes(found, types):
                 return found, types != (one, other)
     return None
 

@@ -149,8 +149,8 @@ _NEON_BYTES = 16  # of AArch64's vectors that are not scalable
 
 #: features that people are told of
 _TOLD = (
-    *("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni"),
-    *("neon", "fullfp16", "dotprod", "i8mm", "sve", "sve2", "v", "simd128", "relaxed-simd"),
+    *("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "avx512bf16"),
+    *("neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve", "sve2", "v", "simd128", "relaxed-simd"),
 )  # fmt: skip
 #: features that no machine lacks: how LLVM is to choose instructions
 _ADVICE = frozenset({"slow-paired-128"})

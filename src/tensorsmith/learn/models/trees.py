@@ -12,6 +12,7 @@ throughput is always relative to the best of its own workload.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,12 @@ from tensorsmith.show.line import line, many
 
 if TYPE_CHECKING:
     import lightgbm
+
+log = logging.getLogger(__name__)
+
+#: LightGBM counts the rows of a leaf by the sum of their curvatures. Where most are tiny, an empty leaf may seem to have some, and
+#: the library gives up. Wanting more of it in a leaf helps.
+_LEAST_WEIGHTS = (1e-3, 1e-1, 1.0)
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,16 @@ class TreeModel:
         if not np.ptp(rows, axis=0).any():  # nothing to tell programs apart by; the library would give up
             self.booster = self.kept
             return
+        lightgbm = _library()
+        for least in (self.settings.least_weight, *_LEAST_WEIGHTS):
+            try:
+                self.booster = self._grown(samples, rows, least)
+                return
+            except lightgbm.basic.LightGBMError as problem:
+                log.info("trees with curvatures of %g or more in a leaf are given up: %s", least, str(problem).splitlines()[0])
+        self.booster = self.kept
+
+    def _grown(self, samples: Samples, rows: Array, least_weight: float) -> lightgbm.Booster:
         pack = np.repeat(np.arange(len(samples)), [len(r) for r in samples.rows])
         loss = Loss(self.settings.loss, pack, samples, self.settings.seed, self.adds_to_base)
         lightgbm = _library()
@@ -110,7 +127,7 @@ class TreeModel:
             "learning_rate": self.settings.rate,
             "min_data_in_leaf": max(1, min(self.settings.least_in_leaf, len(rows) // 4)),
             "feature_pre_filter": False,
-            "min_sum_hessian_in_leaf": self.settings.least_weight,
+            "min_sum_hessian_in_leaf": least_weight,
             "feature_fraction": self.settings.features,
             "seed": self.settings.seed,
             "num_threads": self.settings.threads,
@@ -118,7 +135,7 @@ class TreeModel:
             "force_row_wise": True,
             "verbosity": -1,
         }
-        self.booster = lightgbm.train(parameters, data, num_boost_round=self.settings.trees, init_model=self.kept, callbacks=[end])
+        return lightgbm.train(parameters, data, num_boost_round=self.settings.trees, init_model=self.kept, callbacks=[end])
 
     def predict(self, given: FeatureRows | Array, base: Array | float = 0.0) -> Array:
         """Scores of programs: of a population's rows, or of features [programs, statements, features]; and their base scores."""

@@ -54,7 +54,7 @@ class Size(NumberKind):
         nest = plan.sketch.nest(hole.stage)
         vector = nest.vector == hole.loop
         if nest.group == hole.loop:
-            whole = max(1, min(group_steps(plan.geometry.stages[hole.stage]), extent))
+            whole = max(1, min(group_steps(plan.geometry.stages[hole.stage], nest.group_size), extent))
             return Column(hole.name, self.name, hole.stage, whole, whole, hole.loop, idle=whole)
         given = nest.loops.sizes.get(hole.loop)
         if given is not None:

@@ -195,6 +195,8 @@ def _match(nest: Nest, steps: tuple[_Step, ...]) -> dict[NestLoop, _Step] | None
     def fits(loop: NestLoop, outer: bool, step: _Step) -> bool:
         if loop.axis != step.axis or outer != step.outer:
             return False
+        if loop == nest.group and nest.group_size not in (None, step.count):
+            return False
         marks = {LAID_OUT: loop in nest.unrolled, VECTOR: loop == nest.vector, GROUPED: loop == nest.group}
         return all(marked == (step.mark == mark) for mark, marked in marks.items())
 

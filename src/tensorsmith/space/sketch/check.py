@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.grouping import group_axis
+from tensorsmith.program.grouping import group_axis, group_steps
 from tensorsmith.space.holes.registry import number_kind
 from tensorsmith.space.sketch.loops import AttachPoint, NestLoop, written
 from tensorsmith.space.sketch.nest import Nest
@@ -69,14 +69,17 @@ def check_nest(sketch: Sketch, nest: Nest) -> None:
 
 
 def _check_group(nest: Nest, stage: Stage) -> None:
-    """A group is the last loop of the reduction axis along which bytes are multiplied, and the last reduction loop of the tile."""
+    """A group is the last loop of the reduction axis of products of small numbers, and the last reduction loop of the tile."""
     where, axis = f"nest of {nest.stage}", group_axis(stage)
     if axis is None:
-        raise UserError(f"{where}: it has the group '{nest.group}', but no products of bytes are summed up in i32 there")
+        raise UserError(f"{where}: it has the group '{nest.group}', but it sums up no products of small numbers")
     reduced = {a.name for a in stage.reduce_axes}
     wanted = NestLoop(axis.name, nest.parts[axis.name] - 1)
     if nest.group != wanted or not wanted.part or nest.vector == wanted:
         raise UserError(f"{where}: the group '{nest.group}' must be the last of several parts of axis {axis.name}, not in lanes")
+    lane = group_steps(stage)
+    if group_steps(stage, nest.group_size) not in (lane, 2 * lane):
+        raise UserError(f"{where}: the group '{nest.group}' has {nest.group_size} steps; {lane} are possible, or {2 * lane}")
     if [loop for loop in nest.tile if loop.axis in reduced][-1:] != [wanted]:
         raise UserError(f"{where}: the group '{nest.group}' must be the register tile's last reduction loop: {written(nest.tile)}")
 

@@ -79,6 +79,11 @@ class Nest:
         return self.loops.parts
 
     @property
+    def group_size(self) -> int | None:
+        """Steps of the group, where the structure says how many."""
+        return self.loops.sizes.get(self.group) if self.group is not None else None
+
+    @property
     def sized(self) -> tuple[NestLoop, ...]:
         """The loops whose sizes are open: all but the outermost part of each axis, which takes what is left."""
         if self.follows is not None:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang import evaluate
-from tensorsmith.lang.dtypes import is_float
+from tensorsmith.lang.dtypes import dtype, is_float
 from tensorsmith.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Var, loads, operands_first, substitute, transform
 from tensorsmith.lang.inline import inline
 from tensorsmith.lang.workload import Buffer, Stage, Workload
@@ -203,7 +203,7 @@ class Widen(Rewrite):
     def apply(self, workload: Workload) -> Workload:
         stage, buffers = workload.stage(self.stage), workload.buffers
         both = factors(stage)
-        if both is None or any(e.dtype == self.TYPE for e in both):
+        if both is None or any(dtype(e.dtype).bytes != 1 for e in both):
             raise Refusal("cannot widen", f"{self.stage} is no sum of products of bytes")
         tensors = _read_by(stage)
         for t in tensors:

@@ -289,12 +289,12 @@ class Arithmetic:
         if a.dtype == "bf16":
             return self.cast(to, self._from_bf16(a))
         if to == "bf16":
-            return self._to_bf16(self._rounded_to_odd(a) if a.dtype == "f64" else self.cast("f32", a))
+            return self._to_bf16(self.rounded_to_odd(a) if a.dtype == "f64" else self.cast("f32", a))
         if to == "bool":
             zero = const(0, a.dtype, lanes)
             return self.f.op(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {a}, {zero.text}", "bool", lanes)
         if a.dtype == "f64" and to == "f16":
-            return self.cast("f16", self._rounded_to_odd(a))
+            return self.cast("f16", self.rounded_to_odd(a))
         if source.kind == "f":
             if target.kind == "f":
                 word = "fpext" if target.bytes > source.bytes else "fptrunc"
@@ -349,7 +349,7 @@ class Arithmetic:
         upper = op("lshr", chosen, constant(16))
         return self.f.op(f"trunc {upper} to {type_text('bf16', lanes)}", "bf16", lanes)
 
-    def _rounded_to_odd(self, a: Value) -> Value:
+    def rounded_to_odd(self, a: Value) -> Value:
         """An f64 as the f32 towards zero, with its last bit set where something was lost.
 
         Rounded from there to f16, which has more than a bit less, it is what one rounding of the f64 would give: no halfway case

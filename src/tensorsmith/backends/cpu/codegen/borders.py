@@ -15,7 +15,7 @@ from tensorsmith.backends.cpu.codegen.points import LoopValue, LoopValues
 from tensorsmith.backends.cpu.codegen.shape import Shape
 from tensorsmith.lang.affine import Affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Cast, Const, Select, joined, same
+from tensorsmith.lang.expr import Cast, Select, joined, same
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.grouping import factors
 from tensorsmith.program.ir import Block
@@ -142,7 +142,7 @@ def skippable(stage: Stage) -> list[Affine]:
     found: list[Affine] = []
     for e in joined(stage.body, "mul") if product else [stage.body]:
         if isinstance(e, Cast) and isinstance(e.a, Select) and factors(stage) is not None:
-            e, zero = e.a, Const(0, e.a.dtype)
+            e, zero = e.a, identity("sum", e.a.dtype)
         else:
             zero = neutral
         if isinstance(e, Select) and same(e.b, zero):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tensorsmith.backends.cpu.codegen import interleave
 from tensorsmith.backends.cpu.codegen.addresses import Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
@@ -294,6 +295,10 @@ class _Work:
         if isinstance(trips, int) and 1 < lanes <= trips and turns_over(self.body, node, lanes):
             self._together(node, env, left, trips, lanes, step)
             return
+        groups = left[var.axis].whole(stride) if lanes == self.generator.target.lanes(4) else 0  # of those that are whole
+        if isinstance(trips, int) and 1 < lanes <= groups and interleave.turns_over(self.tile, node, lanes):
+            self._together(node, env, left, trips, lanes, step, groups)
+            return
         if isinstance(trips, int):
             self.f.loop(i64(0), i64(trips), 1, [], step, runs=trips > 0)
         else:
@@ -307,17 +312,18 @@ class _Work:
         trips: int,
         lanes: int,
         step: Callable[[Value, list[Value]], list[Value]],
+        most: int | None = None,
     ) -> None:
-        """A loop in groups of as many steps as a vector has lanes, then what is left step by step."""
+        """A loop in groups of as many steps as a vector has lanes, of the first `most`, then what is left step by step."""
         (block,) = node.body
         assert isinstance(block, Block)
-        inside = {**left, node.var.axis: Remaining(1)}
+        inside = {**left, node.var.axis: Remaining(int(node.var.stride))}
 
         def group(position: Value, _: list[Value]) -> list[Value]:
             self.tile.steps(block, env, inside, node.var, position, lanes)
             return []
 
-        whole = trips // lanes * lanes
+        whole = (trips if most is None else most) // lanes * lanes
         self.f.loop(i64(0), i64(whole), lanes, [], group, runs=True)
         if whole < trips:
             self.f.loop(i64(whole), i64(trips), 1, [], step, runs=True)

@@ -1,29 +1,30 @@
-"""Sums of products of small integers, several of them in every lane at once (`program/grouping.py`).
+"""Sums of products of small numbers, several of them in every lane at once (`program/grouping.py`).
 
-One step of a tile loads four bytes, or two i16, of every row and as many of every lane. How they are multiplied is the machine's
-affair:
+One step of a tile loads four bytes, or two i16 or bf16, of every row and as many of every lane. How they are multiplied is the
+machine's affair:
 
-* by an instruction for just these types (`vpdpbusd`, `sdot`, ...)
+* by an instruction for just these types (`vpdpbusd`, `sdot`, `vdpbf16ps`, ...)
 * by one for other types: the rows' bytes are moved by 128, into the other type. That adds 128 times the sum of the lanes' bytes to
   every result, or takes it away; the same instruction makes that sum, once for all rows, and it is taken off in the end
 * as pairs of i16 (`vpmaddwd`), which they are, or which bytes in even places and bytes in odd ones become
-* in plain i32
+* in plain i32 or f32
+* two rows by two columns (`row_pairs.py`). A lane has twice as much then, 64 bits; what has no partner takes them in two halves
 
-All give the same numbers: nothing is rounded, and what overflows wraps around.
+All give the same integers: nothing is rounded, and what overflows wraps around. Of what is left of a group the rest is zero: of one
+factor for integers, of both for bf16, where zero times what happens to lie there may be no number.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const
-from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
-from tensorsmith.backends.cpu.codegen.shape import Key, pieces
-from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, kind, moved, pairs
-from tensorsmith.lang.expr import Expr, Load, loads
-from tensorsmith.lang.small import small_load
-from tensorsmith.program.grouping import factors, group_steps
-from tensorsmith.program.linear import Linear
+from tensorsmith.backends.cpu.codegen.group_operands import LANE_BITS, GroupOperands
+from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Value, const, type_text
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue
+from tensorsmith.backends.cpu.codegen.row_pairs import RowPairs
+from tensorsmith.backends.cpu.codegen.shape import Key
+from tensorsmith.backends.cpu.instructions import OTHER, Instruction, dot, moved, pairs
+from tensorsmith.lang.expr import loads
 
 if TYPE_CHECKING:
     from tensorsmith.backends.cpu.codegen.reduction import Reduction
@@ -31,41 +32,20 @@ if TYPE_CHECKING:
 _MOVED = 0x80  # a byte with it added, as one of the other type
 
 
-class Groups:
+class Groups(GroupOperands):
     """The products of one variant of a tile."""
 
     def __init__(self, reduction: Reduction) -> None:
-        self.reduction, self.tile, self.body, self.arith = reduction, reduction.tile, reduction.body, reduction.arith
-        self.f, self.block, self.target = reduction.f, reduction.block, reduction.tile.target
-        both = factors(self.block.stage)
-        assert both is not None and self.block.group is not None
-        self.group = self.block.group
-        self.steps = group_steps(self.block.stage)  # that a lane takes
-        self.bits = 32 // self.steps  # of each factor
-        # the factor that is the same in all lanes first, if there is one
-        given = sorted(both, key=self._in_lanes)
-        self.kinds = kind(given[0]), kind(given[1])
-        self.first, self.second = map(self._as_packed, given)
-        self.apart = not self._in_lanes(self.first) and self._in_lanes(self.second)
+        super().__init__(reduction)
         self.sums = self._sums()  # of the lanes' bytes, by what they depend on
-        self._made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
-        widths = {self._width(key) for key in reduction.keys}
+        self.pairs = RowPairs(self)
+        widths = {self.width(key) for key in reduction.keys}
         self._added_later = any(self._pair(width) is not None or self._adds_pairs(width) for width in widths)
         self.chains = 1 if self._added_later else self.target.chains  # a sum of products made before waits for nothing
 
-    def _as_packed(self, e: Expr) -> Expr:
-        """A factor that is small as it lies in memory, where packing has seen to that."""
-        found = small_load(e)
-        packed = None if found is None else self.tile.program.buffers[found.tensor].packed
-        return e if found is None or packed is None or not packed.small else found
-
-    def _in_lanes(self, e: Expr) -> bool:
-        forms = [self.body.offset(x, self.block)[0] for x in loads(e)]
-        return any(form is None or self.block.vector in form.terms for form in forms)
-
     # -- state -----------------------------------------------------------------------------------------------------
 
-    def _width(self, key: Key) -> int:
+    def width(self, key: Key) -> int:
         lanes = self.reduction.shape.chunks[key[1]]
         return lanes.width if lanes and lanes.width > 1 else 0
 
@@ -80,7 +60,7 @@ class Groups:
         found: dict[Key, Key] = {}
         first: dict[tuple[object, ...], Key] = {}
         for key in self.reduction.keys:
-            if self._moves(self._width(key)) is not None:
+            if self._moves(self.width(key)) is not None:
                 moving = tuple(n for n, name in zip(key[0], names) if any(name in form.terms for form in forms))
                 found[key] = first.setdefault((moving, key[1]), key)
         return found
@@ -91,56 +71,85 @@ class Groups:
         return list(dict.fromkeys(self.sums.values()))
 
     def start(self) -> list[Value]:
-        return [const(0, "i32", self._width(key)) for key in self.summed]
+        return [const(0, "i32", self.width(key)) for key in self.summed]
 
     def finish(self, results: list[Value], sums: list[Value]) -> list[Value]:
         """The results without what moving the rows has added to them."""
-        totals = dict(zip(self.summed, sums))
-        keyed = zip(self.reduction.keys, results)
-        return [self.arith.binary("sub", v, totals[self.sums[k]]) if k in self.sums else v for k, v in keyed]
+        totals, found = dict(zip(self.summed, sums)), dict(zip(self.reduction.keys, results))
+        for one, other in self.pairs.second.items():
+            found[one], found[other] = self.pairs.rows(found[one], found[other])
+        return [self.arith.binary("sub", v, totals[self.sums[k]]) if k in self.sums else v for k, v in found.items()]
 
     # -- one step --------------------------------------------------------------------------------------------------
 
     def step(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
         """The products of `count` steps, a whole group or what is left, at every point."""
-        self._made = {}
+        self.made = {}
         keys, summed = self.reduction.keys, self.summed
         sums = dict(zip(summed, state[len(keys) :]))
-        result: list[Value] = []
-        for key, old in zip(keys, state):
+        found = dict(zip(keys, state))
+        for key in keys:
+            if key in self.pairs.others:
+                continue
             if self._added_later and key[1] == 0:
                 # products of several rows at once, before they are added, would take the registers that the sums need
                 self.arith.declarations.add(BOUNDARY)
                 self.f.boundary()
             point, lanes = self.tile.point(self.block, self.reduction.shape, env, key)
+            partner = self.pairs.second.get(key)
+            if partner is not None:
+                beside, _ = self.tile.point(self.block, self.reduction.shape, env, partner)
+                rows = self.row(self.first, point, count), self.row(self.first, beside, count)
+                columns = self._second(point, lanes, count)
+                found[key], found[partner] = self.pairs.product((found[key], found[partner]), rows, columns)
+                continue
+            a = self.operand(self.first, point, lanes, count, cut=count < self.steps)
+            b = self._second(point, lanes, count)
             width = lanes.width if lanes is not None else 0
-            a = self._operand(self.first, point, lanes, count, cut=count < self.steps)
-            b = self._operand(self.second, point, lanes, count)
-            instruction = self._moves(width)
-            if instruction is not None:
-                if key in sums:
-                    sums[key] = self._by(instruction, sums[key], const(_MOVED, "u8", 4 * width), b, OTHER[self.first.dtype])
-                a = self._other_type(a)
-                result.append(self._by(instruction, old, a, b, OTHER[self.first.dtype]))
-            else:
-                result.append(self._product(old, a, b))
-        return [*result, *sums.values()]
+            for n in range(2 if self.whole else 1):
+                self._add(key, found, sums, self._half_lane(a, n, width), self._half_lane(b, n, width), width)
+        return [*found.values(), *sums.values()]
 
-    def _once(self, key: tuple[object, ...], make: Value) -> Value:
-        return self._made.setdefault(key, make)
+    def _second(self, point: dict[str, LoopValue], lanes: Lanes | None, count: int) -> Value:
+        """The second factor of every lane."""
+        found = self.operand(self.second, point, lanes, count)
+        return self.without_rest(found, count) if self.floats and count < self.steps else found
+
+    def _add(self, key: Key, found: dict[Key, Value], sums: dict[Key, Value], a: Value, b: Value, width: int) -> None:
+        """Adds the products of what lanes of 32 bits have to a point, and to the sum of the lanes' bytes that is kept there."""
+        instruction = self._moves(width)
+        if instruction is None:
+            found[key] = self._product(found[key], a, b)
+            return
+        other = OTHER[self.first.dtype]
+        if key in sums:
+            sums[key] = self._by(instruction, sums[key], const(_MOVED, "u8", 4 * width), b, other)
+        found[key] = self._by(instruction, found[key], self._other_type(a), b, other)
+
+    def _half_lane(self, v: Value, n: int, width: int) -> Value:
+        """The first or the second 32 bits of what every lane takes; all of it, where it takes no more."""
+        if not self.whole:
+            return v
+
+        def make() -> Value:
+            wide = self.f.op(f"bitcast {v} to {type_text('i64', width)}", "i64", width)
+            wide = self.f.op(f"lshr {wide}, {const(LANE_BITS, 'i64', width).text}", "i64", width) if n else wide
+            return self.factors_of(self.f.op(f"trunc {wide} to {type_text('i32', width)}", "i32", width))
+
+        return self.once((v.text, n, "half"), make)
 
     def _by(self, instruction: Instruction, old: Value, a: Value, b: Value, type_of_a: str) -> Value:
         if instruction.types[0] != type_of_a:
             a, b = b, a
-        return self._call(instruction, [old, a, b])
+        return self.call(instruction, [old, a, b])
 
-    def _call(self, instruction: Instruction, operands: list[Value]) -> Value:
+    def call(self, instruction: Instruction, operands: list[Value]) -> Value:
         self.arith.declarations.update(instruction.declarations)
         if instruction.pairs is not None:
             operands = [self._as_it_is(operands[0]), *operands[1:]]
         self.arith.helpers.setdefault(instruction.function, instruction.definition())
         given = ", ".join(map(str, operands))
-        return self.f.op(f'call {instruction.result} @"{instruction.function}"({given})', "i32", instruction.lanes)
+        return self.f.op(f'call {instruction.result} @"{instruction.function}"({given})', instruction.sums, instruction.lanes)
 
     def _product(self, old: Value, a: Value, b: Value) -> Value:
         """old + a * b, with no byte moved."""
@@ -148,13 +157,17 @@ class Groups:
         found = dot(self.target, width, *self.kinds)
         if found is not None:
             instruction, swapped = found
-            return self._call(instruction, [old, b, a] if swapped else [old, a, b])
+            return self.call(instruction, [old, b, a] if swapped else [old, a, b])
+        if self.floats:
+            for n in range(2):
+                old = self.arith.fma(self._one_float(a, n, width), self._one_float(b, n, width), old)
+            return old
         pair = self._pair(width)
-        if pair is not None and self.steps == pair.pieces:
-            return self.arith.binary("add", self._as_it_is(old), self._call(pair, [a, b]))
-        for n in range(2 if pair else self.steps):
+        if pair is not None and LANE_BITS // self.bits == pair.pieces:
+            return self.arith.binary("add", self._as_it_is(old), self.call(pair, [a, b]))
+        for n in range(2 if pair else LANE_BITS // self.bits):
             if pair is not None:
-                term = self._call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
+                term = self.call(pair, [self._half(a, self.first.dtype, n, width), self._half(b, self.second.dtype, n, width)])
             else:
                 term = self.arith.binary("mul", self._one(a, self.first.dtype, n, width), self._one(b, self.second.dtype, n, width))
             old = self.arith.binary("add", old, term)
@@ -173,7 +186,7 @@ class Groups:
 
     def _pair(self, width: int) -> Instruction | None:
         """The instruction for pairs of i16, where there is none for bytes."""
-        if dot(self.target, width, *self.kinds) is not None or self._moves(width) is not None:
+        if self.floats or dot(self.target, width, *self.kinds) is not None or self._moves(width) is not None:
             return None
         return next((i for i in pairs(self.target) if i.lanes == width), None)
 
@@ -188,8 +201,8 @@ class Groups:
     def _part(self, v: Value, name: str, n: int, bits: int, lanes: int) -> Value:
         """Factor `n` of every number of so many bits, with its sign if it has one."""
         key = (v.text, n, bits)
-        if key in self._made:
-            return self._made[key]
+        if key in self.made:
+            return self.made[key]
         kind = f"i{bits}"
         vector = f"<{lanes} x {kind}>" if lanes else kind
 
@@ -200,100 +213,19 @@ class Groups:
         text = self.f.op(f"bitcast {v} to {vector}", kind, lanes).text
         text = shifted("shl", text, bits - self.bits * (n + 1))
         text = shifted("lshr" if name == "u8" else "ashr", text, bits - self.bits)
-        return self._once(key, Value(text, kind, lanes))
+        return self.once(key, lambda: Value(text, kind, lanes))
+
+    def _one_float(self, v: Value, n: int, width: int) -> Value:
+        """One bf16 of every lane as an f32, whose upper half it is."""
+        key = (v.text, n, "f32")
+        if key not in self.made:
+            whole = self.f.op(f"bitcast {v} to {type_text('i32', width)}", "i32", width)
+            word, by = ("bitand", -(1 << 16)) if n else ("shl", 16)
+            self.made[key] = self.arith.bitcast("f32", self.arith.binary(word, whole, const(by, "i32", width)))
+        return self.made[key]
 
     def _other_type(self, v: Value) -> Value:
         key = (v.text, "moved")
-        if key not in self._made:
-            self._made[key] = self.f.op(f"xor {v}, {const(_MOVED, 'u8', v.lanes).text}", v.dtype, v.lanes)
-        return self._made[key]
-
-    # -- operands --------------------------------------------------------------------------------------------------
-
-    def _operand(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes | None, count: int, cut: bool = False) -> Value:
-        """A group for every lane; where there are fewer steps, and this is the factor to be cut, zeros behind them."""
-        width = lanes.width if lanes is not None else 0
-        if lanes is None or not self._in_lanes(e):
-            row = self._row(e, point, count)
-            if not width:
-                return row
-            key = (row.text, "splat", width)
-            if key not in self._made:
-                every = self.arith.splat(self._number(row), width)
-                self._made[key] = self._factors(every)
-            return self._made[key]
-        whole = self._side_by_side(e, point, lanes)
-        if whole is None or cut:
-            whole = self._one_by_one(e, point, lanes, count)
-        return whole
-
-    def _number(self, row: Value) -> Value:
-        key = (row.text, "number")
-        if key not in self._made:
-            self._made[key] = self.f.op(f"bitcast {row} to i32", "i32")
-        return self._made[key]
-
-    def _factors(self, v: Value) -> Value:
-        """Numbers of 32 bits as the factors that they are made of."""
-        count = self.steps * max(1, v.lanes)
-        return self.f.op(f"bitcast {v} to <{count} x i{self.bits}>", self._kind, count)
-
-    @property
-    def _kind(self) -> str:
-        """What vectors of factors are called, whether they have signs or not."""
-        return "u8" if self.bits == 8 else "i16"
-
-    def _row(self, e: Expr, point: dict[str, LoopValue], count: int) -> Value:
-        """The group of one row: the steps that are there, then zeros."""
-        if count == self.steps:
-            found = self.body.value(e, self.block, point, Lanes(self.group, 0, count, count))
-            return found if found.lanes else self.arith.splat(found, count)
-        total: Value | None = None
-        for start, width in pieces(count):
-            if width == 1:
-                part = self.body.value(e, self.block, {**point, self.group: start}, None)
-            else:
-                part = self.body.value(e, self.block, point, Lanes(self.group, start, width, width))
-                part = part if part.lanes else self.arith.splat(part, width)
-                part = self.f.op(f"bitcast {part} to i{self.bits * width}", f"i{self.bits * width}")
-            wide = self.f.op(f"zext {part} to i32", "i32")
-            wide = self.f.op(f"shl {wide}, {self.bits * start}", "i32") if start else wide
-            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32")
-        assert total is not None
-        return self._factors(total)
-
-    def _side_by_side(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
-        """The groups of all lanes as they lie in memory, where that is lane by lane; None where it is not."""
-        form = self.body.offset(e, self.block)[0] if isinstance(e, Load) else None
-        if form is None or form.terms.get(self.group) != 1 or form.terms.get(lanes.var) != self.steps:
-            return None
-        assert isinstance(e, Load)
-        running, constant, _ = self.body.linear(_without(form, self.group), point, lanes)
-        key = ("load", e.tensor, running, constant, lanes, "group")
-
-        def load() -> Value:
-            pointer = self.body.pointer(e.tensor, running, constant)
-            if lanes.active == lanes.width or self.body.storage[e.tensor].slack:
-                count = self.steps * lanes.width
-                return self.f.op(f"load <{count} x i{self.bits}>, {pointer}, align {self.bits // 8}", self._kind, count)
-            return self._factors(self.body.masked_load(pointer, active_mask(lanes), "i32"))
-
-        return self.body.remember(key, load)
-
-    def _one_by_one(self, e: Expr, point: dict[str, LoopValue], lanes: Lanes, count: int) -> Value:
-        """The groups of all lanes, one step after the other."""
-        total: Value | None = None
-        for n in range(count):
-            part = self.body.value(e, self.block, {**point, self.group: n}, lanes)
-            part = self.arith.splat(part, lanes.width)
-            wide = self.f.op(f"zext {part} to <{lanes.width} x i32>", "i32", lanes.width)
-            if n:
-                wide = self.f.op(f"shl {wide}, splat (i32 {self.bits * n})", "i32", lanes.width)
-            total = wide if total is None else self.f.op(f"or {total}, {wide.text}", "i32", lanes.width)
-        assert total is not None
-        return self._factors(total)
-
-
-def _without(form: Linear, name: str) -> Linear:
-    """The form where that variable is 0."""
-    return Linear({n: c for n, c in form.terms.items() if n != name}, form.offset)
+        if key not in self.made:
+            self.made[key] = self.f.op(f"xor {v}, {const(_MOVED, 'u8', v.lanes).text}", v.dtype, v.lanes)
+        return self.made[key]

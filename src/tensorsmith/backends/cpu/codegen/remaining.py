@@ -27,6 +27,10 @@ class Remaining:
         rounded = f.op(f"add nsw i64 {self.now.text}, {stride - 1}", "i64")
         return f.op(f"sdiv i64 {rounded.text}, {stride}", "i64")
 
+    def whole(self, stride: int) -> int:
+        """Of these steps, those that are not partial; 0 where that is not known."""
+        return self.now // stride if isinstance(self.now, int) else 0
+
     def inside(self, f: Function, var: Value | int, stride: int) -> Remaining:
         """What is left inside one step of a loop."""
         if isinstance(self.now, int):

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
-from tensorsmith.backends.cpu.codegen.interleave import group_of_copy, store_group
+from tensorsmith.backends.cpu.codegen.interleave import group_of_copy, store_group, store_turned
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.reduction import Reduction
@@ -125,6 +125,9 @@ class TileEmitter:
         held = self._before(block, env, sizes)
         self.body.forget()
         steps = [{**env, self.together[0]: bound} for bound in self.together[1]] if self.together else [env]
+        if self.together and group_of_copy(self, block) is not None:
+            self._map_groups(block, steps, sizes)
+            return
         if strided_loads(self.body, block):
             shape = Shape(sizes, self._chunks(block, sizes))
             preload(self.body, block, [self.point(block, shape, step, key) for step in steps for key in _keys(block, shape)])
@@ -162,6 +165,24 @@ class TileEmitter:
             self._store(block, self._at(block, point, lanes), point, lanes)
             if apart:
                 self.f.barrier()
+
+    def _map_groups(self, block: Block, steps: list[dict[str, LoopValue]], sizes: Mapping[str, int]) -> None:
+        """A copy in groups at several steps of the loop around it: in squares, or one step after the other."""
+        shape, group = self._shape(block, sizes), group_of_copy(self, block)
+        assert group is not None
+        place = [v.name for v in _unrolled(block)].index(group.name)
+        for key in (k for k in _keys(block, shape) if k[0][place] == 0):
+            found = [self.point(block, shape, step, key) for step in steps]
+            points, lanes = [point for point, _ in found], found[0][1]
+            if lanes is not None and store_turned(self, block, group, points, lanes):
+                continue
+            for point in points:
+                of_group = [{**point, group.name: n} for n in range(sizes[group.name])]
+                if lanes is not None:
+                    store_group(self, block, group, of_group, lanes)
+                else:
+                    for one in of_group:
+                        self._store(block, self._at(block, one, None), one, None)
 
     def _before(self, block: Block, env: dict[str, LoopValue], sizes: dict[str, int]) -> list[str]:
         """Computes what is attached to the tile: into registers where it can stay there."""

@@ -20,7 +20,6 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, variables
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
-from tensorsmith.program.grouping import group_steps
 from tensorsmith.program.ir import Block, Program, ProgramBuffer
 from tensorsmith.program.layout import Layout
 from tensorsmith.program.linear import Linear
@@ -358,7 +357,7 @@ def loads_of(access: Access, nested: Nested, lanes: Num, chunks: Num) -> tuple[N
             again = either(again, both(level.several, opposite(moves)))
         step = flat.get(vector.name, 0.0) if vector is not None else 0.0
         if nested.group is not None:  # a group is loaded at once where it lies side by side, else step by step
-            steps = group_steps(nested.body)
+            steps = nested.group_steps
             together = flag(flat.get(nested.group.name, 0.0) == 1.0)
             places = times(places, where(together, 1.0, steps))
             step = where(together, step / steps, step)

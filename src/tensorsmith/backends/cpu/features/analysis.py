@@ -52,7 +52,7 @@ class Analysis:
     def describe(self, s: Statement) -> None:
         """The unscaled features of a statement, from its loops and accesses alone."""
         nested = s.nested
-        counts = operations(nested.body, nested.group is not None)
+        counts = operations(nested.body, nested.group_steps)
         per_point = sum(counts[f"{t}_{k}"] * (2 if k == "mad" else 1) for t in ("float", "int") for k in KINDS)
         runs = times(product([x.trips for x in nested.around]), nested.exists)
         points = times(runs, product([x.trips for x in nested.levels[nested.outer :]]))

@@ -79,6 +79,11 @@ class Nested:
     def group(self) -> Level | None:
         return next((x for x in self.levels if x.kind == "group"), None)
 
+    @functools.cached_property
+    def group_steps(self) -> int:
+        """Steps that a lane takes at once, which the structure says; 0 where it takes one after the other."""
+        return 0 if self.group is None else int(np.max(self.group.count))
+
     def shared(self, other: Nested) -> int:
         """How many loops run around both."""
         count = 0

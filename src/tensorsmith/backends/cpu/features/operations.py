@@ -9,7 +9,6 @@ from tensorsmith.lang.affine import Affine, affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, joined, walk
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.grouping import group_steps
 
 KINDS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
 
@@ -23,7 +22,7 @@ _CHEAP = ("neg", "abs", "floor", "ceil", "round", "sqrt", "rsqrt")
 
 
 @functools.lru_cache(maxsize=4096)
-def operations(stage: Stage, grouped: bool = False) -> Mapping[str, float]:
+def operations(stage: Stage, grouped: int = 0) -> Mapping[str, float]:
     """Operations per point by feature name (`float_mad`, ..., `bool_op`, `select_op`); a value used again is computed once.
 
     Affine index arithmetic is free: the code generator keeps it in running pointers. So are selects on affine conditions
@@ -31,8 +30,8 @@ def operations(stage: Stage, grouped: bool = False) -> Mapping[str, float]:
     """
     counts: dict[str, float] = {f"{t}_{k}": 0.0 for t in ("float", "int") for k in KINDS} | {"bool_op": 0.0, "select_op": 0.0}
     body = stage.body
-    if grouped:  # one instruction for all points of a group, factors as they are
-        counts["int_mad"] += 1 / group_steps(stage)
+    if grouped:  # one instruction for all points of a group of so many steps, factors as they are
+        counts[f"{_type(body)}_mad"] += 1 / grouped
         return counts
     if stage.reduction == "sum" and isinstance(body, Binary) and body.op == "mul":
         counts[f"{_type(body)}_mad"] += 1

@@ -275,8 +275,8 @@ class Templates:
             for x in s.accesses
         )
         body = nested.body
-        grouped, lanes = nested.group is not None, nested.lane_bytes
-        computed = tuple(operations(body, grouped).values())
+        lanes = nested.lane_bytes
+        computed = tuple(operations(body, nested.group_steps).values())
         parts = (computed, body.reduction is not None, body.dtype, inner, nested.held, accesses, lanes)
         found = self._templates.get(parts)
         if found is None:

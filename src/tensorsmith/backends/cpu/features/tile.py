@@ -14,7 +14,6 @@ from tensorsmith.backends.cpu.features.statement import Statement
 from tensorsmith.backends.cpu.rates import Machine
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.program.flags import Flag, both, either, flag, opposite, where
-from tensorsmith.program.grouping import group_steps
 from tensorsmith.program.tails import is_partial, variants
 from tensorsmith.program.unrolling import is_laid_out, is_written_whole, steps_in_a_row
 
@@ -91,7 +90,7 @@ def tile(
     vectors = times(unrolled, chunks)
     reduction = nested.body.reduction is not None
     across = lane is not None and lane.reduce
-    each = sum(counts.values()) * (1 if nested.group is None else group_steps(nested.body))  # a step takes a whole group
+    each = sum(counts.values()) * max(1, nested.group_steps)  # a step takes a whole group
     # loads and registers
     kinds: list[Num] = [0.0, 0.0, 0.0, 0.0]
     operands: Num = 0.0

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from tensorsmith.backends.cpu.products import groups_pay, widens
+from tensorsmith.backends.cpu.products import group_size, groups_pay, widens
 from tensorsmith.backends.cpu.slicing import may_be_whole
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import is_window
@@ -123,12 +123,14 @@ class _Tile:
     padded: tuple[str, str] | None  # (axis, kernel axis) that padding depends on
     lanes: int  # elements of a vector
     group: Axis | None  # of which a lane takes several steps at once
+    group_size: int | None  # how many, where that is part of the structure
 
     def reduce(self, axes: Sequence[Axis], level: int, laid_out: str = "") -> str:
         """Reduction loops of one level; behind them the group, where its axis is one of them."""
         others = [a for a in axes if a is not self.group]
         grouped = levels([self.group], level) if self.group is not None and len(others) < len(axes) else ""
-        return names(levels(others, level, laid_out), grouped, self.group_loop(level) if grouped else "")
+        size = f"={self.group_size}" if self.group_size is not None else ""
+        return names(levels(others, level, laid_out), grouped, f"{self.group_loop(level)}{size}" if grouped else "")
 
     def group_loop(self, level: int) -> str:
         return "" if self.group is None else f"{self.group.name}.{level + 1}"
@@ -165,7 +167,8 @@ def _derive(
     owner = state.now.stage(reader) if reader else stage
     lanes = target.lanes(dtype(stage.dtype).lane_bytes)
     group = group_axis(stage) if groups_pay(cast(CpuTarget, target), stage) else None
-    tile = _Tile(stage, owner, _padding_axes(state.now, stage), lanes, group)
+    size = group_size(cast(CpuTarget, target), stage) if group is not None else None
+    tile = _Tile(stage, owner, _padding_axes(state.now, stage), lanes, group, size)
     build = {"held": _held, "split": _split, "across": _across}[structure]
     new = build(state.without_choices(owner.name), tile)
     if new is None:
