@@ -485,8 +485,8 @@ _GPU = (
     ),
     Mutant(
         "parts-that-are-no-whole-instructions",
-        "any(extent % (int(n) * STEPS) for n in options)",
-        "any(extent % int(n) for n in options)",
+        "if axis.extent % (n * STEPS) == 0] or parts",
+        "if axis.extent % n == 0] or parts",
         (MATRIX + "test_split_reductions",),
     ),
     Mutant(

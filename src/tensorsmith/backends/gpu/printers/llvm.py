@@ -51,7 +51,7 @@ def _compiled(kernels: Sequence[Kernel], machine: Machine, cpu: str) -> tuple[An
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM refuses the generated kernel: {str(error)[:400]}") from None
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=machine.level)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(built, options)
     builder.getModulePassManager().run(module, builder)

@@ -32,6 +32,7 @@ class Machine:
     copy_apart: str = ""  # a call; {bytes}, {to}, {from_}. "": copies are made at once
     wait: tuple[str, ...] = ()  # for these copies
     flags: tuple[str, ...] = ()  # of the module, at its end
+    level: int = 2  # of LLVM's passes
     used_once: bool = False  # LLVM's objects for it keep what they know of a module, and end the process at the next
 
 
@@ -98,7 +99,8 @@ AMDGCN = Machine(
     divide=("udiv", "urem"),
 )
 
-#: drivers that take SPIR-V refuse divisions of numbers without sign
+#: drivers that take SPIR-V refuse divisions of numbers without sign; and they optimise themselves: Intel's computes some kernels
+#: wrongly that LLVM's passes have been over, and rightly without
 SPIRV = Machine(
     name="spirv",
     triple="spirv64-unknown-unknown",
@@ -117,6 +119,7 @@ SPIRV = Machine(
     ),
     private_space=0,
     divide=("sdiv", "srem"),
+    level=0,
     used_once=True,
 )
 

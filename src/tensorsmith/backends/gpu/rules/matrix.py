@@ -7,7 +7,7 @@ C[i, j] = sum(f32(A[i, k]) * f32(B[k, j])); D[i, j] = relu(C[i, j])
 
 from __future__ import annotations
 
-from tensorsmith.backends.gpu.matrix import STEPS, matrix_product
+from tensorsmith.backends.gpu.matrix import matrix_product
 from tensorsmith.backends.gpu.rules import nests
 from tensorsmith.backends.gpu.rules.tiling import with_fetched
 from tensorsmith.backends.gpu.target import GpuTarget
@@ -19,7 +19,8 @@ from tensorsmith.targets.target import Target
 
 class MatrixInstructions:
     """Applies to products of matrices, batched or not, on machines that have such instructions; the rules after it are asked too.
-    Both operands have to be such that their tiles can be fetched. Of a split reduction every part has to be whole instructions."""
+    Both operands have to be such that their tiles can be fetched. A split reduction has to be one of the steps, whose
+    parts are whole instructions (`split.py`)."""
 
     name = "gpu_matrix"
 
@@ -29,7 +30,7 @@ class MatrixInstructions:
         product = matrix_product(stage)
         if not target.matrix_flops or product is None or not fusible_reader(state, stage.name):
             return Verdict.SKIP
-        if not whole_instructions(state, product.steps):
+        if any(isinstance(r, Rfactor) and r.axis != product.steps for r in state.rewrites):
             return Verdict.SKIP
         fetched = nests.fetchable(state.now, stage)
         return Verdict.APPLY if {product.left.tensor, product.right.tensor} <= set(fetched) else Verdict.SKIP
@@ -43,15 +44,3 @@ class MatrixInstructions:
         outer = nests.by_matrix(reader, place[product.rows], place[product.columns])
         new = state.with_nest(outer).with_nest(nests.matrix_product(stage, outer, product.steps, ahead=True))
         return [with_fetched(new, stage, padded=True)]
-
-
-def whole_instructions(state: State, steps: str) -> bool:
-    """Whether the parts of a split reduction have whole instructions, into however many parts it may be split."""
-    for r in state.rewrites:
-        if isinstance(r, Rfactor):
-            choice = state.choice(r.stage, "factor")
-            extent = state.workload.stage(r.stage).axis(r.axis).extent
-            options = (str(r.factor),) if choice is None else choice.options
-            if r.axis != steps or any(extent % (int(n) * STEPS) for n in options):
-                return False
-    return True
