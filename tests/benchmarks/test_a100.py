@@ -50,7 +50,7 @@ def test_trees_on_a_shape_that_they_have_not_seen(searches: list[a100_data.Searc
     """Over whole searches (every twelfth program of each), where most programs are good: better than the prior alone on the
     average, and better than drawing."""
     whole = [s.where(s.columns["order"] % 12 == 0) for s in searches]
-    found = a100.trees(whole)
+    found = a100.trees(whole, dataclasses.replace(a100.SETTINGS, members=3))
     assert len(found) == 20
     trees, prior = np.mean(of(found, "f32", "spearman")), np.mean(of(found, "f32", "prior"))
     assert trees > prior + 0.01 and np.mean(of(found, "f32", "top10")) > np.mean(of(found, "f32", "random10"))
