@@ -20,6 +20,7 @@ PRIOR = "tests/backends/cpu/test_prior.py::"
 LOWER = "tests/program/test_lower.py::"
 GENERATE = "tests/backends/cpu/codegen/test_generate.py::"
 SCOPES = "tests/backends/cpu/codegen/test_scopes.py::"
+NEIGHBOURS = "tests/backends/cpu/codegen/test_rows_of_neighbours.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
@@ -299,6 +300,18 @@ _CODE = (
         "if block.outer_reduce or reader.stage.reduction:\n        return False",
         "if reader.stage.reduction:\n        return False",
         ("tests/program/test_registers.py::test_what_is_added_to_goes_through_memory",),
+    ),
+    Mutant(
+        "neighbours-begin-with-the-first-lane",
+        'total = i64(first) if running is None else self.arith.binary("add", self.total(running), i64(first))',
+        "total = i64(0) if running is None else self.total(running)",
+        (NEIGHBOURS + "test_they_are_right",),
+    ),
+    Mutant(
+        "neighbours-are-loaded-lane-by-lane",
+        "if step != 1 or (not inside and mask in (None, _ANYWHERE)):",
+        "if step != 1 or not inside or mask is None:",
+        (NEIGHBOURS + "test_they_are_loaded_as_vectors",),
     ),
     Mutant(
         "no-vector-for-the-rest",

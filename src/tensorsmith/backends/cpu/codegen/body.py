@@ -6,7 +6,7 @@ linear in loop variables, so each load is a base pointer, a part computed at run
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tensorsmith.backends.cpu.codegen.addresses import Addresses, Running, Storage
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
@@ -397,11 +397,17 @@ class BodyEmitter(Addresses):
         return self.from_storage(result, name)
 
     def _contiguous(self, e: Load, running: Running | None, constant: int, lanes: Lanes, mask: Value | None) -> Value:
-        name, place = e.dtype, self.storage[e.tensor]
+        def pointer(start: int) -> Value:
+            return self.pointer(e.tensor, running, constant + start)
+
+        return self._vector_at(e.dtype, lanes, pointer, self.storage[e.tensor], mask)
+
+    def _vector_at(self, name: str, lanes: Lanes, pointer: Callable[[int], Value], place: Storage, mask: Value | None) -> Value:
+        """Neighbours in memory; `pointer` says where one of them is."""
         short = lanes.active < lanes.width and not place.slack
         if not short and mask is None:
-            stored, pointer = storage_type(name, lanes.width), self.pointer(e.tensor, running, constant)
-            loaded = self.f.op(f"load {stored}, {pointer}, align {_align(name)}", stored_type(name), lanes.width)
+            stored = storage_type(name, lanes.width)
+            loaded = self.f.op(f"load {stored}, {pointer(0)}, align {_align(name)}", stored_type(name), lanes.width)
             return self.from_storage(loaded, name)
         on = active_mask(lanes)
         if mask is not None:
@@ -411,8 +417,7 @@ class BodyEmitter(Addresses):
         width = min(lanes.width, max(1, self.vector_bytes // dtype(name).bytes))
         parts = []
         for start in range(0, lanes.width, width):
-            pointer = self.pointer(e.tensor, running, constant + start)
-            parts.append(self.masked_load(pointer, self.arith.piece(on, start, width), name))
+            parts.append(self.masked_load(pointer(start), self.arith.piece(on, start, width), name))
         while len(parts) > 1:
             parts = [self.arith.joined(a, b) for a, b in zip(parts[::2], parts[1::2])]
         return self.from_storage(parts[0], name)
@@ -428,6 +433,9 @@ class BodyEmitter(Addresses):
 
     def _gather(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value:
         """A load at indices computed from data: each clamped to the tensor's edge, lane by lane."""
+        neighbours = self._row_of_neighbours(e, block, env, lanes, mask)
+        if neighbours is not None:
+            return neighbours
         buffer, place = self.program.buffers[e.tensor], self.storage[e.tensor]
         bounds: Bounds = block.stage.bounds()
         total: Value = i64(0)
@@ -435,13 +443,7 @@ class BodyEmitter(Addresses):
             e.indices, self.program.workload.buffers[e.tensor].shape, place.strides, buffer.origin, buffer.shape
         ):
             value = self._value(index, block, env, lanes, mask)
-            found = bounds.range(index)
-            if found is None or found[0] < 0 or found[1] >= extent:
-                value = self._clamped(value, extent)
-            if origin.terms or origin.offset:
-                value = self.arith.binary("sub", value, self.integer(origin, env, None))
-            if mask is _ANYWHERE and self._is_region(e.tensor):
-                value = self._clamped(value, int(length))
+            value = self._position(value, bounds.range(index), extent, origin, int(length), e.tensor, env, mask)
             total = self.arith.binary("add", total, self.arith.binary("mul", value, i64(stride)))
         if mask not in (None, _ANYWHERE) and any(o.terms or o.offset for o in buffer.origin):
             assert mask is not None
@@ -455,6 +457,52 @@ class BodyEmitter(Addresses):
             item = self._at(place, self.arith.piece(total, n, 1), e.dtype, raw=True)
             result = self.f.op(f"insertelement {result}, {item}, i32 {n}", stored_type(e.dtype), total.lanes)
         return self.from_storage(result, e.dtype)
+
+    def _row_of_neighbours(self, e: Load, block: Block, env: LoopValues, lanes: Lanes | None, mask: Value | None) -> Value | None:
+        """What lanes along the last dimension read, at a place that is computed (half of a row's number, say) and the same for all
+        of them: one vector. None where it is not that."""
+        buffer, place, shape = self.program.buffers[e.tensor], self.storage[e.tensor], self.program.workload.buffers[e.tensor].shape
+        if lanes is None or not shape or place.strides[-1] != 1:
+            return None
+        if buffer.origin[-1].terms or buffer.origin[-1].offset or int(buffer.shape[-1]) != shape[-1]:
+            return None  # a part of the dimension alone is kept
+        form, bounds = self.form(e.indices[-1], block), block.stage.bounds()
+        running, first, step = (None, 0, 0) if form is None else self.linear(form, env, lanes)
+        found = bounds.range(e.indices[-1])
+        inside = found is not None and found[0] >= 0 and found[1] < shape[-1]
+        if step != 1 or (not inside and mask in (None, _ANYWHERE)):
+            return None
+        total = i64(first) if running is None else self.arith.binary("add", self.total(running), i64(first))
+        for index, extent, stride, origin, length in zip(e.indices[:-1], shape, place.strides, buffer.origin, buffer.shape):
+            value = self._value(index, block, env, lanes, mask)
+            if value.lanes:
+                return None
+            value = self._position(value, bounds.range(index), extent, origin, int(length), e.tensor, env, mask)
+            total = self.arith.binary("add", total, self.arith.binary("mul", value, i64(stride)))
+        pointer = self.f.op(f"getelementptr {storage_type(e.dtype)}, {place.pointer}, i64 {total.text}", "ptr")
+        there = inside and (mask in (None, _ANYWHERE) or not self._is_region(e.tensor))  # else only where it is asked for
+        return self._vector_at(e.dtype, lanes, lambda start: self._further(pointer, start, e.dtype), place, None if there else mask)
+
+    def _position(
+        self,
+        value: Value,
+        found: tuple[int, int] | None,
+        extent: int,
+        origin: Linear,
+        length: int,
+        tensor: str,
+        env: LoopValues,
+        mask: Value | None,
+    ) -> Value:
+        """An index, `found` to lie between two numbers, as a position in what is kept of a dimension: never beyond its edges."""
+        if found is None or found[0] < 0 or found[1] >= extent:
+            value = self._clamped(value, extent)
+        if origin.terms or origin.offset:
+            value = self.arith.binary("sub", value, self.integer(origin, env, None))
+        return self._clamped(value, length) if mask is _ANYWHERE and self._is_region(tensor) else value
+
+    def _further(self, pointer: Value, elements: int, name: str) -> Value:
+        return self.f.op(f"getelementptr {storage_type(name)}, {pointer}, i64 {elements}", "ptr") if elements else pointer
 
     def _clamped(self, value: Value, extent: int) -> Value:
         value = self.arith.extremum("max", value, const(0, "i64", value.lanes))
