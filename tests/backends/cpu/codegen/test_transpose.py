@@ -30,6 +30,20 @@ def test_transposes_of_all_sizes(shape, dtype):
     assert np.array_equal(compile(transposing(shape, (1, 0), dtype))(x), x.T)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "u8", "i16", "bf16"])
+@pytest.mark.parametrize("short", [4, 7, 12, 14, 28, 56])
+@pytest.mark.parametrize("long", [5, 48, 64, 100])
+def test_rows_shorter_than_a_vector_are_turned_over_in_narrower_squares(short, long, dtype):
+    """Images with channels first that become channels last; 56 bytes are squares of 32, 16 and 8."""
+    kernel = compile(transposing((long, 3, short), (1, 2, 0), dtype))
+    x = np.arange(long * 3 * short).reshape(long, 3, short).astype(kernel.inputs[0].numpy_dtype)
+    assert np.array_equal(kernel(x), x.transpose(1, 2, 0))
+
+
+def test_bytes_of_a_short_row_are_not_loaded_one_by_one():
+    assert "vpinsrb" not in compile(transposing((256, 3, 56), (1, 2, 0), "u8"), target="znver4").assembly
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_all_orders(order):
     x = np.random.default_rng(0).random((9, 16, 19), np.float32)

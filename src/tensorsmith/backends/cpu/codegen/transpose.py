@@ -5,22 +5,25 @@ are wanted as one has lanes, that square is loaded row by row and turned over:
 
     for w rows:  v[r] = memory[r + n * stride] for lane n        ->    w contiguous loads, log2(w) * w shuffles
 
-Where some lanes are idle, but not most, their rows are not loaded.
+Where some lanes are idle, but not most, their rows are not loaded. Of fewer vectors than lanes (a short row of an image of bytes)
+narrower squares are made, one below the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tensorsmith.backends.cpu.codegen.addresses import Running
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, storage_type
-from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues, blank
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
+from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, loads
 from tensorsmith.program.ir import Block, Loop
 
 Point = tuple[LoopValues, Lanes | None]
+
+_NARROWEST = 4  # vectors of a square: fewer are loaded lane by lane
 
 
 def strided_loads(body: BodyEmitter, block: Block) -> list[Load]:
@@ -59,22 +62,33 @@ def preload(body: BodyEmitter, block: Block, points: Sequence[Point]) -> None:
                 running, constant, step = body.linear(form, env, lanes)
                 groups.setdefault((running, step, lanes), set()).add(constant)
         for (running, step, lanes), constants in groups.items():
-            for first in _runs(constants, lanes.width):
-                rows = [_row(body, e, running, first + n * step, lanes.width) for n in range(lanes.active)]
-                rows += [blank(e.dtype, lanes)] * (lanes.width - lanes.active)
-                for n, column in enumerate(transposed(body.f, rows)):
-                    body.remember(("load", e.tensor, running, first + n, step, lanes, None), lambda v=column: v)
+            width = lanes.width
+            while width >= _NARROWEST:
+                for first in _runs(constants, width):
+                    rows = [_row(body, e, running, first + n * step, width) for n in range(lanes.active)]
+                    rows += [const(0, e.dtype, width)] * (lanes.width - lanes.active)
+                    for n, column in enumerate(_columns(body, rows, width)):
+                        body.remember(("load", e.tensor, running, first + n, step, lanes, None), lambda v=column: v)
+                width //= 2
 
 
-def _runs(constants: Iterable[int], length: int) -> list[int]:
-    """Where runs of that many successive numbers begin, none overlapping."""
-    left = set(constants)
+def _runs(left: set[int], length: int) -> list[int]:
+    """Where runs of that many successive numbers begin, none overlapping; they are taken away."""
     starts = []
     for c in sorted(left):
         if c in left and all(c + n in left for n in range(length)):
             starts.append(c)
             left -= set(range(c, c + length))
     return starts
+
+
+def _columns(body: BodyEmitter, rows: Sequence[Value], width: int) -> list[Value]:
+    """The columns of so many rows, which are as wide as they are many, or narrower: squares one below the other then."""
+    squares = [transposed(body.f, rows[n : n + width]) for n in range(0, len(rows), width)]
+    while len(squares) > 1:
+        pairs = zip(squares[::2], squares[1::2])
+        squares = [[body.arith.joined(a, b) for a, b in zip(upper, lower)] for upper, lower in pairs]
+    return squares[0]
 
 
 def _row(body: BodyEmitter, e: Load, running: Running | None, constant: int, width: int) -> Value:
