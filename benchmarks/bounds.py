@@ -29,7 +29,10 @@ from contest import quiet_machine
 from harness import geometric_mean
 from report import RUN
 from tensorsmith.compile import usual_cache
-from tensorsmith.runtime.profile import Profile
+from tensorsmith.graph.tasks import Task
+from tensorsmith.lang.flops import flops
+from tensorsmith.measure.bench import array_bytes
+from tensorsmith.runtime.profile import KernelTime, Profile
 from tensorsmith.targets.target import native
 
 HELD = 0.95  # of the time
@@ -61,13 +64,15 @@ class Kernel:
 
 def kernels(name: str, model: ts.Model, profile: Profile, rates: Rates) -> list[Kernel]:
     """Those of a profile that are tasks, the costliest first; copies are none."""
-    workloads = {task.name: task.workload for task in model.tasks()}
+    tasks: dict[str, list[Task]] = {}
+    for task in model.tasks():
+        tasks.setdefault(task.name, []).append(task)
     streamed = usual_cache([model], native()) != "warm"
     found = []
     for kernel in profile.kernels:
-        workload = workloads.get(kernel.name) or workloads.get(kernel.title)
-        if workload is not None:
-            least = bound(workload, rates, streamed)
+        same = tasks.get(kernel.name) or tasks.get(kernel.title)
+        if same:
+            least = bound(_task_of(kernel, same).workload, rates, streamed)
             found.append(
                 Kernel(
                     name, kernel.title, kernel.calls, kernel.seconds, kernel.calls * least.seconds, least.limit, kernel.share,
@@ -75,6 +80,17 @@ def kernels(name: str, model: ts.Model, profile: Profile, rates: Rates) -> list[
                 )
             )  # fmt: skip
     return found
+
+
+def _task_of(kernel: KernelTime, same: Sequence[Task]) -> Task:
+    """Of tasks of one name, which says what they give and not what they read: the one called, computing and moving as much."""
+
+    def difference(task: Task) -> tuple[float, ...]:
+        mine = (task.weight, flops(task.workload), array_bytes(task.workload))
+        its = (kernel.calls, kernel.flops / kernel.calls, kernel.bytes / kernel.calls)
+        return tuple(abs(a - b) for a, b in zip(mine, its))
+
+    return min(same, key=difference)
 
 
 def costly(found: Sequence[Kernel], held: float = HELD) -> list[Kernel]:

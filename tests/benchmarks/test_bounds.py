@@ -8,12 +8,17 @@ import math
 import numpy as np
 import pytest
 from rich.console import Console
+from tests.graph.networks import Network
 
 import bounds
 import tensorsmith as ts
 from bound import Level, Rates
 from bounds import Kernel
 from network_overhead import SIZE, chain
+from tensorsmith.graph.model import Model
+from tensorsmith.lang.flops import flops
+from tensorsmith.measure.bench import array_bytes
+from tensorsmith.runtime.profile import KernelTime
 
 RATES = Rates(1e11, (Level("L2", 1e6, 2e11), Level("memory", math.inf, 2e10)), 1e-7)
 
@@ -43,6 +48,18 @@ def test_every_task_of_a_network_has_a_bound() -> None:
     found = bounds.kernels("chain", model, profile, RATES)
     assert {k.name for k in found} == {task.name for task in model.tasks()}
     assert all(k.bound > 0 and k.seconds > 0 for k in found)
+
+
+def test_kernels_of_one_name_have_bounds_of_their_own() -> None:
+    """Two convolutions that give the same, of images of other sizes."""
+    n = Network()
+    large, small = n.input(1, 8, 32, 32, name="large"), n.input(1, 8, 16, 16, name="small")
+    model = Model(n.graph(n.conv(large, 8, 3, stride=2), n.conv(small, 8, 3)))
+    first, second = (task for task in model.tasks() if task.name.startswith("conv"))
+    assert first.name == second.name
+    for task in (first, second):
+        one = KernelTime(task.name, "", 1, 1.0, 0.5, flops(task.workload), "default", array_bytes(task.workload))
+        assert bounds._task_of(one, [first, second]) is task
 
 
 @pytest.mark.parametrize(
