@@ -736,7 +736,7 @@ _SEARCH = (
         "kept = p.matrix[mine > bound]",
         "kept = p.matrix[mine < bound]",
         (
-            IDEAS + "test_children_have_two_parents_of_the_better_half",
+            IDEAS + "test_children_have_parents_of_the_better_half",
             IDEAS + "test_evolution_beats_sampling_for_the_same_number_of_scores",
         ),
     ),
@@ -744,7 +744,7 @@ _SEARCH = (
         "one-parent-twice",
         "children = offspring(plan, a, b, self.rng, change)",
         "children = offspring(plan, a, a, self.rng, change)",
-        (IDEAS + "test_children_have_two_parents_of_the_better_half",),
+        (IDEAS + "test_children_have_parents_of_the_better_half",),
     ),
     Mutant(
         "measured-rows-do-not-breed",

@@ -54,16 +54,22 @@ def test_evolution_beats_sampling_for_the_same_number_of_scores() -> None:
     assert min(gains) > 0 and np.mean(gains) > 1  # in powers of two
 
 
-def test_children_have_two_parents_of_the_better_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = TensorsmithPolicy(SPACE, seed=1, settings=replace(BARE, generations=1))
+@pytest.mark.parametrize("crossover", [True, False])
+def test_children_have_parents_of_the_better_half(crossover: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = TensorsmithPolicy(SPACE, seed=1, settings=replace(BARE, generations=1, crossover=crossover))
     scores = Oracle(policy)
-    breed, pairs = module.offspring, []
+    breed, change, pairs = module.offspring, module.mutate, []
 
-    def watched(plan: Plan, a: Array, b: Array, *rest: Any) -> Array:
+    def of_two(plan: Plan, a: Array, b: Array, *rest: Any) -> Array:
         pairs.append((plan, a, b))
         return breed(plan, a, b, *rest)
 
-    monkeypatch.setattr(module, "offspring", watched)
+    def of_one(plan: Plan, a: Array, *rest: Any) -> Array:
+        pairs.append((plan, a, a))
+        return change(plan, a, *rest)
+
+    monkeypatch.setattr(module, "offspring", of_two)
+    monkeypatch.setattr(module, "mutate", of_one)
     policy.ask(8)
     drawn_rows = {plan: costs(plan, scores.first[n]) for n, plan in enumerate(SPACE.plans)}
     middle = np.median(np.concatenate(list(drawn_rows.values())))
@@ -71,7 +77,7 @@ def test_children_have_two_parents_of_the_better_half(monkeypatch: pytest.Monkey
     assert len(chosen) >= 2
     for a, b, plan in chosen:
         assert (costs(plan, a) < middle).all() and (costs(plan, b) < middle).all()
-    assert np.concatenate([(a == b).all(axis=1) for a, b, _ in chosen]).mean() < 0.5
+    assert not crossover or np.concatenate([(a == b).all(axis=1) for a, b, _ in chosen]).mean() < 0.5
 
 
 def best_place() -> Pick:
