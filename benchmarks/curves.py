@@ -69,7 +69,7 @@ class Curve:
     @staticmethod
     def from_json(form: dict[str, Any], known: dict[str, Trial]) -> Curve:
         """`known` are trials by the text of their candidates, the leaders' among them."""
-        leaders = [(n, known[text].candidate) for n, text in form["leaders"]]
+        leaders = [(n, known[program].candidate) for n, program in form["leaders"]]
         return Curve(form["best"], form["spent"], leaders, form["programs"], form["note"])
 
 

@@ -479,9 +479,11 @@ class BodyEmitter(Addresses):
                 return None
             value = self._position(value, bounds.range(index), extent, origin, int(length), e.tensor, env, mask)
             total = self.arith.binary("add", total, self.arith.binary("mul", value, i64(stride)))
-        pointer = self.f.op(f"getelementptr {storage_type(e.dtype)}, {place.pointer}, i64 {total.text}", "ptr")
+        pointer = self._element(place.pointer, total, e.dtype)
         there = inside and (mask in (None, _ANYWHERE) or not self._is_region(e.tensor))  # else only where it is asked for
-        return self._vector_at(e.dtype, lanes, lambda start: self._further(pointer, start, e.dtype), place, None if there else mask)
+        return self._vector_at(
+            e.dtype, lanes, lambda start: self._element(pointer, i64(start), e.dtype), place, None if there else mask
+        )
 
     def _position(
         self,
@@ -501,9 +503,6 @@ class BodyEmitter(Addresses):
             value = self.arith.binary("sub", value, self.integer(origin, env, None))
         return self._clamped(value, length) if mask is _ANYWHERE and self._is_region(tensor) else value
 
-    def _further(self, pointer: Value, elements: int, name: str) -> Value:
-        return self.f.op(f"getelementptr {storage_type(name)}, {pointer}, i64 {elements}", "ptr") if elements else pointer
-
     def _clamped(self, value: Value, extent: int) -> Value:
         value = self.arith.extremum("max", value, const(0, "i64", value.lanes))
         return self.arith.extremum("min", value, const(extent - 1, "i64", value.lanes))
@@ -515,9 +514,12 @@ class BodyEmitter(Addresses):
         return moved or tuple(map(int, buffer.shape)) != self.program.workload.buffers[tensor].shape
 
     def _at(self, place: Storage, offset: Value, name: str, raw: bool = False) -> Value:
-        pointer = self.f.op(f"getelementptr {storage_type(name)}, {place.pointer}, i64 {offset.text}", "ptr")
+        pointer = self._element(place.pointer, offset, name)
         item = self.f.op(f"load {storage_type(name)}, {pointer}, align {_align(name)}", stored_type(name))
         return item if raw else self.from_storage(item, name)
+
+    def _element(self, pointer: Value, offset: Value, name: str) -> Value:
+        return self.f.op(f"getelementptr {storage_type(name)}, {pointer}, i64 {offset.text}", "ptr")
 
     def from_storage(self, v: Value, name: str) -> Value:
         """What was loaded as a value of its type: a bool is stored as a byte."""
