@@ -82,7 +82,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=3.0, help="of timing per case")
     parser.add_argument("--json", metavar="FILE")
     given = parser.parse_args(words)
-    target = replace(native(), cores=given.threads)
+    target = native().with_facts(cores=given.threads)
     assert isinstance(target, CpuTarget)
     if not bf16_dots(target):
         console().print(f"{target.name} has no instruction for products of bf16")

@@ -96,7 +96,7 @@ def _build_times(title: str, candidate: Candidate) -> Row:
 
 
 def _schedules(threads: int) -> dict[str, Schedule]:
-    return hand_schedules(replace(native(), cores=threads))
+    return hand_schedules(native().with_facts(cores=threads))
 
 
 def _builder(candidate: Candidate) -> Callable[[], Executable]:

@@ -4,8 +4,8 @@
                                  [--most-flops 4e8] [--model FILE]
 
 The workloads are the catalogue at batch 1, its operators at random shapes, and random DAGs like the groups of networks
-(`drawn.py`), all from the seed. **Held out**, so that a model can be judged on them: the catalogue at batch 16, and every network.
-A workload that is drawn and equals one of these is passed over.
+(`drawn.py`), all from the seed. **Held out**, so that a model can be judged on them: the catalogue at batch 16, every network, and
+the workloads that policies are compared by (`policies.py`). A workload that is drawn and equals one of these is passed over.
 
 Of each workload a short search is measured: the default schedule, seeds, what the prior likes, what the trees of these like, the
 neighbours of the best, and some random programs, in the formulation that is used without a search. With `--model`, the file of a
@@ -30,6 +30,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from drawn import MOST_FLOPS, drawn
+from policies import CASES
 from tensorsmith.backends import backend_of, space_of
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal, UserError
@@ -59,8 +60,8 @@ _MOST_CATALOGUE = 5  # times the operations of drawn workloads: there are few of
 
 def held_out() -> set[str]:
     """Keys of the workloads that nothing may be learned from."""
-    cases = [case.workload() for case in catalogue.cases(16).values()]
-    return {f.workload.canonical_key for w in cases for f in formulations(w)}
+    cases = {**catalogue.cases(16), **{name: catalogue.get(name) for name in CASES}}
+    return {f.workload.canonical_key for case in cases.values() for f in formulations(case.workload())}
 
 
 def workloads(seed: int, most_flops: float = MOST_FLOPS) -> Iterator[tuple[str, Workload]]:
@@ -93,9 +94,7 @@ class Collector:
         space = space_of(workload, self.target)
         policy = TensorsmithPolicy(space, seed=self.seed, model=as_model("trees", backend_of(self.target).schema))
         before = self.programs
-        with Measurer(
-            workload, self.target, workshop=self.workshop, threads=self.target.cores, formulation=formulation
-        ) as measurer:
+        with Measurer(workload, self.target, runner=self.workshop, threads=self.target.cores, formulation=formulation) as measurer:
             trials = self._measure(measurer, policy, policy.ask(FIRST))
             others: list[Policy] = [RandomPolicy(space, seed=self.seed + 1)]
             wanted = [RANDOM]

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -59,7 +58,7 @@ def main(words: list[str] | None = None) -> int:
     given = parser.parse_args(words)
     wanted = given.cases.split(",") if given.cases else None
     settings = Settings(given.threads, given.timing, () if given.target else PEERS)
-    target = Target.named(given.target, cores=given.threads) if given.target else replace(native(), cores=given.threads)
+    target = Target.named(given.target, cores=given.threads) if given.target else native().with_facts(cores=given.threads)
     report = Report()
     report.begin()
     with quiet_machine():

@@ -12,7 +12,6 @@ the first that the model of the second runs.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -58,7 +57,7 @@ CASES = {"matmul 512": matmul, "conv 3x3": convolution, "conv 1x1": pointwise}
 def named(name: str) -> CpuTarget:
     code, _, model = name.partition("/")
     target = Target.named(code)
-    return dataclasses.replace(target, cpu=model) if model else target
+    return target.with_facts(cpu=model) if model else target
 
 
 def instruction(target: CpuTarget, a: str, b: str) -> Instruction:

@@ -134,7 +134,7 @@ def _bert_base(name: str, batch: int) -> Network:
         from zoo.text import encoder
 
         torch.manual_seed(0)
-        return encoder(BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=True))
+        return encoder(BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=True))  # type: ignore[call-arg]
 
     return _exported(name, batch, build, _tokens(batch, 30522))
 

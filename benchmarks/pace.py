@@ -10,8 +10,7 @@ are of these seconds, as this process spends them:
     model      the cost model learns
     timing     one program runs, and nothing else
     waiting    for builds and checks that the search did not hide
-    final      the best few are timed again in turns with the default schedule, under all conditions of a caller: two to four
-               seconds, however many trials there were
+    final      the best few are built again and race against the default schedule, however many trials there were
     rest       starting, a final between formulations, compiling the winner, storing
 
 `searching` is how many trials there are in a second of the first four: what a longer search comes close to.

@@ -4,13 +4,19 @@ run side by side (`contest`, `network_contest`).
 A search has a record file and a log for each system and seed, a case a file with its times: what is there is not made again. A
 system that cannot take part in a case, or that has tried all of its space, is noted; the others go on.
 
+What `tune` hands out is never slower than our default schedule. That is ours alone: of the other systems the best program that they
+found themselves takes part, by their own times (`found_alone`).
+
     out/records/GMM-1-b1/ansor-0.db, .log      a search
+    out/records/GMM-1-b1/ansor-0.own.db        what it found itself
     out/rows/GMM-1-b1.json                     the case, timed
 """
 
 from __future__ import annotations
 
 import gc
+import io
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,6 +40,8 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.registry import MODELS
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.catalogue import Case
+from tensorsmith.records.keys import Timing
+from tensorsmith.records.record import FINALS
 from tensorsmith.records.store import Store
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.policy import POLICIES, programs_of
@@ -132,9 +140,39 @@ def _ended(workload: Workload, system: str, done: int, trials: int) -> str:
     return f"ended after {done} of {trials} trials{space}"
 
 
-def middle(outcomes: Sequence[Outcome]) -> int | None:
-    """The seed of the median run, by the best it found; None if none found anything."""
-    ranked = sorted((o.best, seed) for seed, o in enumerate(outcomes) if o.best is not None)
+def found_alone(database: Path) -> Path:
+    """A copy of a record file without finals, where programs meet our default schedule."""
+    own = database.with_suffix(".own.db")
+    if not database.exists() or (own.exists() and own.stat().st_mtime >= database.stat().st_mtime):
+        return own
+    own.unlink(missing_ok=True)
+    every = io.StringIO()
+    with Store.open(database, read_only=True) as store:
+        store.export(every)
+    proposed = [line for line in every.getvalue().splitlines() if json.loads(line).get("run") not in FINALS]
+    with Store.open(own) as store:
+        store.import_(io.StringIO("\n".join(proposed)))
+    return own
+
+
+def records_of(plan: Plan, name: str, system: str, seed: int) -> Path:
+    """The records that a system's program is chosen by."""
+    database = plan.out / "records" / name / f"{system}-{seed}.db"
+    return database if system == OURS else found_alone(database)
+
+
+def _best(plan: Plan, name: str, workload: Workload, system: str, seed: int, outcome: Outcome) -> float | None:
+    """The seconds of what a search has found."""
+    if system == OURS or outcome.best is None:
+        return outcome.best
+    with Store.open(records_of(plan, name, system, seed), read_only=True) as store:
+        record = store.best(workload, native(), Timing("warm", native().cores))
+    return None if record is None else record.seconds
+
+
+def middle(best: Sequence[float | None]) -> int | None:
+    """The seed of the median run, by the best that each has found; None if none found anything."""
+    ranked = sorted((seconds, seed) for seed, seconds in enumerate(best) if seconds is not None)
     return ranked[(len(ranked) - 1) // 2][1] if ranked else None
 
 
@@ -153,10 +191,11 @@ def _time_case(plan: Plan, case: Case) -> Timed:
         outcomes = [search_workload(plan, case.name, workload, system, seed) for seed in range(plan.seeds)]
         said = dict.fromkeys(o.note for o in outcomes if o.note)
         notes |= {system: "; ".join(said)} if said else {}
-        seed = middle(outcomes)
+        best = [_best(plan, case.name, workload, system, seed, outcome) for seed, outcome in enumerate(outcomes)]
+        seed = middle(best)
         if seed is not None:
-            best = outcomes[seed].best
-            plan.say(f"{case.name} {system}: {(best or 0) * 1e6:,.1f} us" + (f" ({notes[system]})" if system in notes else ""))
+            took = f"{(best[seed] or 0) * 1e6:,.1f} us"
+            plan.say(f"{case.name} {system}: {took}" + (f" ({notes[system]})" if system in notes else ""))
             winners[system] = _compiled(plan, case.name, workload, system, seed)
         else:
             plan.say(f"{case.name} {system}: nothing ({notes.get(system, 'no program ran')})")
@@ -169,7 +208,7 @@ def _time_case(plan: Plan, case: Case) -> Timed:
 
 
 def _compiled(plan: Plan, name: str, workload: Workload, system: str, seed: int) -> Callable[[], Executable]:
-    database = plan.out / "records" / name / f"{system}-{seed}.db"
+    database = records_of(plan, name, system, seed)
     return lambda: ts.compile(workload, database=database, formulations=formulations_of(system))
 
 
@@ -256,15 +295,14 @@ def search_network(plan: Plan, network: Network, name: str, system: str, seed: i
         def noted(progress: Any) -> None:
             tell(progress.trials, progress.elapsed, progress.latencies[0], progress.first[0])
 
-        budget = _budget(plan, name, system, seed)
         try:
             ts.tune(
                 ours_networks.load(network),
                 trials=left,
-                policy=budget.policy,
+                policy=policy_of(system),
                 seed=seed,
-                database=budget.database,
-                formulations=budget.formulations,
+                database=place.with_suffix(".db"),
+                formulations=formulations_of(system),
                 early_stop=False,  # all systems have the same budget
                 on_progress=noted,
             )
@@ -277,7 +315,7 @@ def search_network(plan: Plan, network: Network, name: str, system: str, seed: i
 
 def _budget(plan: Plan, name: str, system: str, seed: int) -> Budget:
     """What a search has found, and no search."""
-    database = str(plan.out / "records" / name / f"{system}-{seed}.db")
+    database = str(records_of(plan, name, system, seed))
     return Budget(database=database, policy=policy_of(system), seed=seed, formulations=formulations_of(system))
 
 
@@ -307,7 +345,8 @@ def _time_network(plan: Plan, name: str, batch: int) -> Timed:
     case = f"{name}-b{batch}"
     outcomes = outcomes_of_network(plan, name, batch)
     notes = {system: o.note for system, found in outcomes.items() for o in found if o.note}
-    budgets = {s: _budget(plan, case, s, seed) for s, found in outcomes.items() if (seed := middle(found)) is not None}
+    seeds = {system: middle([o.best for o in found]) for system, found in outcomes.items()}
+    budgets = {system: _budget(plan, case, system, seed) for system, seed in seeds.items() if seed is not None}
     entry = Entry(models.get(name, batch), Settings(native().cores, plan.timing, plan.peers))
     with quiet_machine():
         entry.prepare(budgets.pop(OURS, None), budgets)

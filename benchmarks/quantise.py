@@ -220,7 +220,8 @@ def _convolved(x: Array, weight: Array, attributes: Mapping[str, Any], depthwise
     total = np.zeros((x.shape[0], *places, weight.shape[-1]))
     for tap in np.ndindex(*kernel):
         windows = [slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in zip(tap, dilations, strides, places)]
-        seen = padded[(slice(None), *windows)]
+        every = slice(None), *windows
+        seen = padded[every]
         if depthwise:
             total += seen * weight[tap]
             continue

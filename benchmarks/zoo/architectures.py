@@ -152,7 +152,7 @@ def swin() -> Made:
 def segformer() -> Made:
     from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
-    module = SegformerForSemanticSegmentation(SegformerConfig(num_labels=150))
+    module = SegformerForSemanticSegmentation(SegformerConfig(num_labels=150))  # type: ignore[call-arg]
     return calibrated(module, torch.empty(2, 3, 256, 256)), {"pixel_values": _image(3, 256, 256)}
 
 

@@ -11,11 +11,13 @@ import pytest
 
 import collect
 import drawn
+import policies
+import train
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.flops import flops
 from tensorsmith.ops import catalogue
 from tensorsmith.records.store import Store
-from tensorsmith.rewrites.formulations import formulations, likely
+from tensorsmith.rewrites.formulations import as_written, formulations, likely
 from tensorsmith.targets.target import native
 
 
@@ -50,6 +52,26 @@ def test_batch_16_is_held_out_in_every_formulation() -> None:
         assert {f.workload.canonical_key for f in formulations(case.workload())} <= out
     first = [w for _, w in itertools.islice(collect.workloads(0), 150)]
     assert catalogue.get("GMM-1-b1").workload().canonical_key in {w.canonical_key for w in first}
+
+
+def test_the_workloads_that_policies_are_compared_by_are_held_out() -> None:
+    out = collect.held_out()
+    assert {catalogue.get(name).workload().canonical_key for name in policies.CASES} <= out
+    assert catalogue.get("GMM-1-b1").workload().canonical_key not in out
+
+
+def test_programs_are_measured_and_stored(tmp_path: Path) -> None:
+    path, formulation = str(tmp_path / "records.db"), as_written(catalogue.get("GMM-1-b1").workload())
+    with Store.open(path) as store:
+        collector = collect.Collector(store, native(), 0, None)
+        try:
+            assert not collector.known(formulation)
+            assert collector.collect(formulation) == collector.programs > 20
+            assert collector.known(formulation)
+        finally:
+            collector.close()
+    (known,) = train.read(path)
+    assert known.workload == formulation.workload.canonical_key and known.default is not None and len(known.seconds) > 12
 
 
 class FakeCollector:

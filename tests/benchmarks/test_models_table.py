@@ -43,7 +43,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("GMM-small", "matmul-small", "dense-small"):
             space = space_of(catalogue.get(name).workload(), target)
             rng = np.random.default_rng(0)
-            candidates = list({str(c.to_json()): c for c in space.candidates(sample(space, 120, rng))}.values())[:60]
+            candidates = list({str(c.to_json()): c for c in space.candidates(sample(space, 240, rng))}.values())[:120]
             trials = [Trial(c, Status.OK, 1e-4 / np.prod([float(x) for x in c.decisions.values() if x > 0])) for c in candidates]
             store.add(space.workload, target, Timing("warm", target.cores), trials)
     return path
@@ -52,7 +52,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_models_learn_and_are_tested_on_other_programs(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench.main([str(records), "--models", "trees,mlp,random", "--json", str(tmp_path / "table.json")])
     said = capsys.readouterr().out
-    assert "60 programs of 3 workloads, learned from 120" in said and "recall at 30" in said
+    assert "120 programs of 3 workloads, learned from 240" in said and "recall at 30" in said
     report = json.loads((tmp_path / "table.json").read_text())
     assert all(row["workloads"] == 3 for row in report.values())
     assert report["trees"]["pairwise"] > report["random"]["pairwise"] + 0.15

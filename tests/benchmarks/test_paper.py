@@ -23,7 +23,11 @@ from paper_runs import Plan, formulations_of, middle, policy_of, search_workload
 from resume import Outcome
 from rows import OURS, UNTUNED
 from tensorsmith.ops import catalogue
+from tensorsmith.records.keys import Timing
+from tensorsmith.records.record import FINALS
+from tensorsmith.records.store import Store
 from tensorsmith.search.policy import POLICIES
+from tensorsmith.targets.target import native
 
 
 def plan(out: Path, **more: Any) -> Plan:
@@ -46,7 +50,8 @@ def test_every_system_of_the_paper_is_a_policy() -> None:
 
 def test_the_median_seed_takes_part() -> None:
     outcomes = [Outcome(((4, 1.0, best),)) for best in (5.0, 1.0, 3.0)]
-    assert middle(outcomes) == 2 and middle([*outcomes, Outcome((), "failed")]) == 2 and middle([Outcome()]) is None
+    best = [outcome.best for outcome in outcomes]
+    assert middle(best) == 2 and middle([*best, None]) == 2 and middle([None]) is None
 
 
 def test_a_row_says_what_each_system_takes_in_its_fastest_form() -> None:
@@ -92,6 +97,12 @@ def test_one_case_is_searched_timed_and_kept(tmp_path: Path, monkeypatch: pytest
     assert len(said) == 2
     for system in ("random", OURS):
         assert (tmp_path / "records" / "GMM-small" / f"{system}-0.db").exists()
+    with Store.open(paper_runs.records_of(budget, "GMM-small", "random", 0), read_only=True) as store:
+        alone = store.history(case.workload(), native(), Timing("warm", native().cores))
+    with Store.open(tmp_path / "records" / "GMM-small" / "random-0.db", read_only=True) as store:
+        every = store.history(case.workload(), native(), Timing("warm", native().cores))
+    assert {r.key for r in alone} == {r.key for r in every if r.run not in FINALS} and not any(r.run in FINALS for r in alone)
+    assert paper_runs.records_of(budget, "GMM-small", OURS, 0).name == f"{OURS}-0.db"
 
     def never(*given: Any, **more: Any) -> None:
         raise AssertionError("measured again")

@@ -22,7 +22,6 @@ def short_finals() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(final, "_SECONDS", 0.2)
         patch.setattr(final, "_CHECK_ROUNDS", 2)
-        patch.setattr(final, "_MOST_ROUNDS", 6)
         yield
 
 

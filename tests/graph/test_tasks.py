@@ -57,7 +57,7 @@ def agrees(graph: Graph, parts: Partition) -> None:
     for call in parts.calls:
         workload = parts.tasks[call.task].workload
         assert {name for read in call.inputs for name in writers(read)} <= there
-        assert [b.shape for b in workload.inputs] == [graph.values[name].shape for name in call.inputs]
+        assert [b.bytes for b in workload.inputs] == [graph.values[name].bytes for name in call.inputs]
         assert [b.constant for b in workload.inputs] == [name in graph.constants for name in call.inputs]
         assert len(call.outputs) == len(workload.outputs)
         there |= set(call.outputs)

@@ -21,6 +21,9 @@ LOWER = "tests/program/test_lower.py::"
 GENERATE = "tests/backends/cpu/codegen/test_generate.py::"
 SCOPES = "tests/backends/cpu/codegen/test_scopes.py::"
 NEIGHBOURS = "tests/backends/cpu/codegen/test_rows_of_neighbours.py::"
+FOLDING = "tests/backends/cpu/codegen/test_folding.py::"
+ACROSS = "tests/backends/cpu/test_across_tile.py::"
+RESHAPING = "tests/space/test_reshaping.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
@@ -43,10 +46,16 @@ GPU_PRIOR = "tests/backends/gpu/test_prior.py::"
 ENSEMBLE = "tests/learn/test_ensemble.py::"
 PREDICTED = "tests/test_predicted.py::"
 RUN = "tests/tuning/test_run.py::"
+FINALS = "tests/tuning/test_finals.py::"
+VERDICT = "tests/tuning/test_verdict.py::"
+RACE = "tests/tuning/test_race.py::"
 BF16 = "tests/backends/cpu/codegen/test_bf16.py::"
 BF16_DOTS = "tests/backends/cpu/test_bf16_dots.py::"
 BF16_PRODUCTS = "tests/property/test_bf16_products.py::"
 WEIGHTS = "tests/graph/test_weights.py::"
+MERGING = "tests/graph/test_merging.py::"
+TRANSPOSE = "tests/backends/cpu/codegen/test_transpose.py::"
+WHOLE = "tests/backends/cpu/codegen/test_whole.py::"
 
 _LANGUAGE = (
     Mutant(
@@ -94,6 +103,18 @@ _LANGUAGE = (
 )
 
 _GRAPH = (
+    Mutant(
+        "axes-are-merged-where-rows-are-read-in-part",
+        "if used and self.shapes[x.tensor][used[1]] != b.extent:",
+        "if used and self.shapes[x.tensor][used[1]] < b.extent:",
+        (MERGING + "test_a_part_of_the_rows_keeps_axes_apart", MERGING + "test_random_stages_of_several_operands"),
+    ),
+    Mutant(
+        "axes-are-merged-though-their-positions-are-used",
+        "if {a.name, b.name} & _outside_of_loads(self.body):",
+        "if a.name == b.name:",
+        (MERGING + "test_positions_keep_axes_apart", MERGING + "test_random_stages_of_several_operands"),
+    ),
     Mutant(
         "products-without-epilogue",
         "if all(self._maps(m, self._value(last)) for m in path):",
@@ -302,6 +323,36 @@ _CODE = (
         ("tests/program/test_registers.py::test_what_is_added_to_goes_through_memory",),
     ),
     Mutant(
+        "neighbouring-rows-are-interleaved",
+        "pairs = list(zip(vectors, vectors[width // 2 :]))",
+        "pairs = list(zip(vectors[::2], vectors[1::2]))",
+        (TRANSPOSE + "test_random_transposes", TRANSPOSE + "test_squares_with_idle_lanes"),
+    ),
+    Mutant(
+        "all-squares-are-loaded-before-any-is-stored",
+        "for numbers in squares(self.body, block, points):",
+        "for numbers in [range(len(points))]:",
+        (TRANSPOSE + "test_squares_are_not_spilled",),
+    ),
+    Mutant(
+        "rounded-together-with-the-zero-point",
+        'limits = [arith.binary("sub", n, arith.cast("f32", zero)) for n in limits]',
+        'value, zero = arith.binary("add", value, arith.cast("f32", zero)), None',
+        (WHOLE + "test_as_numpy_makes_them",),
+    ),
+    Mutant(
+        "an-integer-is-not-wrapped-on-the-way",
+        "return found if limits.min <= found.low and found.high <= limits.max else None",
+        "return found if limits.min < limits.max else None",
+        (WHOLE + "test_limits_that_the_type_does_not_hold_are_wrapped_by_it", WHOLE + "test_as_numpy_makes_them"),
+    ),
+    Mutant(
+        "one-thread-turns-a-long-matrix-over",
+        "steps = [-(-stage.axis(loop.axis).extent // sizes.get(loop.axis, 1)) if loop.part == 0 else 1 for loop in outer]",
+        "steps = [stage.axis(loop.axis).extent if loop.part == 0 else 1 for loop in outer]",
+        (TRANSPOSE + "test_all_threads_turn_a_long_matrix_over",),
+    ),
+    Mutant(
         "neighbours-begin-with-the-first-lane",
         'total = i64(first) if running is None else self.arith.binary("add", self.total(running), i64(first))',
         "total = i64(0) if running is None else self.total(running)",
@@ -312,6 +363,60 @@ _CODE = (
         "if step != 1 or (not inside and mask in (None, _ANYWHERE)):",
         "if step != 1 or not inside or mask is None:",
         (NEIGHBOURS + "test_they_are_loaded_as_vectors",),
+    ),
+    Mutant(
+        "outputs-in-any-order-are-reshaped",
+        "in_order = all(reads_in_order(stage, x, source.shape) for x in found)",
+        "in_order = True",
+        (RESHAPING + "test_what_is_read_twice_or_in_another_order_is_not_reshaped",),
+    ),
+    Mutant(
+        "parts-of-an-axis-in-the-wrong-order",
+        "value * part.extent + Var(part.name)",
+        "value + Var(part.name) * part.extent",
+        (RESHAPING + "test_reshaped_outputs_have_the_same_elements", RESHAPING + "test_parts"),
+    ),
+    Mutant(
+        "outputs-keep-their-shape",
+        "elif self._reshapes(self.now.stage(name)):",
+        "elif False:",
+        (RESHAPING + "test_the_default_schedule_computes_what_follows_on_the_tiles",),
+    ),
+    Mutant(
+        "concatenations-are-chosen-as-they-run",
+        "return any(axis in fact.terms for cond in tested for fact in conjuncts(cond))",
+        "return False",
+        (NEIGHBOURS + "test_vectors_that_read_one_tensor_know_it", NEIGHBOURS + "test_rows_are_shared_and_what_is_chosen_is_not"),
+    ),
+    Mutant(
+        "known-lanes-may-be-anywhere",
+        "if running is not None else (first, first + lanes.active - 1)",
+        "if running is not None or first >= 0 else None",
+        (NEIGHBOURS + "test_they_are_loaded_as_vectors",),
+    ),
+    Mutant(
+        "sums-are-folded-one-by-one",
+        "return [total for n in range(0, len(vectors), width) for total in _of_some(arith, op, vectors[n : n + width])]",
+        "return [total for v in vectors for total in _of_some(arith, op, [v])]",
+        (FOLDING + "test_eight_sums_share_moves_and_additions",),
+    ),
+    Mutant(
+        "blocks-of-sums-are-not-exchanged",
+        "low = [*range(half), *range(width, width + half)]",
+        "low = [*range(half), *range(half)]",
+        (FOLDING + "test_any_number_of_results_and_lanes",),
+    ),
+    Mutant(
+        "phases-are-not-on-the-tile",
+        "columns = last.extent * math.prod(beside.values())",
+        "columns = last.extent",
+        (ACROSS + "test_results_of_a_tile_are_neighbours_in_memory",),
+    ),
+    Mutant(
+        "halves-cost-as-much-as-wholes",
+        "return 0.5 if target.halves_are_free and 2 * lanes <= width else 1.0",
+        "return 1.0",
+        (ACROSS + "test_lanes_run_along_what_takes_fewer_cycles",),
     ),
     Mutant(
         "no-vector-for-the-rest",
@@ -1039,13 +1144,67 @@ _TUNING = (
     ),
     Mutant(
         "one-condition-is-enough-to-win",
-        "if all(m.ahead for m in found) and",
-        "if any(m.ahead for m in found) and",
-        ("tests/tuning/test_finals.py::test_who_loses_after_a_pause_stands_behind_the_default_whatever_its_seconds",),
+        "all(c in found and found[c].ahead for c in conditions)",
+        "any(c in found and found[c].ahead for c in conditions)",
+        (FINALS + "test_who_loses_after_a_pause_stands_behind_the_default_whatever_its_seconds",),
+    ),
+    Mutant(
+        "wins-after-a-pause-make-up-for-none-back-to-back",
+        "if found[Condition.BACK_TO_BACK].sure and all(",
+        "if all(",
+        (VERDICT + "test_no_win_elsewhere_makes_up_for_what_is_not_there_back_to_back",),
+    ),
+    Mutant(
+        "the-luckiest-of-several-wins",
+        "_SURELY = 1.5",
+        "_SURELY = 1.0",
+        (VERDICT + "test_a_win_is_sure_by_three_standard_errors",),
+    ),
+    Mutant(
+        "whoever-is-disturbed-less-wins",
+        "_SURELY * self.noise) and self.best < 1",
+        "_SURELY * self.noise)",
+        (VERDICT + "test_who_is_only_disturbed_less_has_not_won",),
+    ),
+    Mutant(
+        "equal-programs-race-on",
+        "out = dropped or margins[_FIRST].hopeless or ",
+        "out = dropped or ",
+        (RACE + "test_who_is_equal_or_behind_back_to_back_is_out_at_once",),
+    ),
+    Mutant(
+        "lost-by-a-single-call",
+        "m.lost and len(own[c]) >= LEAST_ELSEWHERE",
+        "m.lost",
+        (RACE + "test_equal_programs_hardly_ever_win_and_better_ones_mostly_do",),
+    ),
+    Mutant(
+        "back-in-a-race-after-dropping-out",
+        "dropped = len(own) < len((rounds[holder] or {})[_FIRST])",
+        "dropped = False",
+        (RACE + "test_who_has_dropped_out_stays_out",),
+    ),
+    Mutant(
+        "no-verdict-when-time-is-up",
+        "if not self.ctrl_c.came:  # whoever",
+        "if not self.stopped():  # whoever",
+        (RUN + "test_where_no_time_is_left_for_a_final_the_times_of_the_search_are_for_the_default_schedule",),
+    ),
+    Mutant(
+        "a-lead-within-the-spread-of-two-times",
+        "max(LEAST_GAIN, math.hypot(first.trial.spread, own.trial.spread))",
+        "LEAST_GAIN",
+        (FINALS + "test_without_a_final_the_default_stays_unless_another_is_ahead_by_what_a_win_is_worth",),
+    ),
+    Mutant(
+        "times-alone-against-times-in-turns",
+        "slower = held.holder_seconds / known if held.holder_seconds and known else 1.0",
+        "slower = 1.0",
+        (FINALS + "test_no_second_final_where_all_are_slower_in_turns_than_alone",),
     ),
     Mutant(
         "turns-in-the-same-order",
-        "self._random.shuffle(left)",
+        "self._random.shuffle(order)",
         "pass",
         ("tests/measure/test_contest.py::test_all_have_their_turn_in_every_round_in_changing_order",),
     ),
@@ -1117,9 +1276,9 @@ _UNMEASURED = (
     ),
     Mutant(
         "a-final-that-goes-on-when-all-is-clear",
-        "if not hopeful or _beyond_doubt(hopeful[0][2]):",
-        "if not hopeful:",
-        ("tests/tuning/test_verdict.py::test_no_more_rounds_when_one_has_won_whatever_comes",),
+        "return rounds >= MOST_ELSEWHERE or (rounds >= LEAST_ELSEWHERE and found[condition].likely)",
+        "return rounds >= MOST_ELSEWHERE",
+        (RACE + "test_a_clear_win_takes_the_least_rounds_everywhere",),
     ),
     Mutant(
         "a-population-for-one-candidate",
@@ -1313,8 +1472,8 @@ _NARROW = (
     ),
     Mutant(
         "squares-of-groups-from-one-row",
-        "pointer = body.pointer(read.tensor, start, first + n * apart)\n        rows.append",
-        "pointer = body.pointer(read.tensor, start, first)\n        rows.append",
+        "pointers = [body.pointer(read.tensor, start, first + at * steps + n * apart) for n in range(lanes.active)]",
+        "pointers = [body.pointer(read.tensor, start, first + at * steps) for n in range(lanes.active)]",
         (BF16_PRODUCTS + "test_copies_in_squares_are_right",),
     ),
     Mutant(

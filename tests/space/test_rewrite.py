@@ -16,6 +16,7 @@ from tensorsmith.space.sketch.rewrite import (
     CacheRead,
     CacheWrite,
     Inline,
+    Reshape,
     Rfactor,
     Widen,
     apply_rewrites,
@@ -169,6 +170,7 @@ FORMS = {
     "cache_read": (CacheRead("C", "W"), ["cache_read", "C", "W"]),
     "rfactor": (Rfactor("C", "k", 4, True), ["rfactor", "C", "k", 4, True]),
     "alias": (Alias("R"), ["alias", "R"]),
+    "reshape": (Reshape("R"), ["reshape", "R"]),
     "widen": (Widen("C"), ["widen", "C"]),
 }
 

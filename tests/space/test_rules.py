@@ -261,7 +261,7 @@ def test_rules_are_taken_back_after_an_error():
         (object(), "first", "has no name, no condition, no apply; a rule has"),
         (Skip, "first", "is a class, not an instance"),
         (Plain("tiling"), "first", "a rule called 'tiling' already"),
-        (Plain(), "last", "goes \"first\" or before one of alias, inline, .*; got 'last'"),
+        (Plain(), "last", "goes \"first\" or before one of alias, reshape, inline, .*; got 'last'"),
     ],
 )
 def test_what_is_no_rule_is_refused(rule, position, message):

@@ -11,9 +11,11 @@ import pytest
 from tensorsmith.backends.cpu.rules import ANSOR, DEFAULT
 from tensorsmith.lang.define import compute, placeholder, workload
 from tensorsmith.lang.expr import Binary, Const
+from tensorsmith.lang.inline import inline
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.conv import conv2d
+from tensorsmith.ops.transposed import transposed_conv2d
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.space.rules.base import Rule, Verdict, simple_nest
 from tensorsmith.space.rules.place import LeavePlaceOpen
@@ -50,6 +52,11 @@ def test_ours(rules: str, rule: Rule) -> None:
         given = [workload([a, compute((7, 9), lambda i, j: b[i, j] * 2.0, name="c")])]
     elif rule.name == "fusion":
         given = [matmul(5, 9, 4)]
+    elif rule.name == "reshape":
+        x, weight = placeholder((1, 6, 6, 8), name="x"), placeholder((2, 2, 8, 16), name="weight", constant=True)
+        up = transposed_conv2d(x, weight, 2, 0)
+        whole = workload([x, weight, compute(up.shape, lambda n, h, w, c: up[n, h, w, c] * 2.0, name="twice")])
+        given = [inline(whole, whole.stages[-2].name)]
     check_rule(rule, given, rules=rules)
 
 

@@ -23,7 +23,7 @@ WORKLOAD, TIMING = matmul(), Timing("warm", 2)
 class Entrant:
     """Candidates by a number; `stored` microseconds of each, and the `honest` ones that come out when it is timed again.
 
-    `paused`: microseconds after a pause, where they are others.
+    `paused`: microseconds after a pause, where they are others. `build` seconds of each, and the `spread` of what is stored.
     """
 
     def __init__(
@@ -32,13 +32,16 @@ class Entrant:
         honest: dict[int, float | None],
         calls: list[list[int]],
         paused: dict[int, float] | None = None,
+        build: float = 0.0,
+        spread: float = 0.0,
     ) -> None:
         self.candidates = dict(zip(stored, candidates(WORKLOAD, *stored)))
         self.honest, self.calls, self.paused = honest, calls, paused or {}
         self.measurer = self
         self.turns: list[Turns] = []
         self.store = Store.in_memory()
-        self.keep_final([Trial(c, Status.OK, 1e-6 * stored[n]) for n, c in self.candidates.items()], "")
+        trials = [Trial(c, Status.OK, 1e-6 * stored[n], spread, build_seconds=build) for n, c in self.candidates.items()]
+        self.keep_final(trials, "")
 
     def top(self, k: int) -> list[Record]:
         return self.store.top(WORKLOAD, native(), TIMING, k)
@@ -148,8 +151,8 @@ def test_a_final_has_as_much_time_as_there_is() -> None:
     calls: list = []
     one = Entrant({1: 10.0, 2: 10.1, 3: 10.5}, {1: 9.0, 2: 9.5, 3: 10.0}, calls)
     assert hold(one, default=3, seconds_left=lambda: 0.1) is None and not one.turns
-    hold(one, default=3, seconds_left=lambda: 0.5)
-    assert one.turns[0].seconds == 0.5 and calls == [[1, 3]]  # for one and the default schedule
+    hold(one, default=3, seconds_left=lambda: 0.48)
+    assert one.turns[0].seconds == 0.48 and calls == [[1, 3]]  # for one and the default schedule
     assert hold(one, default=3, stop=lambda: True) is None and len(one.turns) == 1
 
 
@@ -159,6 +162,11 @@ def test_without_a_final_the_default_stays_unless_another_is_ahead_by_what_a_win
     assert outcome and outcome.default_won and close.ranking() == [2, 1]
     far = Entrant({1: 10.0, 2: 10.6}, {}, [])
     assert hold(far, default=2, seconds_left=lambda: 0.0) is None and far.ranking() == [1, 2]
+    spread = Entrant({1: 10.0, 2: 11.0}, {}, [], spread=0.08)  # each: 11 % between two of them are not unlikely
+    outcome = hold(spread, default=2, seconds_left=lambda: 0.0)
+    assert outcome and outcome.default_won and spread.ranking() == [2, 1]
+    beyond = Entrant({1: 10.0, 2: 12.0}, {}, [], spread=0.08)
+    assert hold(beyond, default=2, seconds_left=lambda: 0.0) is None
     unknown = Entrant({1: 10.0}, {}, [])  # the default schedule was not timed
     assert hold(unknown, default=2, seconds_left=lambda: 0.0) is None
 
@@ -176,10 +184,38 @@ def test_slow_programs_have_a_small_final() -> None:
     assert calls == [[1, 3]]
     calls.clear()
     two = Entrant({1: 3.3e4, 2: 3.4e4, 3: 4e4}, {1: 3.3e4, 2: 3.4e4, 3: 4e4}, calls)  # of 33 ms
-    hold(two, default=3, seconds_left=lambda: 2.5)
+    hold(two, default=3, seconds_left=lambda: 2.2)
     assert not calls
-    hold(two, default=3, seconds_left=lambda: 3.0)
+    hold(two, default=3, seconds_left=lambda: 2.5)
     assert calls == [[1, 3]]
+    hold(two, default=3)
+    assert two.turns[-1].seconds >= 2.2  # as much as it needs
+
+
+def test_where_time_is_short_builds_count() -> None:
+    calls: list = []
+    one = Entrant({1: 10.0, 2: 10.1, 3: 10.5}, {1: 9.0, 2: 9.5, 3: 10.0}, calls, build=0.2)
+    hold(one, default=3, seconds_left=lambda: 1.0)
+    assert calls == [[1, 3]]
+    calls.clear()
+    hold(Entrant({1: 10.0, 2: 10.1, 3: 10.5}, {1: 9.0, 2: 9.5, 3: 10.0}, calls, build=0.2), default=3)
+    assert calls == [[1, 2, 3]]
+
+
+def test_no_second_final_where_all_are_slower_in_turns_than_alone() -> None:
+    """Those that were in none are ahead of all that were only because they were not timed in turns."""
+    calls: list = []
+    stored = {n: 10.0 + 0.01 * n for n in range(1, 9)} | {9: 10.2}
+    one = Entrant(stored, {n: 1.2 * t for n, t in stored.items()}, calls)
+    outcome = hold(one, default=9)
+    assert len(calls) == 1 and outcome and outcome.default_won
+
+
+def test_no_second_final_for_less_than_a_win_is_worth() -> None:
+    calls: list = []
+    one = Entrant({1: 9.0, 2: 9.9, 3: 9.95, 9: 10.0}, {1: 10.0, 2: 10.0, 3: 10.0, 9: 10.0}, calls)
+    hold(one, default=9)
+    assert calls == [[1, 2, 9]]
 
 
 def test_formulations_meet_in_one_final() -> None:

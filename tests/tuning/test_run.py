@@ -123,6 +123,23 @@ def test_time_is_up(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake.cancelled and fake.finals  # there is time left for the final
 
 
+@pytest.mark.parametrize("found, wins", [(0.98e-5, False), (0.9e-5, True)])
+def test_where_no_time_is_left_for_a_final_the_times_of_the_search_are_for_the_default_schedule(
+    measurer: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: float, wins: bool
+) -> None:
+    """The 4th is ahead of it by less than a win has to be worth, or by more."""
+    over = []
+    fake = measurer(lambda n: found if n == 3 else 1e-5, after=lambda n: over.append(n) if n >= 18 else None)
+    pretend_default(monkeypatch, lambda *_: fake.measured[7])
+    for property_ in ("searched", "over"):
+        monkeypatch.setattr(f"tensorsmith.tuning.budget.Clock.{property_}", property(lambda self: bool(over)))
+    tune(trials=64, seconds=1000.0, database=tmp_path / "tune.db")
+    assert not fake.finals
+    with Store.open(tmp_path / "tune.db") as store:
+        (best,) = store.top(WORKLOAD, native(), Timing("warm", native().cores), 1)
+    assert best.candidate.decisions == fake.measured[3 if wins else 7].decisions
+
+
 def test_the_first_search_leaves_time_to_measure(measurer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the clock takes half a second, and no search ends by itself."""
     clock = [0.0]

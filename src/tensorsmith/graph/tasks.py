@@ -78,7 +78,8 @@ class Tasks(Listed[Task]):
 
 @dataclass(frozen=True)
 class Call:
-    """One execution of a task: values of the graph in the order of the workload's inputs and outputs."""
+    """One execution of a task: values of the graph in the order of the workload's inputs and outputs, which may have the same
+    elements under other shapes (`graph.merging`)."""
 
     task: int
     inputs: tuple[str, ...]
@@ -179,10 +180,11 @@ def evaluate(partition: Partition, inputs: Mapping[str, Array]) -> dict[str, Arr
 
     for call in partition.calls:
         workload = partition.tasks[call.task].workload
-        results = reference.evaluate(workload, {b.name: value(v) for b, v in zip(workload.inputs, call.inputs)})
+        results = reference.evaluate(workload, {b.name: value(v).reshape(b.shape) for b, v in zip(workload.inputs, call.inputs)})
         for v, name in zip(call.outputs, workload.outputs):
+            result = results[name].reshape(graph.values[v].shape)
             if v in partition.views:
-                value(v)[...] = results[name]
+                value(v)[...] = result
             else:
-                arrays[v] = results[name]
+                arrays[v] = result
     return {outside: value(name) for outside, name in graph.outputs}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tensorsmith.graph import operators
 from tensorsmith.graph.fuse import Group
 from tensorsmith.graph.graph import Array, Graph, Node, Value
+from tensorsmith.graph.merging import merged
 from tensorsmith.graph.stages import simplified
 from tensorsmith.lang.define import Tensor, compute, placeholder, workload
 from tensorsmith.lang.dtypes import dtype
@@ -135,7 +136,7 @@ class _Definer:
             if tensor.stage is None or tensor in outputs:  # an operator that gave back what it got
                 tensor = _copy(tensor, self._name("copy"))
             outputs.append(tensor)
-        made = simplified(workload([*self.inputs.values(), *outputs])).check()
+        made = merged(simplified(workload([*self.inputs.values(), *outputs]))).check()
         read = {x.tensor for s in made.stages for x in s.reads}
         kept = tuple(b for b in made.inputs if b.name in read)
         by_name = {t.name: value for value, t in self.inputs.items()}

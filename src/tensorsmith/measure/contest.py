@@ -1,11 +1,13 @@
-"""A contest: programs timed in turns, round by round, each round in a new order, under each of some conditions."""
+"""A contest: programs timed in turns, round by round, each round in a new order, under some conditions."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tensorsmith.errors import InternalError
 from tensorsmith.measure.conditions import Condition
@@ -22,24 +24,33 @@ class Timed:
     rounds: Rounds
 
 
-def _all_of_them(rounds: Sequence[Rounds | None]) -> set[int]:
-    return set(range(len(rounds)))
+Slots = dict[Condition, set[int]]  # who has a turn in a round, by number, under each condition
+NextRound = Callable[[Sequence[Rounds | None], tuple[Condition, ...]], Slots]
+
+
+def evenly(rounds: Sequence[Rounds | None], conditions: tuple[Condition, ...], *, most: int) -> Slots:
+    """All that did not fail (None), under all conditions, `most` times."""
+    return {c: {n for n, r in enumerate(rounds) if r is not None and len(r[c]) < most} for c in conditions}
 
 
 @dataclass(frozen=True)
 class Turns:
-    """How long a contest goes on: at least and at most so many rounds, and no round is begun that would end after `seconds`.
+    """How long a contest goes on, and for whom.
 
-    After the least, `worth_it` says of the rounds so far (None: it failed) which programs are worth more of them; it is over when
-    none is.
+    `next_round` is told the rounds so far (None: it failed) and the conditions, and says who has a turn in the next one; when
+    nobody has, it is over. After the `least` rounds none is begun that would end after `seconds`.
     """
 
-    least: int
-    most: int
+    next_round: NextRound
     conditions: tuple[Condition, ...] = tuple(Condition)
     seconds: float | None = None
-    worth_it: Callable[[Sequence[Rounds | None]], set[int]] = _all_of_them
+    least: int = 1
     clock: Callable[[], float] = time.monotonic
+
+    @staticmethod
+    def even(rounds: int, conditions: tuple[Condition, ...] = tuple(Condition)) -> Turns:
+        """So many rounds for everybody."""
+        return Turns(partial(evenly, most=rounds), conditions, least=rounds)
 
 
 class Contest:
@@ -51,23 +62,29 @@ class Contest:
         self._random = random.Random(0)
 
     def turns(self) -> Iterator[tuple[Job, Condition]]:
-        """Jobs in the order in which they are to be timed, and how; those that failed are passed over."""
-        how, lap, start = self.how, 0.0, self.how.clock()
-        left = [job for job in self.jobs if job.trial is None]
-        for number in range(how.most):
-            begun = how.clock()
-            if number >= how.least and how.seconds is not None and begun + lap > start + how.seconds:
+        """Jobs in the order in which they are to be timed, and how; those that failed are passed over.
+
+        Whoever takes no time of one that it is given has to end this: it is asked for again.
+        """
+        how, start = self.how, self.how.clock()
+        took = dict.fromkeys(how.conditions, 0.0)  # the last turn under each condition, seconds
+        for number in itertools.count():
+            slots = how.next_round([job.rounds if job.step is JobState.BUILT else None for job in self.jobs], how.conditions)
+            round_ = [(n, c) for c in how.conditions for n in self._drawn(slots.get(c, set()))]
+            expected = sum(took[c] for _, c in round_)
+            if not round_ or (number >= how.least and how.seconds is not None and how.clock() + expected > start + how.seconds):
                 return
-            for condition in how.conditions:
-                self._random.shuffle(left)
-                yield from ((job, condition) for job in left)
-            lap = how.clock() - begun
-            if number + 1 >= how.least:
-                worth_it = how.worth_it([job.rounds if job.step is JobState.BUILT else None for job in self.jobs])
-                left = [job for n, job in enumerate(self.jobs) if n in worth_it]
-            left = [job for job in left if job.step is JobState.BUILT]
-            if not left:
-                return
+            for n, condition in round_:
+                begun = how.clock()
+                if self.jobs[n].step is JobState.BUILT:
+                    yield self.jobs[n], condition
+                took[condition] = how.clock() - begun
+
+    def _drawn(self, numbers: set[int]) -> list[int]:
+        """In an order of their own."""
+        order = sorted(numbers)
+        self._random.shuffle(order)
+        return order
 
 
 def results(jobs: Sequence[Job]) -> list[Timed]:

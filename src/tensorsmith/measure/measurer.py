@@ -131,7 +131,7 @@ class Measurer:
 
     def remeasure(self, candidates: Sequence[Candidate], rounds: int = 10, stop: Callable[[], bool] = never) -> list[Trial]:
         """Finalists against each other, back to back: a trial for each, in their order; none at all if `stop()` came true."""
-        turns = Turns(rounds, rounds, (Condition.BACK_TO_BACK,))
+        turns = Turns.even(rounds, (Condition.BACK_TO_BACK,))
         return [timed.trial for timed in self.compare([(self, c) for c in candidates], turns, stop)]
 
     def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool] = never) -> list[Timed]:

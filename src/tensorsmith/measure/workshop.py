@@ -252,8 +252,9 @@ class Workshop:
                 while job.unbuilt and not stop():
                     crew.listen(stop)
         for job, condition in contest.turns():
-            if job.step is JobState.BUILT and not stop():
-                crew.time(worker, job, Plan.one_round(job.subject.limits), stop, condition)
+            if stop():
+                break
+            crew.time(worker, job, Plan.one_round(job.subject.limits), stop, condition)
         if not stop():
             for job in jobs:
                 if job.step is JobState.BUILT:

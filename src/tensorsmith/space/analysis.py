@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorsmith.lang.affine import affine
+from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import EXPENSIVE, Binary, Const, Expr, Load, Select, Unary, variables, walk
 from tensorsmith.lang.flat import reads_in_order
@@ -213,6 +213,15 @@ def lane_axis(stage: Stage) -> str | None:
     if long:
         return long[-1].name
     return spatial[-1].name if spatial else None
+
+
+def chooses_by(stage: Stage, axis: str) -> bool:
+    """Whether an element depends on its place along an axis, as in a concatenation: if the code knows the place, most vectors are
+    of one kind. Padding has other ways."""
+    if stage.reduction or is_padding(stage):
+        return False
+    tested = (x.cond for x in walk(stage.body) if isinstance(x, Select))
+    return any(axis in fact.terms for cond in tested for fact in conjuncts(cond))
 
 
 def transposing_axis(stage: Stage) -> str | None:

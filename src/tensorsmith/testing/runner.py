@@ -110,7 +110,7 @@ class _Suite:
         with self.measurer(self.first) as measurer:
             good = self.candidates(self.first, 1)[0]
             contenders = [(measurer, good), (measurer, replace(good))]
-            found = returning(promise, measurer.compare, contenders, Turns(_ROUNDS, _ROUNDS, conditions))
+            found = returning(promise, measurer.compare, contenders, Turns.even(_ROUNDS, conditions))
             for one in found:
                 counts = {c: len(one.rounds[c]) for c in conditions}
                 demand(one.trial.ok, promise, f"{one.trial.status.value}: {one.trial.cause}")

@@ -89,7 +89,7 @@ class NetworkRun(Run):
         """Of the tasks that were measured now: those first that take most of the time."""
         measured = [n for n in self.opened if self.trials[n]]
         for n in sorted(measured, key=lambda n: -sum(self.tasks[n].weights) * self.scheduler.seconds(n)):
-            if self.stopped():
+            if self.ctrl_c.came:
                 break
             self.opened.get(n).settle(self.stopped, lambda: self.clock.rest, as_step=True)
 

@@ -107,7 +107,7 @@ class Run(abc.ABC):
 
     @abc.abstractmethod
     def _settle(self) -> None:
-        """After the search: finals."""
+        """After the search: finals, as far as there is time. What is used has to be better than the default schedule anyway."""
 
     @abc.abstractmethod
     def _progress(self, task: int) -> Paced:
@@ -139,7 +139,7 @@ class Run(abc.ABC):
             try:
                 self._search()
                 log.info("the search is over: %s, %s", many(sum(self.trials), "trial"), self._why_over())
-                if not self.stopped():
+                if not self.ctrl_c.came:  # whoever asks for the end gets it, with the best that is known
                     self._settle()
             finally:
                 self.opened.close()

@@ -9,7 +9,7 @@ the leading axes share the loops.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
@@ -24,6 +24,7 @@ from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.grouping import lane_bytes
 from tensorsmith.space.analysis import (
     access,
+    chooses_by,
     common_outer_axes,
     elementwise_match,
     has_branch,
@@ -37,11 +38,12 @@ from tensorsmith.space.analysis import (
     selecting_axes,
     transposing_axis,
 )
+from tensorsmith.space.reshaping import reshaped_source
 from tensorsmith.space.rules.constant import selecting_nest
 from tensorsmith.space.sketch.copies import follow
 from tensorsmith.space.sketch.loops import AttachPoint, NestLoop, written
 from tensorsmith.space.sketch.nest import Nest
-from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Rewrite, Rfactor, Widen, apply_rewrites
+from tensorsmith.space.sketch.rewrite import Alias, CacheRead, Inline, Reshape, Rewrite, Rfactor, Widen, apply_rewrites
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.space.transforms import is_transform, slices
 
@@ -92,12 +94,23 @@ class _Default:
         for name in self.workload.outputs:  # first: what is written in place of an output must not disappear into it
             if is_reshape(self.now, self.now.stage(name)):
                 self._try(Alias(name))
+            elif self._reshapes(self.now.stage(name)):
+                self._try(Reshape(name))
         copies = {name for stage in self.now.stages for name in self._widen(stage)}
         for name in [s.name for s in self.now.stages if s.name not in {*self.now.outputs, *copies}]:
             if self._disappears(self.now.stage(name)):
                 self._try(Inline(name))
         for stage in self.now.stages:
             self._split_long_reduction(stage)
+
+    def _reshapes(self, stage: Stage) -> bool:
+        """Whether an output is better computed on the tiles of a stage of another shape: its lanes run along the last axis then,
+        which has to be long enough."""
+        source = reshaped_source(self.now, stage)
+        if source is None or not _reuses(source) or dtype(source.dtype).lane_bytes != lane_bytes(self.now, stage):
+            return False
+        plan = TilePlan(self.now, source, self.target)
+        return plan.vector_axis is source.axes[-1] and 2 * plan.vector_axis.extent > plan.lanes
 
     def _widen(self, stage: Stage) -> tuple[str, ...]:
         """Has bytes that are multiplied in pairs stored as i16, where that pays; gives the copies that this makes."""
@@ -199,32 +212,38 @@ class _Default:
         outer = [NestLoop(a.name, 0) for a in stage.axes]
         tile: list[NestLoop] = []
         vector = None
-        along = lane_axis(stage)
+        along, rows = lane_axis(stage), transposing_axis(stage)
         if along is not None:
             last = stage.axis(along)
             reduce = along in {a.name for a in stage.reduce_axes}
-            width = min(last.extent, lanes * (8 if reduce else 4))
+            width = min(last.extent, lanes * (8 if reduce else 4 if rows is None else 1))  # squares are not made longer by more
             vector = NestLoop(along, 1)
             self.decisions[f"{stage.name}.{vector}"] = max(1, width)
         for a in stage.reduce_axes:
             tile.append(NestLoop(a.name, 0))
-        rows = transposing_axis(stage)
         if rows is not None and vector:
             tile.append(NestLoop(rows, 1))
             self.decisions[f"{stage.name}.{tile[-1]}"] = lanes
         if vector:
             tile.append(vector)
-        self.nests[stage.name] = Nest(stage.name, f"{written(outer)} | {written(tile)}", vector=vector, at=at)
+        by_place = NestLoop(along, 0) if along is not None and chooses_by(stage, along) else None
+        laid_out = frozenset({by_place} if by_place is not None else ())
+        self.nests[stage.name] = Nest(stage.name, f"{written(outer, laid_out)} | {written(tile)}", vector=vector, at=at)
         self.decisions[f"{stage.name}.unroll"] = 1
         if at is None:
-            self._share(stage, outer)
+            before = outer[: outer.index(by_place)] if by_place is not None else []
+            enough = math.prod(stage.axis(n.axis).extent for n in before) >= STEPS_PER_THREAD * self.target.cores
+            taken = {loop.axis: self.decisions[f"{stage.name}.{loop}"] for loop in tile if loop.part == 1}
+            self._share(stage, before if enough else outer, taken)  # a loop that is shared is not laid out
 
-    def _share(self, stage: Stage, outer: Sequence[NestLoop]) -> None:
-        """Shares just so many outer loops, one per axis, among the threads that there are steps enough for all."""
+    def _share(self, stage: Stage, outer: Sequence[NestLoop], tile: Mapping[str, int] | None = None) -> None:
+        """Shares just so many outer loops, one per axis, among the threads that there are steps enough for all. `tile`: how many
+        points of an axis a step takes, where it takes more than one."""
         work = math.prod(a.extent for a in stage.all_axes)
         wanted = 4 * STEPS_PER_THREAD * self.target.cores
-        extents = [stage.axis(loop.axis).extent if loop.part == 0 else 1 for loop in outer]
-        counts = [n for n in range(len(outer) + 1) if math.prod(extents[:n]) >= wanted]
+        sizes = tile or {}
+        steps = [-(-stage.axis(loop.axis).extent // sizes.get(loop.axis, 1)) if loop.part == 0 else 1 for loop in outer]
+        counts = [n for n in range(len(outer) + 1) if math.prod(steps[:n]) >= wanted]
         count = counts[0] if counts else len(outer)
         self.decisions[f"{stage.name}.parallel"] = count if work >= _WORK_TO_SHARE else 0
 

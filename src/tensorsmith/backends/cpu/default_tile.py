@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tensorsmith.backends.cpu import in_order
+from tensorsmith.backends.cpu.across_tile import AcrossTile, across_lanes, across_pays, across_tile
 from tensorsmith.backends.cpu.products import group_size, groups_pay, operand_registers, pair_cycles, unpacks_pairs
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.backends.cpu.window_tile import window_tile
@@ -37,6 +38,7 @@ class TilePlan:
         self.group = None if self.window else self._choose_group()
         self.group_size = group_size(target, stage) if self.group else None  # where its steps are part of the structure
         self.row_axis = self._choose_rows()
+        self.few = self._choose_few()
         self.rows, self.vectors = self._choose_sizes()
         self.beside: dict[str, int] = self._choose_beside()
         self.vector = NestLoop(self.vector_axis.name, 1)
@@ -54,7 +56,8 @@ class TilePlan:
         """The last axis; the last reduction axis that fills the lanes where that one does not; else the last that runs at all."""
         axes = self.stage.axes
         reduce = [a for a in self.stage.reduce_axes if a.extent >= self.lanes]
-        if reduce and (not axes or axes[-1].extent < self.lanes or self._lies_along(reduce[-1])):
+        few = reduce and (not axes or axes[-1].extent < self.lanes) and across_pays(self.stage, reduce[-1], self.lanes, self.target)
+        if few or (reduce and self._lies_along(reduce[-1])):
             self.across = True
             return reduce[-1]
         return ([a for a in axes if a.extent > 1] or axes or self.stage.reduce_axes)[-1]
@@ -111,13 +114,28 @@ class TilePlan:
         rows = self.row_axis.extent if self.row_axis is not None else 1
         if self.streams and self.row_axis is not None:
             rows = self._streamed_rows(self.row_axis)
+        if self.few is not None:
+            return self.few.rows, self.few.columns
         if self.across:
             return self._best(rows, self.stage.axes[-1].extent if self.stage.axes else 1)
         return self._best(rows, -(-self.vector_axis.extent // self.lanes))
 
+    def _choose_few(self) -> AcrossTile | None:
+        """The tile where lanes run along the reduction and each row has so few results that a tile has all of them."""
+        rows = self.row_axis
+        if not self.across or rows is None:
+            return None
+        return across_tile(self.stage, rows, self.vector_axis, self._width(), lambda columns: self._tiles(rows.extent, columns))
+
+    def _width(self) -> int:
+        """Lanes of a vector along the reduction."""
+        return across_lanes(self.vector_axis, self.lanes, self.target)
+
     def _choose_beside(self) -> dict[str, int]:
         """Rows of a second axis on the tile, and how many, where those of the first are few: on machines that load nothing while
         they multiply, few rows have many loads for each multiply-add. Padding would differ between such rows."""
+        if self.few is not None:
+            return self.few.beside
         in_lanes = set().union(*(variables(x) for x in self.stage.reads if self.vector_axis.name in variables(x)))
         others = [a for a in self._row_axes() if a is not self.row_axis and a.name not in in_lanes]
         special = self.across or self.streams or self.window or self.group is not None
@@ -174,7 +192,7 @@ class TilePlan:
             first = NestLoop(self.group.axis, 0)
             reduce = [*(n for n in reduce if n != first), first, self.group]
             sizes[self.group] = group_steps(stage, self.group_size)
-        blocks = self._row_blocks()
+        blocks, names = self._row_blocks(), [a.name for a in stage.axes]
         for name, size in self.beside.items():
             tile.append(NestLoop(name, 1))
             sizes[tile[-1]] = size
@@ -185,10 +203,11 @@ class TilePlan:
             if blocks > 1:
                 sizes[NestLoop(self.row_axis.name, 1)] = blocks
         if self.across:
-            sizes[self.vector] = self.lanes
+            sizes[self.vector] = self._width()
             if stage.axes and stage.axes[-1] is not self.row_axis:
                 tile.append(NestLoop(stage.axes[-1].name, 1))
                 sizes[tile[-1]] = self.vectors
+            tile.sort(key=lambda n: names.index(n.axis))
             inner = [*tile, *reduce, self.vector]
         else:
             sizes[self.vector] = self.vectors * self.lanes
@@ -236,7 +255,7 @@ class TilePlan:
         order = [NestLoop(a.name, 0) for a in axes]
         if lane_axis is None or self.row_axis is None or self.row_axis is lane_axis:
             return order
-        if self.streams:
+        if self.streams or (not self.across and lane_axis.extent < self.lanes):  # along such an axis a loop runs once
             return order
         streamed, kept = 0, 0  # bytes of the operands that do not, and do, move with the lanes
         for x in self.stage.reads:

@@ -44,9 +44,10 @@ def detect() -> CpuTarget:
     flags = dict(llvm.get_host_cpu_features())
     vector_bytes, registers = _vector_unit(triple, flags)
     first, second, last = ({**_USUAL, **caches()}[level] for level in _USUAL)
+    cpu = llvm.get_host_cpu_name()
     return CpuTarget(
         triple=triple,
-        cpu=llvm.get_host_cpu_name(),
+        cpu=cpu,
         features=",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items())),
         vector_bytes=vector_bytes,
         vector_registers=registers,
@@ -56,6 +57,7 @@ def detect() -> CpuTarget:
         l3_bytes=last.size,
         line_bytes=64,
         cores=thread_count(),
+        **rates(cpu, vector_bytes),
     )
 
 
@@ -68,8 +70,8 @@ def arm_target(triple: str, core: Core, found: Mapping[int, Cache], threads: int
     known, vector_bytes = NAMED.get(core.name), max(16, core.scalable_bytes)
     facts: dict[str, Any] = {}
     if known is not None:
-        facts = {name: getattr(known, name) for name in ("l1_bytes", "l1_ways", "l2_bytes", "l3_bytes", "fma_latency", "in_order")}
-        facts["fmas_per_cycle"] = max(1, known.fmas_per_cycle * known.vector_bytes // vector_bytes)
+        facts = {name: getattr(known, name) for name in ("l1_bytes", "l1_ways", "l2_bytes", "l3_bytes", "in_order")}
+    facts |= rates(core.name, vector_bytes)
     if 1 in found:
         facts |= {"l1_bytes": found[1].size, "l1_ways": found[1].ways, "line_bytes": found[1].line}
     if 2 in found:
@@ -79,6 +81,17 @@ def arm_target(triple: str, core: Core, found: Mapping[int, Cache], threads: int
     if 3 in found:
         facts["l3_bytes"] = found[3].size
     return CpuTarget(triple, core.name, core.features, vector_bytes, 32, cores=threads, page_bytes=page_bytes, **facts)
+
+
+def rates(cpu: str, vector_bytes: int) -> dict[str, Any]:
+    """What no system tells, of the processor of that name, for vectors of that size; nothing if it is not known."""
+    known = NAMED.get(cpu)
+    if known is None:
+        return {}
+    return {
+        "fma_latency": known.fma_latency,
+        "fmas_per_cycle": max(1, known.fmas_per_cycle * known.vector_bytes // vector_bytes),
+    }
 
 
 def _vector_unit(triple: str, flags: dict[str, bool]) -> tuple[int, int]:

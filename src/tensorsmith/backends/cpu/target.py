@@ -83,6 +83,16 @@ class CpuTarget(Target):
         return self.is_x86 and self.fuses
 
     @property
+    def interleaved_bytes(self) -> int:
+        """How much of a vector an instruction interleaves with that of another: x86 each 16 bytes by themselves."""
+        return min(_INTERLEAVED_X86, self.vector_bytes) if self.is_x86 else self.vector_bytes
+
+    @property
+    def halves_are_free(self) -> bool:
+        """Whether two vectors of half the size take as long as one: x86 that makes those of 64 bytes in two units of 32."""
+        return self.is_x86 and self.vector_bytes == 64 and self.fmas_per_cycle == 1
+
+    @property
     def relaxed_bytes(self) -> int:
         """Bytes of the vectors that have an instruction which may round once or twice: WebAssembly's; 0 elsewhere."""
         return self.vector_bytes if self.has("relaxed-simd") else 0
@@ -145,6 +155,7 @@ class CpuTarget(Target):
         return NAMED
 
 
+_INTERLEAVED_X86 = 16
 _NEON_BYTES = 16  # of AArch64's vectors that are not scalable
 
 #: features that people are told of

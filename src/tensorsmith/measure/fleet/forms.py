@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorsmith.errors import InternalError
 from tensorsmith.measure.conditions import Condition
-from tensorsmith.measure.contest import Turns
+from tensorsmith.measure.contest import NextRound, Slots, Turns
 from tensorsmith.measure.job import Job, Rounds
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.wire import Message
@@ -76,33 +76,32 @@ def limits_of_form(form: Mapping[str, Any]) -> Limits:
 
 
 def turns_to_form(turns: Turns) -> Message:
-    """How long a contest goes on. Who is worth more rounds is said by a function of the package, which the node has too."""
-    worth: Any = turns.worth_it
+    """How long a contest goes on. Who has a turn in a round is said by a function of the package, which the node has too."""
+    function: Any = turns.next_round
     options: dict[str, Any] = {}
-    if isinstance(worth, functools.partial):
-        worth, options = worth.func, worth.keywords
-    place = f"{worth.__module__}:{worth.__qualname__}"
+    if isinstance(function, functools.partial):
+        function, options = function.func, function.keywords
+    place = f"{function.__module__}:{function.__qualname__}"
     if "<" in place or not place.startswith("tensorsmith."):
         raise InternalError(f"{place} cannot be called on another machine")
     return {
-        "least": turns.least,
-        "most": turns.most,
+        "next_round": place,
+        "options": options,
         "conditions": [condition.value for condition in turns.conditions],
         "seconds": turns.seconds,
-        "worth_it": place,
-        "options": options,
+        "least": turns.least,
     }
 
 
 def turns_of_form(form: Message) -> Turns:
     conditions = tuple(Condition(word) for word in form["conditions"])
-    return Turns(form["least"], form["most"], conditions, form["seconds"], _function(form["worth_it"], form["options"]))
+    return Turns(_function(form["next_round"], form["options"]), conditions, form["seconds"], form["least"])
 
 
-def _function(place: str, options: Mapping[str, Any]) -> Callable[[Sequence[Rounds | None]], set[int]]:
+def _function(place: str, options: Mapping[str, Any]) -> NextRound:
     """A function of this package."""
     module, _, name = place.partition(":")
     if not module.startswith("tensorsmith."):
         raise InternalError(f"{place} is no function of this package")
-    found: Callable[..., set[int]] = getattr(importlib.import_module(module), name)
+    found: Callable[..., Slots] = getattr(importlib.import_module(module), name)
     return functools.partial(found, **options)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tensorsmith.lang.workload import Axis, Stage, Workload
-from tensorsmith.space.analysis import lane_axis, transposing_axis
+from tensorsmith.space.analysis import chooses_by, lane_axis, transposing_axis
 from tensorsmith.space.sketch.nest import Choice, Nest
 from tensorsmith.space.sketch.rewrite import CacheWrite, Rewrite, apply_rewrites
 from tensorsmith.space.sketch.sketch import Sketch
@@ -122,10 +122,12 @@ def tiled(axis: Axis) -> bool:
     return axis.extent > 1
 
 
-def simple_nest(stage: Stage) -> Nest:
-    """Loops in the order of the axes, one of them split for lanes: for stages that are not tiled."""
-    outer, reduce = levels(stage.axes, 0), levels(stage.reduce_axes, 0)
+def simple_nest(stage: Stage, by_place: bool = False) -> Nest:
+    """Loops in the order of the axes, one of them split for lanes: for stages that are not tiled. With `by_place`, the loop along
+    the lanes is laid out where it decides what an element is."""
     along = lane_axis(stage)
+    laid_out = along if by_place and along is not None and chooses_by(stage, along) else ""
+    outer, reduce = levels(stage.axes, 0, laid_out), levels(stage.reduce_axes, 0)
     if along is None:
         return Nest(stage.name, f"{outer} | {reduce}")
     rows = transposing_axis(stage)

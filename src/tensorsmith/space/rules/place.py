@@ -32,7 +32,7 @@ class LeavePlaceOpen:
         stage = state.stage(index)
         if state.nest(stage.name) is not None:
             return [(state, index - 1)]
-        new = state.with_nest(simple_nest(stage))
+        new = state.with_nest(simple_nest(stage, by_place=True))
         readers = state.now.consumers[stage.name]
         if not readers or stage.name in state.now.outputs:
             return [(new, index - 1)]

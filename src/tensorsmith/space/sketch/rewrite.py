@@ -7,6 +7,7 @@ Each is pure: `apply` takes a workload and gives one that computes the same outp
     Rfactor("C", "k", n)      C[i] = sum(A[i, k], over k<n*m)     ->  C.rf[i, k_f] = sum(A[i, k_f * m + k], over k<m)
                                                                       C[i] = sum(C.rf[i, k_f], over k_f<n)
     Alias("R")                R[i] = C[i // 4, i % 4], C otherwise unread  ->  C is the output: the same bytes under another shape
+    Reshape("R")              R[i] = max(C[i // 4, i % 4], 0)     ->  R.reshaped[g, j] = max(C[g, j], 0) is the output
     CacheRead("C", "B")       C[i, j] = sum(A[i, k] * B[k, j])    ->  B.pack[k, j] = B[k, j]; C[i, j] = sum(A[i, k] * B.pack[k, j])
     Fetch("C", "A")           C[i] = sum(A[i + k])                ->  C.A[d0] = A[d0]; C[i] = sum(C.A[i + k])
     Widen("C")                C[i] = sum(i32(A[k]) * i32(W[k, i]))  ->  C.A[d0] = i16(A[d0]); C[i] = sum(i32(C.A[k]) * i32(W[k, i]))
@@ -31,6 +32,7 @@ from tensorsmith.lang.inline import inline
 from tensorsmith.lang.workload import Buffer, Stage, Workload
 from tensorsmith.program.grouping import factors
 from tensorsmith.space.analysis import is_reshape
+from tensorsmith.space.reshaping import parts_of, reshaped_source
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,46 @@ class Alias(Rewrite):
         return Workload(workload.inputs, tuple(s for s in workload.stages if s.name != name), outputs)
 
 
-_KINDS: dict[str, type[Rewrite]] = {r.name: r for r in (Inline, CacheWrite, Rfactor, CacheRead, Fetch, Widen, Alias)}
+@dataclass(frozen=True)
+class Reshape(Rewrite):
+    """An output that works element by element on a stage of another shape takes that shape: it can then be computed on its tiles.
+
+    Memory holds the same elements in the same order. Only if the stage's dimensions are parts of the output's: indices into other
+    tensors stay sums of axes then.
+    """
+
+    name = "reshape"
+
+    @property
+    def reshaped(self) -> str:
+        """The stage in its new shape."""
+        return f"{self.stage}.reshaped"
+
+    def apply(self, workload: Workload) -> Workload:
+        stage = workload.stage(self.stage)
+        source = reshaped_source(workload, stage)
+        if source is None:
+            raise Refusal(
+                "cannot reshape", f"{self.stage} must be an output in the order of a stage whose dimensions are parts of its own"
+            )
+        values = parts_of(stage.axes, source.axes)
+        assert values is not None
+        here = Load(source.name, tuple(Var(a.name) for a in source.axes), source.dtype)
+
+        def moved(e: Expr) -> Expr | None:
+            if isinstance(e, Load) and e.tensor == source.name:
+                return here
+            return values.get(e.name) if isinstance(e, Var) else None
+
+        if self.reshaped in workload.buffers:
+            raise Refusal("name taken", f"{self.reshaped}: the stage was rewritten in this way before")
+        new = Stage(self.reshaped, source.axes, transform(stage.body, moved))
+        stages = tuple(new if s.name == stage.name else s for s in workload.stages)
+        outputs = tuple(new.name if n == stage.name else n for n in workload.outputs)
+        return Workload(workload.inputs, stages, outputs)
+
+
+_KINDS: dict[str, type[Rewrite]] = {r.name: r for r in (Inline, CacheWrite, Rfactor, CacheRead, Fetch, Widen, Alias, Reshape)}
 
 
 def rewrite_from_json(data: Sequence[Any]) -> Rewrite:

@@ -2,7 +2,8 @@
 
 A search times programs back to back, each alone. A record may then be too good to be true: the clock, another state of the machine,
 or a way of calling that no user knows. So those that lead meet the default schedule under all conditions of a caller, and replace
-it only if they are ahead under all of them (`verdict.py`). Whoever wins is stored as the winner, and stays it until another final:
+it only if they are surely faster back to back and ahead under the others (`verdict.py`). It is a race: whoever is behind drops out
+early, and it is over when the first is settled (`race.py`). Whoever wins is stored as the winner, and stays it until another final:
 what was known when it won ranks behind it, whatever its seconds say (`records.record.ranked`).
 
 Where a search continues on another day, the leading records are timed again before it begins, so that nobody runs after a time that
@@ -12,8 +13,9 @@ cannot be had. That is a check of their times, back to back, and decides nothing
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -27,7 +29,8 @@ from tensorsmith.rewrites.formulations import Formulation
 from tensorsmith.search.trial import Trial
 from tensorsmith.show.units import time
 from tensorsmith.space.sketch.sketch import Candidate
-from tensorsmith.tuning.finals.verdict import LEAST_GAIN, undecided, winner
+from tensorsmith.tuning.finals import race
+from tensorsmith.tuning.finals.verdict import LEAST_GAIN, winner
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +39,10 @@ _CLOSE = 1.1  # times the best: what is slower has no chance; the second is ther
 _MOST_CHECKS = 3  # in a row, if it is always another one that leads afterwards
 _MOST_FINALS = 2  # likewise
 _CHECK_ROUNDS = 20
-_LEAST_ROUNDS, _MOST_ROUNDS = 6, 30  # of a final
 _WHOLE = 1 << 20  # records: all that there are
-_SECONDS = 2.0  # of a final, besides building
-_OVERHEAD = {Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}  # seconds of a round besides the calls
+_SECONDS = 2.0  # of a final at most, besides building; the more so where programs are slow
+_OVERHEAD = {Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}  # seconds of a turn besides the calls
+_CALLS = {Condition.BACK_TO_BACK: 2, Condition.PAUSED: 1, Condition.COLD: 1}  # of a program that is not short
 
 
 class Entrant(Protocol):
@@ -87,7 +90,7 @@ def check(entrant: Entrant, default: Candidate | None, stop: Callable[[], bool] 
         candidates = [r.candidate for _, r in chosen]
         if default is not None and not timed and candidate_key(default) not in runs:
             candidates.append(default)
-        turns = Turns(_CHECK_ROUNDS, _CHECK_ROUNDS, (Condition.BACK_TO_BACK,))
+        turns = Turns.even(_CHECK_ROUNDS, (Condition.BACK_TO_BACK,))
         found = entrant.compare([(entrant.measurer, c) for c in candidates], turns, stop)
         _keep([(entrant, one.trial, runs.get(candidate_key(c), FINALISTS)) for c, one in zip(candidates, found)])
         timed |= {candidate_key(c) for c in candidates}
@@ -102,20 +105,20 @@ def hold(
 ) -> Outcome | None:
     """A final among the best of all entrants and the default schedule; None if there is nothing to decide.
 
-    It takes two seconds or so, and not much more than `seconds_left()`. If what led before was luck, so that another one leads that
-    was not in the final, there is a second one, in which the winner of the first is the one to beat. Where there is no time for
-    any, the times of the search decide.
+    It takes some tenths of a second where nobody wins, up to two seconds otherwise, and not much more than `seconds_left()`. If
+    what led before was luck, so that another one leads that was not in the final, there is a second one, in which the winner of the
+    first is the one to beat. Where there is no time for any, or `stop()` is true, the times of the search decide.
     """
     outcome: Outcome | None = None
-    holder = default  # of the title: whom the others have to beat
+    holder, bar = default, math.inf  # of the title: whom the others have to beat, and what they have to be faster than
     timed: set[tuple[int, str]] = set()
     for _ in range(_MOST_FINALS):
         claims = [(e, r) for e in entrants for r in e.top(2 * _FINALISTS) if _name((e, r.candidate)) not in timed]
         claims.sort(key=lambda x: x[1].seconds or 0.0)
-        if not claims or stop() or (outcome is not None and (claims[0][1].seconds or 0.0) >= outcome.least):
+        if not claims or stop() or (claims[0][1].seconds or 0.0) >= bar:
             break
-        left = seconds_left()
-        room = _room(claims[0][1].seconds or 0.0, conditions, left)
+        needs, left = _Needs.of(claims[0][1], conditions), seconds_left()
+        room = needs.room(left)
         if not room:
             break
         chosen = _finalists(claims)
@@ -123,55 +126,105 @@ def hold(
         if _name(holder) not in map(_name, contenders):
             contenders.append(holder)
         timed |= set(map(_name, contenders))
-        turns = Turns(_LEAST_ROUNDS, _MOST_ROUNDS, conditions, _SECONDS if left is None else min(_SECONDS, left))
-        held = _final(contenders, holder, turns, stop)
+        before = _known(holder)
+        held = _final(contenders, holder, conditions, needs.seconds(left), stop)
         if held is None:
             break
-        holder, least = held
-        outcome = Outcome(holder, _name(holder) == _name(default), least)
+        holder, bar = held.winner, _bar(held, before)
+        outcome = Outcome(holder, _name(holder) == _name(default), held.least)
         what = "the default schedule" if outcome.default_won else f"candidate {candidate_key(holder[1])}"
         log.info(
             "a final of %d programs of %s: %s wins, the fastest takes %s",
             len(contenders),
             default[1].sketch.workload.title,
             what,
-            time(least),
+            time(held.least),
         )
     return outcome or _without_a_final(entrants, default)
 
 
+def _known(contender: Contender) -> Record | None:
+    """The record of a candidate, as it stands."""
+    return next((r for r in contender[0].top(_WHOLE) if r.key == candidate_key(contender[1])), None)
+
+
 def _without_a_final(entrants: Sequence[Entrant], default: Contender) -> Outcome | None:
-    """The default schedule, if it was timed, nobody won a final before, and nobody is ahead by as much as a win has to be worth."""
+    """The default schedule, if it was timed, nobody won a final before, and nobody is ahead by what a win has to be worth, and by
+    more than the times of both are spread."""
     leading = [record for entrant in entrants for record in entrant.top(1)]
-    own = next((r for r in default[0].top(_WHOLE) if r.key == candidate_key(default[1])), None)
+    own = _known(default)
     if own is None or own.seconds is None or any(r.run == WINNER for r in leading):
         return None
-    least = min(r.seconds or 0.0 for r in leading)
-    if least < (1 - LEAST_GAIN) * own.seconds:
+    first = min(leading, key=lambda r: r.seconds or 0.0)
+    least = first.seconds or 0.0
+    if least < (1 - max(LEAST_GAIN, math.hypot(first.trial.spread, own.trial.spread))) * own.seconds:
         return None
     _keep([(default[0], own.trial, WINNER)])
     return Outcome(default, True, least)
 
 
-def _room(seconds: float, conditions: Sequence[Condition], left: float | None) -> int:
-    """How many programs of so many seconds can meet the default schedule in the time that there is. A slow one has more."""
-    each = _LEAST_ROUNDS * sum(_OVERHEAD[condition] + 2 * seconds for condition in conditions)
-    wanted = max(_SECONDS, 2 * each)
-    fit = int((wanted if left is None else min(wanted, left)) / each) - 1
-    return max(0, min(_FINALISTS, fit))
+@dataclass(frozen=True)
+class _Needs:
+    """Seconds that a final of such programs needs: to build each, for its least rounds back to back, and for the least rounds of
+    one and the default schedule under the other conditions."""
+
+    build: float
+    each: float
+    elsewhere: float
+
+    @staticmethod
+    def of(record: Record, conditions: Sequence[Condition]) -> _Needs:
+        """Of programs like that one."""
+        turn = {condition: _OVERHEAD[condition] + _CALLS[condition] * (record.seconds or 0.0) for condition in conditions}
+        each = race.LEAST * turn.pop(Condition.BACK_TO_BACK)
+        return _Needs(record.trial.build_seconds, each, 2 * race.LEAST_ELSEWHERE * sum(turn.values()))
+
+    def seconds(self, left: float | None) -> float:
+        """That it may take, besides building. Slow programs have more."""
+        wanted = max(_SECONDS, 2 * self.each + self.elsewhere)
+        return wanted if left is None else min(wanted, left)
+
+    def room(self, left: float | None) -> int:
+        """How many programs can meet the default schedule in the time that there is."""
+        each = self.each + (self.build if left is not None else 0.0)
+        return max(0, min(_FINALISTS, math.floor((self.seconds(left) - self.elsewhere) / each + 1e-6) - 1))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A final that was held: who won, the seconds of the winner and of whoever had the title before, and the least of all."""
+
+    winner: Contender
+    seconds: float
+    holder_seconds: float | None
+    least: float
+
+
+def _bar(held: _Held, before: Record | None) -> float:
+    """What a record that was not in a final has to be faster than for another one.
+
+    Times of a search, each program alone, are others than those of a final, in turns. What the holder of the title took in both
+    says by how much; it is no record that was chosen for its luck. And a win has to be worth something.
+    """
+    known = before.seconds if before is not None else None
+    slower = held.holder_seconds / known if held.holder_seconds and known else 1.0
+    return (1 - LEAST_GAIN) * held.seconds / slower
 
 
 def _final(
-    contenders: Sequence[Contender], holder: Contender, turns: Turns, stop: Callable[[], bool]
-) -> tuple[Contender, float] | None:
-    """The winner, and the least seconds of all; None if nothing came out."""
+    contenders: Sequence[Contender], holder: Contender, conditions: tuple[Condition, ...], seconds: float, stop: Callable[[], bool]
+) -> _Held | None:
+    """None if nothing came out."""
     number = [_name(p) for p in contenders].index(_name(holder))
     timed = [(entrant.measurer, candidate) for entrant, candidate in contenders]
-    found = holder[0].compare(timed, replace(turns, worth_it=partial(undecided, holder=number)), stop)
+    turns = Turns(partial(race.next_round, holder=number), conditions, seconds, race.LEAST)
+    found = holder[0].compare(timed, turns, stop)
     running = [one.trial.seconds for one in found if one.trial.seconds is not None]
-    first = winner([one.rounds if one.trial.ok else None for one in found], number) if running else None
+    first = winner([one.rounds if one.trial.ok else None for one in found], number, conditions) if running else None
     _keep([(contenders[n][0], one.trial, WINNER if n == first else FINALISTS) for n, one in enumerate(found)])
-    return None if first is None else (contenders[first], min(running))
+    if first is None:
+        return None
+    return _Held(contenders[first], found[first].trial.seconds or 0.0, found[number].trial.seconds, min(running))
 
 
 def _keep(results: Sequence[tuple[Entrant, Trial, str]]) -> None:

@@ -7,6 +7,7 @@ points     loop variables and lanes    prefetch   the next panel, fetched early
 remaining  what is left of an axis     shape      sizes and lanes of a tile
 transpose  strided vectors by shuffles arith      operations on values
 vecmath    transcendental functions    formula    how those are written
+whole      numbers clamped and rounded
 irtext     types, values, loops and branches as text
 groups     products of small numbers, several in a lane    group_operands, row_pairs, interleave belong to it
 """

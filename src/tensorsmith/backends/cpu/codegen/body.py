@@ -12,6 +12,7 @@ from tensorsmith.backends.cpu.codegen.addresses import Addresses, Running, Stora
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, storage_type, type_text
 from tensorsmith.backends.cpu.codegen.points import InARow, Lanes, LoopValues, active_mask, blank, stored_type
+from tensorsmith.backends.cpu.codegen.whole import as_float, as_integer, clamped, passed_through
 from tensorsmith.lang.affine import Affine, Bounds, affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Binary, Bitcast, Cast, Const, Expr, Load, Select, Unary, joined, loads, shared, variables
@@ -36,9 +37,10 @@ class BodyEmitter(Addresses):
         program: Program,
         storage: Mapping[str, Storage],
         vector_bytes: int,  # of a register
+        interleaved_bytes: int,  # of those, by one instruction
     ) -> None:
         super().__init__(function, arithmetic, storage)
-        self.vector_bytes = vector_bytes
+        self.vector_bytes, self.interleaved_bytes = vector_bytes, interleaved_bytes
         self.program = program
         self.loops = loop_vars(program)
         self.registers: dict[str, dict[tuple[int, ...], Value]] = {}  # buffers that never reach memory
@@ -104,6 +106,14 @@ class BodyEmitter(Addresses):
         if isinstance(e, Select):
             return self.select(e, block, env, lanes, mask)
         if isinstance(e, Cast):
+            passed = passed_through(e)
+            whole = passed or (clamped(e) if e.a not in self._again else None)
+            if whole is not None:
+                value = self._value(whole.value, block, env, lanes, mask)
+                zero = None if whole.zero is None else self._value(whole.zero, block, env, lanes, mask)
+                if passed is not None:
+                    return as_float(self.arith, whole, value, zero)
+                return self.arith.cast(e.dtype, as_integer(self.arith, whole, value, zero))
             return self.arith.cast(e.dtype, self._value(e.a, block, env, lanes, mask))
         if isinstance(e, Bitcast):
             return self.arith.bitcast(e.dtype, self._value(e.a, block, env, lanes, mask))
@@ -468,7 +478,7 @@ class BodyEmitter(Addresses):
             return None  # a part of the dimension alone is kept
         form, bounds = self.form(e.indices[-1], block), block.stage.bounds()
         running, first, step = (None, 0, 0) if form is None else self.linear(form, env, lanes)
-        found = bounds.range(e.indices[-1])
+        found = bounds.range(e.indices[-1]) if running is not None else (first, first + lanes.active - 1)  # these very lanes
         inside = found is not None and found[0] >= 0 and found[1] < shape[-1]
         if step != 1 or (not inside and mask in (None, _ANYWHERE)):
             return None

@@ -130,7 +130,8 @@ class _Work:
         self.generator, self.f, self.program = generator, f, generator.program
         self.storage = {n: self._storage(self.program.buffers[n], pointers) for n in sorted(names)}
         arithmetic = Arithmetic(f, generator.helpers, generator.declarations, generator.target)
-        self.body = BodyEmitter(f, arithmetic, self.program, self.storage, generator.target.vector_bytes)
+        target = generator.target
+        self.body = BodyEmitter(f, arithmetic, self.program, self.storage, target.vector_bytes, target.interleaved_bytes)
         self.loops = loop_vars(self.program)
         self.tile = TileEmitter(f, arithmetic, self.body, self.program, self.loops, generator.target, self.attached)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tensorsmith.backends.cpu.codegen.irtext import Value, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues
 from tensorsmith.backends.cpu.codegen.shape import pieces
-from tensorsmith.backends.cpu.codegen.transpose import transposed
+from tensorsmith.backends.cpu.codegen.transpose import columns
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Cast, Load
 from tensorsmith.program.ir import Block, Loop, LoopVar
@@ -61,16 +61,16 @@ def store_turned(tile: TileEmitter, block: Block, var: LoopVar, points: Sequence
     assert form is not None
     lane = f"i{8 * int(var.count) * dtype(read.dtype).bytes}"
     start, first, apart = body.linear(form, points[0], lanes)
-    rows = []
-    for n in range(lanes.active):
-        pointer = body.pointer(read.tensor, start, first + n * apart)
-        rows.append(f.op(f"load <{lanes.width} x {lane}>, {pointer}, align 1", lane, lanes.width))
-    rows += [Value("poison", lane, lanes.width)] * (lanes.width - lanes.active)
-    for point, column in zip(points, transposed(f, rows)):
-        running, constant, step = body.linear(tile.position(block), point, lanes)
-        for start_lane, width in pieces(lanes.active):
-            part = tile.arith.piece(column, start_lane, width)
-            f.line(f"store {part}, {body.pointer(block.stage.name, running, constant + start_lane * step)}, align 1")
+    steps = int(var.count)
+    at_once = min(lanes.width, max(1, body.interleaved_bytes // (steps * dtype(read.dtype).bytes)))
+    for at in range(0, lanes.width, at_once):
+        pointers = [body.pointer(read.tensor, start, first + at * steps + n * apart) for n in range(lanes.active)]
+        rows = [f.op(f"load <{at_once} x {lane}>, {pointer}, align 1", lane, at_once) for pointer in pointers]
+        for point, column in zip(points[at:], columns(tile.arith, rows, lanes.width, at_once)):
+            running, constant, step = body.linear(tile.position(block), point, lanes)
+            for start_lane, width in pieces(lanes.active):
+                part = tile.arith.piece(column, start_lane, width)
+                f.line(f"store {part}, {body.pointer(block.stage.name, running, constant + start_lane * step)}, align 1")
     return True
 
 

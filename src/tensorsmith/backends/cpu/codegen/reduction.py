@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tensorsmith.backends.cpu.codegen.ahead import Ahead, loads_ahead
 from tensorsmith.backends.cpu.codegen.body import form_key
 from tensorsmith.backends.cpu.codegen.borders import Borders
+from tensorsmith.backends.cpu.codegen.folding import halved, totals
 from tensorsmith.backends.cpu.codegen.groups import Groups
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
@@ -417,28 +418,22 @@ class Reduction(Borders):
     def _across(self, results: dict[Key, Value]) -> dict[Key, Value]:
         """One number per point out of its lanes."""
         op = _OPERATIONS[self.op]
-        totals: dict[Key, Value] = {}
-        for numbers in dict.fromkeys(k[0] for k in self.keys):
+        points = list(dict.fromkeys(k[0] for k in self.keys))
+        vectors = []
+        for numbers in points:
             values = [results[k] for k in self.keys if k[0] == numbers]
             while len(values) > 1:
                 widest = max(v.lanes for v in values)
                 same = [v for v in values if v.lanes == widest]
                 others = [v for v in values if v.lanes != widest]
                 if len(same) == 1:
-                    same = [self._halve(same[0], op)]
+                    same = [halved(self.arith, op, same[0])]
                 else:
                     paired = [self.arith.binary(op, a, b) for a, b in zip(same[::2], same[1::2])]
                     same = paired + ([same[-1]] if len(same) % 2 else [])
                 values = same + others
-            value = values[0]
-            while value.lanes:
-                value = self._halve(value, op)
-            totals[numbers, 0] = value
-        return totals
-
-    def _halve(self, v: Value, op: str) -> Value:
-        half = v.lanes // 2
-        return self.arith.binary(op, self.arith.piece(v, 0, half), self.arith.piece(v, half, half))
+            vectors.append(values[0])
+        return {(numbers, 0): total for numbers, total in zip(points, totals(self.arith, op, vectors))}
 
 
 def _factors(body: Expr) -> tuple[Expr, ...]:

@@ -19,7 +19,7 @@ from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues
 from tensorsmith.backends.cpu.codegen.reduction import Reduction
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape, chunks, pieces
-from tensorsmith.backends.cpu.codegen.transpose import preload, strided_loads
+from tensorsmith.backends.cpu.codegen.transpose import preload, squares, strided_loads
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
@@ -128,10 +128,9 @@ class TileEmitter:
         if self.together and group_of_copy(self, block) is not None:
             self._map_groups(block, steps, sizes)
             return
-        if strided_loads(self.body, block):
-            shape = Shape(sizes, self._chunks(block, sizes))
-            preload(self.body, block, [self.point(block, shape, step, key) for step in steps for key in _keys(block, shape)])
-        if block.stage.reduction is None and not self.together:
+        if strided_loads(self.body, block) and group_of_copy(self, block) is None:
+            self._map_turned(block, steps, sizes)
+        elif block.stage.reduction is None and not self.together:
             self._map(block, env, sizes, apart=bool(held) and is_expensive(block.stage.body))
         else:
             computed = [(step, *self.compute(block, step, left, sizes)) for step in steps]
@@ -152,8 +151,9 @@ class TileEmitter:
         """
         shape = self._shape(block, sizes)
         group, done = group_of_copy(self, block), set()
-        for key in _keys(block, shape):
-            point, lanes = self.point(block, shape, env, key)
+        points_of = {key: self.point(block, shape, env, key) for key in _keys(block, shape)}
+        preload(self.body, block, list(points_of.values()))
+        for key, (point, lanes) in points_of.items():
             if group is not None and lanes is not None and sizes[group.name] > 0:
                 place = [v.name for v in _unrolled(block)].index(group.name)
                 others = (key[0][:place], key[0][place + 1 :], key[1])
@@ -165,6 +165,17 @@ class TileEmitter:
             self._store(block, self._at(block, point, lanes), point, lanes)
             if apart:
                 self.f.barrier()
+
+    def _map_turned(self, block: Block, steps: list[dict[str, LoopValue]], sizes: Mapping[str, int]) -> None:
+        """A tile that reads strided vectors, square by square: what a square holds is stored before the next one is loaded."""
+        shape = self._shape(block, sizes)
+        points = [self.point(block, shape, step, key) for step in steps for key in _keys(block, shape)]
+        for numbers in squares(self.body, block, points):
+            preload(self.body, block, [points[n] for n in numbers])
+            for n in numbers:
+                point, lanes = points[n]
+                self._store(block, self._at(block, point, lanes), point, lanes)
+            self.f.barrier()
 
     def _map_groups(self, block: Block, steps: list[dict[str, LoopValue]], sizes: Mapping[str, int]) -> None:
         """A copy in groups at several steps of the loop around it: in squares, or one step after the other."""

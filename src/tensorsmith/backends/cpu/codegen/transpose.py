@@ -1,12 +1,15 @@
 """Strided vectors by transposing contiguous ones in registers.
 
-Lanes that run along a dimension of memory that is not the last one would be loaded one by one. Where as many neighbouring vectors
-are wanted as one has lanes, that square is loaded row by row and turned over:
+Lanes that run along a dimension of memory that is not the last one would be loaded one by one. Where neighbouring vectors are
+wanted, pieces of rows are loaded instead, put one behind the other and interleaved until each vector is a column (`columns`):
 
-    for w rows:  v[r] = memory[r + n * stride] for lane n        ->    w contiguous loads, log2(w) * w shuffles
+    for n columns:  v[c] = memory[c + r * stride] for lane r     ->    a load for each lane, n * log2(n) shuffles
 
-Where some lanes are idle, but not most, their rows are not loaded. Of fewer vectors than lanes (a short row of an image of bytes)
-narrower squares are made, one below the other.
+There are as many columns as interleaving works on at once: 16 bytes on x86, whose wider vectors are several of these side by side;
+a whole vector elsewhere. Of fewer (the end of a row) the pieces are shorter. Where some lanes are idle, but not most, their rows
+are not loaded.
+
+A square is stored before the next one is loaded (`squares`), so that it is never spilled.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorsmith.backends.cpu.codegen.addresses import Running
+from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValues
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Load, loads
@@ -23,7 +27,7 @@ from tensorsmith.program.ir import Block, Loop
 
 Point = tuple[LoopValues, Lanes | None]
 
-_NARROWEST = 4  # vectors of a square: fewer are loaded lane by lane
+_NARROWEST = 4  # columns of a square, or all that are interleaved at once: fewer are loaded lane by lane
 
 
 def strided_loads(body: BodyEmitter, block: Block) -> list[Load]:
@@ -51,6 +55,25 @@ def turns_over(body: BodyEmitter, loop: Loop, lanes: int) -> bool:
     return any(form is not None and form.terms.get(loop.var.name) == 1 for form in forms)
 
 
+def squares(body: BodyEmitter, block: Block, points: Sequence[Point]) -> list[list[int]]:
+    """The numbers of the points, those together whose vectors are columns of one square; each is in one of the lists."""
+    places: dict[tuple[Running | None, int, Lanes | None], dict[int, list[int]]] = {}
+    (e, *_) = strided_loads(body, block)
+    form, _ = body.offset(e, block)
+    assert form is not None
+    for number, (env, lanes) in enumerate(points):
+        running, constant, step = body.linear(form, env, lanes)
+        places.setdefault((running, step, lanes), {}).setdefault(constant, []).append(number)
+    found: list[list[int]] = []
+    for (_, _, lanes), numbers in places.items():
+        left, width = set(numbers), 1 if lanes is None else _widest(body, e, lanes)
+        while width > 1:
+            found += [[n for c in range(first, first + width) for n in numbers[c]] for first in _runs(left, width)]
+            width //= 2
+        found += [[n for c in sorted(left) for n in numbers[c]]] if left else []
+    return found
+
+
 def preload(body: BodyEmitter, block: Block, points: Sequence[Point]) -> None:
     """Loads squares of what the points will read, and lets the body remember the vectors in them."""
     for e in strided_loads(body, block):
@@ -62,14 +85,18 @@ def preload(body: BodyEmitter, block: Block, points: Sequence[Point]) -> None:
                 running, constant, step = body.linear(form, env, lanes)
                 groups.setdefault((running, step, lanes), set()).add(constant)
         for (running, step, lanes), constants in groups.items():
-            width = lanes.width
-            while width >= _NARROWEST:
+            width = widest = _widest(body, e, lanes)
+            while width >= max(2, min(_NARROWEST, widest)):
                 for first in _runs(constants, width):
-                    rows = [_row(body, e, running, first + n * step, width) for n in range(lanes.active)]
-                    rows += [const(0, e.dtype, width)] * (lanes.width - lanes.active)
-                    for n, column in enumerate(_columns(body, rows, width)):
+                    pieces = [_piece(body, e, running, first + n * step, width) for n in range(lanes.active)]
+                    for n, column in enumerate(columns(body.arith, pieces, lanes.width, widest)):
                         body.remember(("load", e.tensor, running, first + n, step, lanes, None), lambda v=column: v)
                 width //= 2
+
+
+def _widest(body: BodyEmitter, e: Load, lanes: Lanes) -> int:
+    """How many columns are made at once."""
+    return max(1, min(lanes.width, body.interleaved_bytes // dtype(e.dtype).bytes))
 
 
 def _runs(left: set[int], length: int) -> list[int]:
@@ -82,35 +109,46 @@ def _runs(left: set[int], length: int) -> list[int]:
     return starts
 
 
-def _columns(body: BodyEmitter, rows: Sequence[Value], width: int) -> list[Value]:
-    """The columns of so many rows, which are as wide as they are many, or narrower: squares one below the other then."""
-    squares = [transposed(body.f, rows[n : n + width]) for n in range(0, len(rows), width)]
-    while len(squares) > 1:
-        pairs = zip(squares[::2], squares[1::2])
-        squares = [[body.arith.joined(a, b) for a, b in zip(upper, lower)] for upper, lower in pairs]
-    return squares[0]
-
-
-def _row(body: BodyEmitter, e: Load, running: Running | None, constant: int, width: int) -> Value:
+def _piece(body: BodyEmitter, e: Load, running: Running | None, constant: int, width: int) -> Value:
     pointer = body.pointer(e.tensor, running, constant)
     return body.f.op(f"load {storage_type(e.dtype, width)}, {pointer}, align {dtype(e.dtype).bytes}", e.dtype, width)
 
 
-def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
-    """The columns of a square of vectors: in each round, pairs of rows exchange the halves of ever larger blocks."""
-    square, width = list(rows), len(rows)
-    distance = 1
-    while distance < width:
-        for n in range(width):
-            if not n & distance:
-                a, b = square[n], square[n + distance]
-                low = [p if not p & distance else width + p - distance for p in range(width)]
-                high = [p + distance if not p & distance else width + p for p in range(width)]
-                square[n], square[n + distance] = _shuffled(f, a, b, low), _shuffled(f, a, b, high)
-        distance *= 2
-    return square
+def columns(arith: Arithmetic, pieces: Sequence[Value], lanes: int, at_once: int) -> list[Value]:
+    """The columns of pieces of rows, as vectors of so many lanes; interleaving works on `at_once` of them, which are at least as
+    many as columns. Lanes without a row hold anything.
+
+    In each part of `at_once` lanes the rows lie one behind the other, in several vectors: element c of row r is number
+    r * width + c of them all. Interleaving vector k with k + width / 2 moves the highest binary digit of a number to its end. After
+    as many times as r has digits those of c come first, and are the number of the vector.
+    """
+    width = pieces[0].lanes
+    rows = [*pieces, *[Value("poison", pieces[0].dtype, width)] * (lanes - len(pieces))]
+    count = at_once // width  # of rows of a part, in one vector
+    vectors = [
+        _joined(arith, [row for part in range(0, lanes, at_once) for row in rows[part + n * count : part + (n + 1) * count]])
+        for n in range(width)
+    ]
+    for _ in range(at_once.bit_length() - 1):
+        pairs = list(zip(vectors, vectors[width // 2 :]))
+        vectors = [_interleaved(arith, a, b, at_once, start) for a, b in pairs for start in (0, at_once // 2)]
+    return vectors
 
 
-def _shuffled(f: Function, a: Value, b: Value, mask: Sequence[int]) -> Value:
+def _joined(arith: Arithmetic, parts: Sequence[Value]) -> Value:
+    """One vector of several, which are a power of two."""
+    while len(parts) > 1:
+        parts = [arith.joined(a, b) for a, b in zip(parts[::2], parts[1::2])]
+    return parts[0]
+
+
+def _interleaved(arith: Arithmetic, a: Value, b: Value, at_once: int, start: int) -> Value:
+    """Lanes of a and b in turn: of each part of `at_once` lanes the half that begins at `start`."""
+    lanes = [part + start + n for part in range(0, a.lanes, at_once) for n in range(at_once // 2)]
+    return shuffled(arith.f, a, b, [pick for n in lanes for pick in (n, a.lanes + n)])
+
+
+def shuffled(f: Function, a: Value, b: Value, mask: Sequence[int]) -> Value:
+    """Lanes of two vectors, counted through both."""
     items = ", ".join(f"i32 {n}" for n in mask)
     return f.op(f"shufflevector {a}, {b}, <{len(mask)} x i32> <{items}>", a.dtype, len(mask))

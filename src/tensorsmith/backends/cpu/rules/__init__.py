@@ -12,12 +12,14 @@ from tensorsmith.space.rules.constant import ConstantTensor
 from tensorsmith.space.rules.fusion import TilingWithFusion
 from tensorsmith.space.rules.inline import AlwaysInline
 from tensorsmith.space.rules.place import LeavePlaceOpen
+from tensorsmith.space.rules.reshape import ReshapeOutput
 from tensorsmith.space.rules.skip import Skip
 from tensorsmith.space.rules.tiling import Tiling
 
 #: our rules
 DEFAULT: tuple[Rule, ...] = (
     AliasOutput(),
+    ReshapeOutput(),
     AlwaysInline(),
     ConstantTensor(),
     AddRfactor(few_results=True),
