@@ -96,7 +96,7 @@ def main(words: Sequence[str] | None = None) -> int:
         for case, make in CASES.items():
             adds, floats = hot_loop(ts.compile(make("f32", "f32"), target=target).assembly, machine)
             plain = target.lanes(4) * adds / cycles(floats, target)
-            small = [("u8", SMALL)] if target.wants_small_weights else []
+            small = [("u8", SMALL)] if target.multiplies_pairs else []
             for a, b in (("u8", "i8"), ("i8", "i8"), *small, *([("bf16", "bf16")] if bf16_dots(target) else [])):
                 what = instruction(target, a, b)
                 exe = ts.compile(make(a, "i8" if b == SMALL else b, b == SMALL), target=target)

@@ -167,7 +167,7 @@ def compile(
             network.origin = Origin(unkept(given), again)
             return network
         workload = as_workload(computation)
-        options = allowed(workload, formulations)
+        options = allowed(workload, formulations, target.multiplies_pairs)
         found = _best_records(workload, store, target, _preferred(timing), options)
         guesses = {} if found else _guesses({workload: options}, store, target, timing, effort)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, guesses, store, target, timing)
@@ -188,7 +188,7 @@ def stored(computation: C, weights: str | None) -> C:
 
 def _for(model: Model, target: Target, integers: bool, formulations: str) -> Model:
     """A model as it is computed on a machine."""
-    chosen = model.with_integers(integers and model.integers).with_small_weights(target.wants_small_weights)
+    chosen = model.with_integers(integers and model.integers).with_pairs(target.multiplies_pairs)
     return chosen.with_formulations(formulations)
 
 

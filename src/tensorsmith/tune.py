@@ -189,7 +189,7 @@ def tune(
         models = [stored(m, weights) for m in models]
         if isinstance(computation, OpenModel):
             objective = objective or "geomean"
-        models = [m.with_small_weights(target.wants_small_weights).with_formulations(formulations) for m in models]
+        models = [m.with_pairs(target.multiplies_pairs).with_formulations(formulations) for m in models]
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         if place.here and is_estimated(target):
@@ -209,12 +209,13 @@ def tune(
     if objective is not None or schedule is not None:
         raise UserError("objective and schedule are for models: they say how trials are shared among the tasks of networks")
     workload = as_workload(computation)  # type: ignore[arg-type]
+    among = allowed(workload, formulations, target.multiplies_pairs)
     budget = Budget.of(effort, trials, seconds, patience)
     if place.here and is_estimated(target):
-        return _estimated(workload, allowed(workload, formulations), budget, target, plugins, seed, make_reporter(on_progress))
+        return _estimated(workload, among, budget, target, plugins, seed, make_reporter(on_progress))
     _check_memory([workload])
     options = RunOptions(budget, HowMeasured(target, cache or "warm", place), plugins, seed, verbose, early_stop)
-    return _tune_workload(workload, allowed(workload, formulations), options, database, make_reporter(on_progress))
+    return _tune_workload(workload, among, options, database, make_reporter(on_progress))
 
 
 def _estimated(

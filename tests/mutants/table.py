@@ -24,6 +24,7 @@ NEIGHBOURS = "tests/backends/cpu/codegen/test_rows_of_neighbours.py::"
 FOLDING = "tests/backends/cpu/codegen/test_folding.py::"
 ACROSS = "tests/backends/cpu/test_across_tile.py::"
 RESHAPING = "tests/space/test_reshaping.py::"
+OF_BYTES = "tests/rewrites/test_winograd_of_bytes.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
@@ -183,6 +184,30 @@ _GRAPH = (
         "if len(numbers) > (1 if _is_quantised(structure) else _MANY_NUMBERS)",
         "if not numbers",
         (FUSION + "test_few_numbers_are_in_the_definitions",),
+    ),
+    Mutant(
+        "padding-of-transformed-bytes-is-zero",
+        "source = pad_spatial(x, [*pairs[:-2], *over], fill, name",
+        "source = pad_spatial(x, [*pairs[:-2], *over], name",
+        (OF_BYTES + "test_it_gives_the_sums_of_bytes_exactly",),
+    ),
+    Mutant(
+        "bytes-are-transformed-for-every-machine",
+        "+ (_of_bytes(original) if pairs else ())",
+        "+ _of_bytes(original)",
+        (OF_BYTES + "test_it_is_for_machines_that_multiply_in_pairs",),
+    ),
+    Mutant(
+        "transformed-sums-may-not-fit",
+        "_FREE_BITS = 31 - WHOLE_BITS",
+        "_FREE_BITS = 31",
+        (OF_BYTES + "test_sums_that_i32_could_not_hold_four_times_are_left_alone",),
+    ),
+    Mutant(
+        "transformed-weights-need-not-be-small",
+        "transform_weight(kept_if_small(weight) if small else weight, tile)",
+        "transform_weight(weight, tile)",
+        (OF_BYTES + "test_what_is_not_small_counts_as_zero_here_too",),
     ),
     Mutant(
         "a-weight-is-packed-for-every-step",
@@ -1356,7 +1381,7 @@ _BYTES = (
         "what-is-not-small-is-packed-as-it-is",
         "array = kept_if_small(array) if packed.small else array",
         "array = array",
-        (INSTRUCTIONS + "test_kernels_with_small_weights_are_right_by_meaning",),
+        (INSTRUCTIONS + "test_kernels_with_pairs_are_right_by_meaning",),
     ),
     Mutant(
         "a-weight-of-64-is-small",

@@ -241,7 +241,7 @@ def workloads_of(store: Store, name: str, shapes: Sequence[str] = ()) -> list[Wo
     """The workload whose key in the file begins like that, or the one of that name; of a model, those of all its tasks."""
     model = model_of(name, shapes)
     if model is not None:
-        tasks = [t for small in (False, True) for t in model.with_small_weights(small).tasks()]  # as any machine computes them
+        tasks = [t for pairs in (False, True) for t in model.with_pairs(pairs).tasks()]  # as any machine computes them
         return list(dict.fromkeys(f.workload for t in tasks for f in t.formulations or formulations(t.workload)))
     if len(name) >= _SHORTEST_KEY:
         found = {s.workload.key: s.workload for s in store.workloads() if s.workload.key.startswith(name)}

@@ -40,7 +40,7 @@ class Model:
     """
 
     integers = True  # quantised numbers are multiplied as integers; else as the real numbers that they stand for, in f32
-    small_weights = False  # products by weights that are small say so, for machines that make those faster
+    pairs = False  # for machines that multiply bytes in pairs of i16: what suits those
     weights: Weights | None = None  # what its weights are stored as; None: as they were imported
 
     def __init__(self, source: Graph) -> None:
@@ -78,7 +78,7 @@ class Model:
         from tensorsmith.graph.passes import optimise  # passes, fusion and operators are loaded by those who have a network
 
         with uncollected():
-            graph = optimise(self.source, self.integers, self.small_weights)
+            graph = optimise(self.source, self.integers, self.pairs)
             return graph if self.weights is None else weights_pass().run(graph, self.weights)
 
     @property
@@ -93,15 +93,16 @@ class Model:
 
         graph = self.graph
         with uncollected():
-            return partition(graph, self.small_weights)
+            return partition(graph, self.pairs)
 
     def with_integers(self, integers: bool) -> Model:
         """This network with products of quantised numbers in integers, exact and fast, or in f32."""
         return self if integers == self.integers else self._with(integers=integers)
 
-    def with_small_weights(self, small: bool) -> Model:
-        """This network with products by small weights as such, for machines that have something for them (`lang/small.py`)."""
-        return self if small == self.small_weights else self._with(small_weights=small)
+    def with_pairs(self, pairs: bool) -> Model:
+        """This network for machines that multiply bytes in pairs of i16, or for others: products by small weights say so
+        (`lang/small.py`), and convolutions of bytes may be Winograd's."""
+        return self if pairs == self.pairs else self._with(pairs=pairs)
 
     def _with(self, **settings: bool) -> Model:
         other = copy.copy(self)

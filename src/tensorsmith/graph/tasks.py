@@ -130,7 +130,7 @@ def partition(graph: Graph, pairs: bool = False) -> Partition:
     tasks = [replace(t, weight=weights[n], origins=tuple(origins[n])) for n, t in enumerate(tasks)]
     constants = sum(array.nbytes for array in graph.constants.values())
     budget = max(_LEAST_GROWTH, constants // 2) - (_stored_as_pairs(graph) if pairs else 0)
-    return Partition(graph, _affordable(tasks, max(0, budget)), tuple(calls), fusion.views)
+    return Partition(graph, _affordable(tasks, max(0, budget), pairs), tuple(calls), fusion.views)
 
 
 def _stored_as_pairs(graph: Graph) -> int:
@@ -139,12 +139,12 @@ def _stored_as_pairs(graph: Graph) -> int:
     return sum(graph.constants[w].nbytes for w in {n.inputs[1] for n in products} if w in graph.constants)
 
 
-def _affordable(tasks: Sequence[Task], budget: int) -> tuple[Task, ...]:
+def _affordable(tasks: Sequence[Task], budget: int, pairs: bool = False) -> tuple[Task, ...]:
     """The tasks with such formulations that, whichever are used, constants grow by no more bytes than that.
 
     What gives least for its memory is given up first: most bytes for the work of a call. Equal ones go together.
     """
-    options = [list(formulations(t.workload)) for t in tasks]
+    options = [list(formulations(t.workload, pairs)) for t in tasks]
     work = [max(1, flops(t.workload)) for t in tasks]
     while True:
         largest = [max(found, key=lambda f: f.growth) for found in options]

@@ -77,8 +77,8 @@ def _known(
 ) -> Iterator[tuple[Target, Timing, list[Summary], list[Known]]]:
     """Each setting of which there are records, with what is known there."""
     for target, timing, mine in _settings(summaries):
-        computed = model.with_small_weights(target.wants_small_weights) if model is not None else None
-        subjects = _subjects_of_model(computed) if computed is not None else _subjects(mine)
+        computed = model.with_pairs(target.multiplies_pairs) if model is not None else None
+        subjects = _subjects_of_model(computed) if computed is not None else _subjects(mine, target.multiplies_pairs)
         known = [Known(subject, store, target, timing) for subject in subjects]
         if not all(k.empty for k in known):
             yield target, timing, mine, known
@@ -149,11 +149,11 @@ def _subjects_of_model(model: Model) -> list[Subject]:
     return [Subject.of_model(t, t.formulations or formulations(t.workload)) for t in model.tasks()]
 
 
-def _subjects(summaries: Sequence[Summary]) -> list[Subject]:
+def _subjects(summaries: Sequence[Summary], pairs: bool) -> list[Subject]:
     """The workloads of a file; those that are other formulations of one among them go with that one."""
     workloads: dict[str, Workload] = {s.workload.key: s.workload for s in summaries}
     titles = {s.workload.key: s.title for s in summaries}
-    options = {key: formulations(w) for key, w in workloads.items()}
+    options = {key: formulations(w, pairs) for key, w in workloads.items()}
     others = {f.workload.key for key, found in options.items() for f in found if f.workload.key != key}
     return [Subject(titles[key], w, options[key]) for key, w in workloads.items() if key not in others]
 

@@ -7,6 +7,9 @@ With the constant matrices A (t x m), B (t x t) and G (t x 3), t = m + 2, an m x
 so that the sum over channels becomes t * t independent matmuls: m = 2 multiplies 2.25 times less than the direct convolution,
 m = 4 four times less, at the price of precision (the entries of G and A differ in size) and of the transforms.
 
+Bytes are convolved exactly with m = 2: twice G is whole, so with it the result is four times as large, and whole. Transformed bytes
+are at most 4 * 255, transformed weights at most 9 * 128, and fit i16. (With m = 4, i32 could not hold the sums.)
+
 A and B are stages that read nothing, chains of selects over their indices: inlined into a transform whose loops are laid out, their
 zeros and ones vanish. The weight is transformed beforehand, once, by `transform_weight`.
 """
@@ -20,13 +23,16 @@ import numpy as np
 from tensorsmith.errors import UserError
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute, reduce_axis, select
-from tensorsmith.lang.dtypes import Array
+from tensorsmith.lang.dtypes import Array, dtype
 from tensorsmith.lang.expr import Const, Expr
 from tensorsmith.ops.common import Padding, check_rank, compute_named, pad_pairs, scaled
 from tensorsmith.ops.conv import pad_spatial, window_extents
 
 KERNEL = 3  # the only kernel size there is
 TILES = (2, 4)  # sizes of an output tile; the larger, the less work and the less precise
+WHOLE_TILE = 2  # of bytes, whose results are exact
+WHOLE_BITS = 2  # by which these have to be shifted in the end: each transform of the weight is twice as large as it should be
+WHOLE_TYPE = "i16"  # of transformed bytes and weights
 
 _A = {
     2: [[1, 0], [1, 1], [1, -1], [0, -1]],
@@ -67,14 +73,20 @@ def transform_matrices(tile: int) -> tuple[Array, Array, Array]:
 def transform_weight(weight: Array, tile: int = 4) -> Array:
     """A plain weight (3, 3, CI, CO) as `winograd_conv2d` takes it: (tile + 2, tile + 2, CI, CO), of the same type.
 
-    One of three dimensions, (KD, 3, 3, CI, CO), becomes (tile + 2, tile + 2, KD, CI, CO).
+    One of three dimensions, (KD, 3, 3, CI, CO), becomes (tile + 2, tile + 2, KD, CI, CO). One of bytes becomes four times as large,
+    in i16.
     """
     if weight.ndim not in (4, 5) or weight.shape[-4:-2] != (KERNEL, KERNEL):
         raise UserError(f"the weight has the shape {list(weight.shape)}; expected ({KERNEL}, {KERNEL}, CI, CO)")
     _, _, g = transform_matrices(tile)
+    whole = weight.dtype.kind in "iu"
+    if whole and tile != WHOLE_TILE:
+        raise UserError(f"a weight of {weight.dtype} can be transformed for tiles of {WHOLE_TILE}, not of {tile}")
+    if whole:
+        g = 2 * g
     wide = np.moveaxis(weight.astype(np.float64), (-4, -3), (0, 1))
-    result: Array = np.tensordot(g, np.tensordot(g, wide, (1, 1)), (1, 1)).astype(weight.dtype)
-    return result
+    result: Array = np.tensordot(g, np.tensordot(g, wide, (1, 1)), (1, 1))
+    return result.astype(dtype(WHOLE_TYPE).numpy if whole else weight.dtype)
 
 
 def winograd_conv2d(x: Tensor, transformed_weight: Tensor, padding: Padding = 0, tile: int = 4, name: str = "winograd") -> Tensor:

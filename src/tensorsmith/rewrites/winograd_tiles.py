@@ -15,24 +15,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorsmith.errors import UserError
-from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, reduce_axis
-from tensorsmith.lang.dtypes import Array
+from tensorsmith.lang.dtypes import Array, is_int
 from tensorsmith.lang.expr import Expr
-from tensorsmith.ops.common import Padding, at, compute_named, pad_pairs, scaled
+from tensorsmith.ops.common import Padding, as_type, at, compute_named, pad_pairs, scaled, sum_of_products
 from tensorsmith.ops.conv import pad_spatial, window_extents
-from tensorsmith.rewrites.winograd import KERNEL, chain, transform_matrices
+from tensorsmith.rewrites.winograd import KERNEL, WHOLE_BITS, chain, transform_matrices
 
 _LEAD = {2: (), 3: ("d",)}  # spatial dimensions before the last two, which are convolved directly
 PARTS = ("pad", "rows", "data", "gemm", "columns", "blocks")
 
 
 def winograd_conv(
-    x: Tensor, transformed_weight: Tensor, padding: Padding = 0, tile: int = 4, name: str = "winograd", prefix: str = ""
+    x: Tensor,
+    transformed_weight: Tensor,
+    padding: Padding = 0,
+    tile: int = 4,
+    name: str = "winograd",
+    prefix: str = "",
+    fill: float = 0,
 ) -> Tensor:
     """x (N, [D,] H, W, CI), weight (T, T, [KD,] CI, CO), T = tile + 2 -> (N, [D',] H', W', CO): 3 x 3 taps in H and W, stride 1.
 
-    The stages on the way are called `prefix`, by default the name, and one of `PARTS`.
+    Padding holds `fill`. The stages on the way are called `prefix`, by default the name, and one of `PARTS`. Of bytes, with tiles
+    of 2 and a weight of i16, the result is in i32, and exact (`winograd.transform_weight`).
     """
     prefix = prefix or name
     rank = len(x.shape) - 2
@@ -49,13 +55,15 @@ def winograd_conv(
     out = window_extents(x.shape[1:-1], kernel, (1,) * rank, pairs, (1,) * rank, name)
     tiles = [-(-extent // tile) for extent in out[-2:]]  # the last ones may hang over
     over = [(before, after + n * tile - extent) for (before, after), n, extent in zip(pairs[-2:], tiles, out[-2:])]
-    source = pad_spatial(x, [*pairs[:-2], *over], name=f"{prefix}_pad")
+    source = pad_spatial(x, [*pairs[:-2], *over], fill, name=f"{prefix}_pad")
+    whole = is_int(x.dtype)
     places = [source.shape[0], *source.shape[1:-3], *tiles]
     axes = ["n", *lead, "ty", "tx"]
 
     def element(i: Sequence[Expr], r: Expr | int, s: Expr | int) -> Expr:
         *outer, ty, tx, ci = i
-        return at(source, *outer, _moved(ty, tile, r), _moved(tx, tile, s), ci)
+        read = at(source, *outer, _moved(ty, tile, r), _moved(tx, tile, s), ci)
+        return as_type(transformed_weight.dtype, read)
 
     rows = compute_named(
         (size, size, *places, channels_in),
@@ -75,10 +83,16 @@ def winograd_conv(
     def product(i: tuple[Expr, ...]) -> Expr:
         u, v, n, *outer, ty, tx, co = i
         moved = [e + k for e, k in zip(outer, taps)]
-        return define.sum(at(data, u, v, n, *moved, ty, tx, ci) * at(transformed_weight, u, v, *taps, ci, co), axis=[*taps, ci])
+        factors = at(data, u, v, n, *moved, ty, tx, ci), at(transformed_weight, u, v, *taps, ci, co)
+        return sum_of_products(*factors, [*taps, ci], "i32" if whole else None)
 
     shape = (x.shape[0], *out[:-2], *tiles)
     products = compute_named((size, size, *shape, channels_out), ("u", "v", *axes, "co"), product, f"{prefix}_gemm")
+
+    def back(coefficients: Array, items: Sequence[Expr]) -> Expr:
+        total = _combined(coefficients, items)
+        return total >> WHOLE_BITS if whole else total
+
     columns = compute_named(
         (tile, size, *shape, channels_out),
         ("y", "v", *axes, "co"),
@@ -88,7 +102,7 @@ def winograd_conv(
     blocks = compute_named(
         (x.shape[0], *out[:-2], tiles[0], tile, tiles[1], tile, channels_out),
         ("n", *lead, "ty", "y", "tx", "z", "co"),
-        lambda i: chain(i[-2], [_combined(c, [at(columns, i[-4], v, *i[:-4], i[-3], i[-1]) for v in range(size)]) for c in a.T]),
+        lambda i: chain(i[-2], [back(c, [at(columns, i[-4], v, *i[:-4], i[-3], i[-1]) for v in range(size)]) for c in a.T]),
         f"{prefix}_blocks",
     )
 

@@ -70,8 +70,9 @@ class Target(ABC):
         """Of the largest cache that each core has for itself."""
 
     @property
-    def wants_small_weights(self) -> bool:
-        """Whether it multiplies bytes faster where a definition says that one of them is small (`lang/small.py`)."""
+    def multiplies_pairs(self) -> bool:
+        """Whether it multiplies bytes in pairs of i16, for want of anything that takes four of any bytes at once. Small ones may be
+        faster there (`lang/small.py`), and 3 x 3 convolutions by Winograd's transforms (`rewrites/formulations.py`)."""
         return False
 
     def describe(self) -> dict[str, str]:

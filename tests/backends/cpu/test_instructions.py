@@ -157,7 +157,7 @@ def test_pairs_are_stored_so_that_loops_only_multiply_and_add(name, case):
 @pytest.mark.parametrize("a", ["u8", "i8"])
 def test_small_weights_are_multiplied_as_bytes(name, a):
     machine = ts.Target.named(name)
-    assert machine.wants_small_weights
+    assert machine.multiplies_pairs
     for case in (matmul(64, 256, 192, a, "i8", small_weight=True), convolution(12, 64, 64, 1, a, "i8", small_weight=True)):
         found = hot(case, machine)
         products, moved = found.count("vpmaddubsw"), sum("xor" in x for x in found)
@@ -179,7 +179,7 @@ def test_what_may_saturate_is_not_used(name):
 @pytest.mark.parametrize("name", ["znver4", "neoverse-n1"])
 def test_machines_that_take_any_bytes_have_the_same_code_for_small_ones(name):
     machine = ts.Target.named(name)
-    assert not machine.wants_small_weights
+    assert not machine.multiplies_pairs
     found = [hot_text(matmul(64, 256, 192, "u8", "i8", small_weight=small), machine) for small in (False, True)]
     assert found[0] == found[1]
 
@@ -191,7 +191,7 @@ def hot_text(case, machine: CpuTarget) -> str:
 
 @pytest.mark.parametrize("name", ["znver4", "skylake-avx512", "x86-64-v3", "x86-64-v2", "neoverse-n1", "cortex-a72"])
 @pytest.mark.parametrize("a", ["u8", "i8"])
-def test_kernels_with_small_weights_are_right_by_meaning(name, a, monkeypatch):
+def test_kernels_with_pairs_are_right_by_meaning(name, a, monkeypatch):
     """Where weights are not small, which the definition says they are, they count as zero."""
     machine = ts.Target.named(name, cores=2)
     cases = [matmul(9, 22, 37, a, "i8", small_weight=True), matmul(17, 65, 33, a, "i8", constant=False, small_weight=True)]

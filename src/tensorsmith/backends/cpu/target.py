@@ -121,7 +121,7 @@ class CpuTarget(Target):
         return tuple(f[1:] for f in self.features.split(",") if f.startswith("+") and f[1:] not in _ADVICE)
 
     @property
-    def wants_small_weights(self) -> bool:
+    def multiplies_pairs(self) -> bool:
         from tensorsmith.backends.cpu.instructions import small_dots  # of which this class knows nothing
 
         return any(i.lanes == self.lanes(4) for i in small_dots(self))

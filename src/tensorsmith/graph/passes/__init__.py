@@ -32,11 +32,11 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
 _ROUNDS = 6  # most networks are done after two or three
 
 
-def optimise(graph: Graph, integers: bool = True, small_weights: bool = False) -> Graph:
+def optimise(graph: Graph, integers: bool = True, pairs: bool = False) -> Graph:
     """The graph after all passes, repeated until they find nothing more.
 
-    Without `integers`, quantised numbers are multiplied as the real numbers that they stand for, in f32. With `small_weights`,
-    products by those are told from others.
+    Without `integers`, quantised numbers are multiplied as the real numbers that they stand for, in f32. With `pairs`,
+    for machines that multiply bytes in pairs of i16, products by small weights are told from others.
     """
     graph = dequantised.run(integer.run(graph) if integers else graph)
     for _ in range(_ROUNDS):
@@ -45,7 +45,7 @@ def optimise(graph: Graph, integers: bool = True, small_weights: bool = False) -
             graph = run(graph)
         if graph is before or _outline(graph) == _outline(before):
             break
-    return small.run(graph) if integers and small_weights else graph
+    return small.run(graph) if integers and pairs else graph
 
 
 def _outline(graph: Graph) -> list[tuple[str, tuple[tuple[int, ...], ...]]]:
