@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.dtypes import is_float
 from tensorsmith.lang.expr import Axis
-from tensorsmith.lang.workload import Stage
+from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.space.analysis import elementwise_match, is_expensive
 
 Tiles = Sequence[tuple[float, tuple[int, int]]]  # cycles of one step of all results; rows and columns of a tile
 
 _MANY_ROWS = 8  # whose sums, in one vector each, keep the units busy
 _FOLDED = 8  # results whose lanes are added up together, at most
+_ALONE = 12  # cycles of an exponential or the like of one result: what follows on such a tile has no lanes
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ def across_lanes(axis: Axis, lanes: int, target: CpuTarget) -> int:
     return lanes // 2 if target.halves_are_free and 0 < left <= lanes // 2 else lanes
 
 
-def across_pays(stage: Stage, lanes: Axis, width: int, target: CpuTarget) -> bool:
+def across_pays(workload: Workload, stage: Stage, lanes: Axis, width: int, target: CpuTarget) -> bool:
     """Whether lanes along a reduction take fewer cycles than lanes along the last axis, which does not fill them.
 
     Sums of few rows wait for each other along the last axis. Nobody has counted integers, which are multiplied in groups there, and
@@ -49,7 +51,9 @@ def across_pays(stage: Stage, lanes: Axis, width: int, target: CpuTarget) -> boo
     along = others * lanes.extent * _cycles(1 << (results - 1).bit_length(), width, target)
     part = across_lanes(lanes, width, target)
     across = results * others * -(-lanes.extent // part) * _cycles(part, width, target)
-    return across + results * _folded(part) < along
+    on_tile = [workload.stage(r) for r in workload.consumers[stage.name] if elementwise_match(workload, stage.name, r)]
+    alone = _ALONE if any(is_expensive(reader.body) for reader in on_tile) else 0
+    return across + results * (_folded(part) + alone) < along
 
 
 def _cycles(lanes: int, width: int, target: CpuTarget) -> float:

@@ -50,6 +50,9 @@ from tensorsmith.space.transforms import is_transform, slices
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
 _L2_WAYS = 8  # of the second cache, as most have: lines at addresses that differ by a multiple of its size over them
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
+_EXPENSIVE = 4  # points that one with an exponential or the like counts for, at least
+_SHORT_ROW = 10  # vectors: stages that make up a row of no more wait for each other, and are computed for several rows in turn
+_CHAINS = 8  # sums in flight that keep the units busy
 
 
 def default_candidate(workload: Workload, target: CpuTarget) -> Candidate:
@@ -64,6 +67,7 @@ class _Default:
     rewrites: list[Rewrite] = field(default_factory=list)
     nests: dict[str, Nest] = field(default_factory=dict)
     decisions: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, dict[str, int]] = field(default_factory=dict)  # of a row-wise stage: points of an axis that a step takes
     now: Workload = field(init=False)  # the workload after the rewrites so far
 
     def __post_init__(self) -> None:
@@ -74,6 +78,9 @@ class _Default:
         for stage in reversed(self.now.stages):
             if stage.name not in self.nests and self.now.is_stage(stage.name):  # a rewrite on the way may have inlined it
                 self._nest(stage)
+        for name, sizes in self.taken.items():
+            if self.nests[name].at is None:
+                self._share_rows(self.now.stage(name), sizes)
         for stage in self.now.stages:
             self._slice(stage)
         order = [self.nests[s.name] for s in self.now.stages]
@@ -191,11 +198,27 @@ class _Default:
             depth = common_outer_axes(now, stage.name, nest.stage)
             limit = len(now.stage(nest.stage).axes) - 1 if self.target.lanes() > 1 else depth
             depth = min([depth, limit, *(point.depth for point in fused)])
+            depth = depth if fused else self._rows_together(now.stage(nest.stage), stage, depth)
+            shared = math.prod(a.extent for a in now.stage(nest.stage).axes[:depth])
+            if shared < self.target.cores and _work(stage) >= _WORK_TO_SHARE:
+                return None  # one thread would do all of it
             # the loops up to that depth must be just the leading axes, one loop each
             leading = tuple(NestLoop(a.name, 0) for a in now.stage(nest.stage).axes[:depth])
             if depth > 0 and nest.outer[:depth] == leading and all(point.depth == depth for point in fused):
                 return AttachPoint(nest.stage, depth)
         return None
+
+    def _rows_together(self, root: Stage, last: Stage, depth: int) -> int:
+        """The depth at which the stages of a row are computed; one less where the `last` of them is a number of the row that all of
+        the row waits for, rows are short, and a cache holds several."""
+        sizes = [a.extent for a in root.axes]
+        if math.prod(last.shape) >= math.prod(sizes):
+            return depth
+        row, several = (math.prod(sizes[d:]) for d in (depth, depth - 1))
+        kept = sum(s.shape == root.shape and not _reuses(s) for s in self.now.stages) - 1  # as long as the rows of the root
+        small = max(1, kept) * several * dtype(root.dtype).bytes <= self.target.l1_bytes
+        enough = math.prod(sizes[: depth - 1]) >= self.target.cores
+        return depth - 1 if depth > 1 and row <= _SHORT_ROW * self._lanes(root) and small and enough else depth
 
     def _root_of(self, name: str) -> str:
         nest = self.nests[name]
@@ -229,17 +252,28 @@ class _Default:
         by_place = NestLoop(along, 0) if along is not None and chooses_by(stage, along) else None
         laid_out = frozenset({by_place} if by_place is not None else ())
         self.nests[stage.name] = Nest(stage.name, f"{written(outer, laid_out)} | {written(tile)}", vector=vector, at=at)
-        self.decisions[f"{stage.name}.unroll"] = 1
-        if at is None:
-            before = outer[: outer.index(by_place)] if by_place is not None else []
-            enough = math.prod(stage.axis(n.axis).extent for n in before) >= STEPS_PER_THREAD * self.target.cores
-            taken = {loop.axis: self.decisions[f"{stage.name}.{loop}"] for loop in tile if loop.part == 1}
-            self._share(stage, before if enough else outer, taken)  # a loop that is shared is not laid out
+        self.taken[stage.name] = {loop.axis: self.decisions[f"{stage.name}.{loop}"] for loop in tile if loop.part == 1}
+        steps = 1 if along in {a.name for a in stage.reduce_axes} else math.prod(a.extent for a in stage.reduce_axes)
+        chains = -(-self.taken[stage.name].get(along, 1) // lanes) if along is not None else 1
+        self.decisions[f"{stage.name}.unroll"] = max(1, min(steps, 1 + _CHAINS // chains))
 
-    def _share(self, stage: Stage, outer: Sequence[NestLoop], tile: Mapping[str, int] | None = None) -> None:
+    def _share_rows(self, stage: Stage, taken: Mapping[str, int]) -> None:
+        """Shares the loops of a row-wise stage at the root, but not those inside of which others are computed for all of them."""
+        nest = self.nests[stage.name]
+        by_place = next((n for n, loop in enumerate(nest.outer) if loop in nest.unrolled), None)
+        before = nest.outer[:by_place] if by_place is not None else ()
+        enough = math.prod(stage.axis(n.axis).extent for n in before) >= STEPS_PER_THREAD * self.target.cores
+        inside = [self.now.stage(n) for n in self.nests if self._root_of(n) == stage.name]
+        depths = [n.at.depth for n in self.nests.values() if n.at is not None and n.at.stage == stage.name]
+        outer = before if enough else nest.outer  # a loop that is shared is not laid out
+        self._share(stage, outer[: min(depths, default=len(outer))], taken, sum(map(_work, inside)))
+
+    def _share(
+        self, stage: Stage, outer: Sequence[NestLoop], tile: Mapping[str, int] | None = None, work: float | None = None
+    ) -> None:
         """Shares just so many outer loops, one per axis, among the threads that there are steps enough for all. `tile`: how many
         points of an axis a step takes, where it takes more than one."""
-        work = math.prod(a.extent for a in stage.all_axes)
+        work = _work(stage) if work is None else work
         wanted = 4 * STEPS_PER_THREAD * self.target.cores
         sizes = tile or {}
         steps = [-(-stage.axis(loop.axis).extent // sizes.get(loop.axis, 1)) if loop.part == 0 else 1 for loop in outer]
@@ -374,3 +408,8 @@ class _Default:
 def _reuses(stage: Stage) -> bool:
     """Whether a register tile pays: a broadcast without a reduction reuses little that caches would not give anyway."""
     return stage.reduction is not None and needs_tiling(stage)
+
+
+def _work(stage: Stage) -> int:
+    """Points of a stage, more of them where each costs more."""
+    return math.prod(a.extent for a in stage.all_axes) * (_EXPENSIVE if is_expensive(stage.body) else 1)

@@ -8,13 +8,14 @@ from tensorsmith.backends.cpu import in_order
 from tensorsmith.backends.cpu.across_tile import AcrossTile, across_lanes, across_pays, across_tile
 from tensorsmith.backends.cpu.products import group_size, groups_pay, operand_registers, pair_cycles, unpacks_pairs
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.backends.cpu.window_tile import window_tile
+from tensorsmith.backends.cpu.window_tile import row_of_window, window_tile
 from tensorsmith.lang.affine import affine, conjuncts
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Expr, Select, variables, walk
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.grouping import group_axis, group_steps
 from tensorsmith.space.sketch.loops import NestLoop
+from tensorsmith.space.transforms import is_transform
 
 _LAID_OUT_TILES, _LAID_OUT_TAPS = 4, 8  # tiles in a row, and taps, up to which both are laid out where padding makes them differ
 COPIES = 4  # steps of the innermost reduction loop in a row: two were slower, more gain little and take longer to compile
@@ -34,7 +35,10 @@ class TilePlan:
         self.across = False
         self.vector_axis = self._choose_vector()
         self.streams = len(self._long_axes()) > 1 and self._from_memory()
-        self.window = {} if self.across or self.streams else window_tile(workload, stage, self.vector_axis.name, target)
+        self.window: dict[str, int] = {}
+        self.sliding = self._choose_sliding()
+        if not self.across and not self.streams and self.sliding is None:
+            self.window = window_tile(workload, stage, self.vector_axis.name, target)
         self.group = None if self.window else self._choose_group()
         self.group_size = group_size(target, stage) if self.group else None  # where its steps are part of the structure
         self.row_axis = self._choose_rows()
@@ -55,8 +59,10 @@ class TilePlan:
     def _choose_vector(self) -> Axis:
         """The last axis; the last reduction axis that fills the lanes where that one does not; else the last that runs at all."""
         axes = self.stage.axes
-        reduce = [a for a in self.stage.reduce_axes if a.extent >= self.lanes]
-        few = reduce and (not axes or axes[-1].extent < self.lanes) and across_pays(self.stage, reduce[-1], self.lanes, self.target)
+        results = axes[-1].extent if axes else 1
+        halves = self.target.halves_are_free and 2 * results <= self.lanes
+        reduce = [a for a in self.stage.reduce_axes if a.extent >= (self.lanes // 2 if halves else self.lanes)]
+        few = reduce and results < self.lanes and across_pays(self.workload, self.stage, reduce[-1], self.lanes, self.target)
         if few or (reduce and self._lies_along(reduce[-1])):
             self.across = True
             return reduce[-1]
@@ -82,11 +88,18 @@ class TilePlan:
         values = {x.tensor for x in stage.reads if not buffers[x.tensor].constant}
         if self.across or self.target.in_order or len(values) != 1 or len(values) == len({x.tensor for x in stage.reads}):
             return False  # in-order cores follow few pieces of memory at a time
+        if _STREAMED_ROWS * -(-self.vector_axis.extent // self.lanes) < self._sums_in_flight():
+            return False
         moved = sum(buffers[t].bytes for t in {*values, stage.name})
         if moved <= _LEAVES_CACHES * self.target.cores * self.target.l2_bytes:
             return False
         per_byte = _PER_BYTE_OF_MEMORY if moved > self.target.l3_bytes // 2 else _PER_BYTE_OF_L3
         return 2 * math.prod(a.extent for a in stage.all_axes) < per_byte * moved
+
+    def _sums_in_flight(self) -> int:
+        """Vectors of results that a tile needs, so that multiply-adds do not wait for each other."""
+        halves = self.target.halves_are_free and 2 * self.vector_axis.extent <= self.lanes
+        return self.target.chains * (2 if halves else 1)
 
     def _row_axes(self) -> list[Axis]:
         """Those along which the operand that runs in lanes stays the same."""
@@ -104,7 +117,10 @@ class TilePlan:
         """The last of the row axes that is long enough; the one before it where a tile goes along the last."""
         if self.window:
             return self.stage.axis([*self.window][-1])
-        if enough := self._long_axes():
+        enough = self._long_axes()
+        if self.across:  # which has results of the last axis on its tile anyway
+            enough = [a for a in enough if a is not self.stage.axes[-1]] or enough
+        if enough:
             return enough[-2 if self.streams else -1]
         return max(self._row_axes(), key=lambda a: a.extent, default=None)
 
@@ -114,11 +130,20 @@ class TilePlan:
         rows = self.row_axis.extent if self.row_axis is not None else 1
         if self.streams and self.row_axis is not None:
             rows = self._streamed_rows(self.row_axis)
+        if self.sliding is not None:
+            return self.sliding[0], 1
         if self.few is not None:
             return self.few.rows, self.few.columns
         if self.across:
             return self._best(rows, self.stage.axes[-1].extent if self.stage.axes else 1)
         return self._best(rows, -(-self.vector_axis.extent // self.lanes))
+
+    def _choose_sliding(self) -> tuple[int, str] | None:
+        """Results of a row, and the tap along it, where a large window slides over an image channel by channel."""
+        row = self._choose_rows()
+        if self.across or self.streams or row is None:
+            return None
+        return row_of_window(self.workload, self.stage, self.vector_axis.name, row, self.target)
 
     def _choose_few(self) -> AcrossTile | None:
         """The tile where lanes run along the reduction and each row has so few results that a tile has all of them."""
@@ -138,8 +163,12 @@ class TilePlan:
             return self.few.beside
         in_lanes = set().union(*(variables(x) for x in self.stage.reads if self.vector_axis.name in variables(x)))
         others = [a for a in self._row_axes() if a is not self.row_axis and a.name not in in_lanes]
-        special = self.across or self.streams or self.window or self.group is not None
-        if not self.target.in_order or special or self.row_axis is None or not others or self._padded():
+        special = self.across or self.streams or self.window or self.sliding is not None or self.group is not None
+        if special or self.row_axis is None:
+            return {}
+        if not self.target.in_order:
+            return self._more_sums(self.row_axis)
+        if not others or self._padded():
             return {}
         all_rows, vectors, axis = self.row_axis.extent, -(-self.vector_axis.extent // self.lanes), others[-1]
         least, found = axis.extent * self._tiles(all_rows, vectors)[0][0], (1, self.rows, self.vectors)
@@ -149,6 +178,23 @@ class TilePlan:
                 least, found = cycles, (n, all_rows, whole[0][1][1])
         size, self.rows, self.vectors = found
         return {axis.name: size} if size > 1 else {}
+
+    def _more_sums(self, rows: Axis) -> dict[str, int]:
+        """Steps of a second axis on the tile, and how many, where it has too few sums otherwise."""
+        tested = set().union(*(variables(x.cond) for x in walk(self.stage.body) if isinstance(x, Select)))
+        tested |= {rows.name, self.vector_axis.name}
+        axes = [a for a in self.stage.axes if a.extent > 1 and a.name not in tested]
+        have = self.rows * self.vectors
+        if have >= self._sums_in_flight() or not axes or self._transformed():
+            return {}
+        room = (self.target.vector_registers - 1) // (have + self.vectors)
+        sizes = [n for n in range(2, axes[-1].extent + 1) if axes[-1].extent % n == 0 and n <= room]
+        return {axes[-1].name: max(sizes)} if sizes else {}
+
+    def _transformed(self) -> bool:
+        """Whether values come from a transform, which is cut into slices along rows of its own."""
+        sources = [self.workload.stage(x.tensor) for x in self.stage.reads if self.workload.is_stage(x.tensor)]
+        return any(is_transform(self.workload, source) for source in sources)
 
     def _padded(self) -> bool:
         return any(isinstance(x, Select) for x in walk(self.stage.body))
@@ -207,7 +253,8 @@ class TilePlan:
             if stage.axes and stage.axes[-1] is not self.row_axis:
                 tile.append(NestLoop(stage.axes[-1].name, 1))
                 sizes[tile[-1]] = self.vectors
-            tile.sort(key=lambda n: names.index(n.axis))
+        tile.sort(key=lambda n: names.index(n.axis))
+        if self.across:
             inner = [*tile, *reduce, self.vector]
         else:
             sizes[self.vector] = self.vectors * self.lanes
@@ -225,6 +272,9 @@ class TilePlan:
         padding are left out."""
         if self.window:
             return frozenset(NestLoop(a.name, 0) for a in self.stage.reduce_axes)
+        if self.sliding is not None and self.row_axis is not None:
+            tiles = {NestLoop(self.row_axis.name, 0)} if self.row_tiles() <= _LAID_OUT_TILES and self._padded() else set()
+            return frozenset({NestLoop(self.sliding[1], 0), *tiles})
         if self.row_axis is None or self.across or self.streams or self.row_tiles() > _LAID_OUT_TILES or self._row_blocks() > 1:
             return frozenset()
         for condition in (x.cond for x in walk(self.stage.body) if isinstance(x, Select)):
@@ -287,7 +337,7 @@ class TilePlan:
             innermost = -(-self.stage.axis(self.group.axis).extent // group_steps(self.stage, self.group_size))
             if unpacks_pairs(self.target, self.stage):  # a step in pairs is long by itself, and of several LLVM spills sums
                 return 1
-        if self.window:
+        if self.window or self.sliding is not None:
             return 1
         if self.target.in_order:
             return in_order.copies([a.extent for a in self.stage.reduce_axes])

@@ -1,7 +1,8 @@
 """The register tile of a stage that slides a small window over an image, channel by channel: a depthwise convolution.
 
 Neighbouring results read the same values. With results of two rows and four columns on the tile, and all taps of the window written
-out, a value is loaded once for all results and taps that use it, where each tap would load it again.
+out, a value is loaded once for all results and taps that use it, where each tap would load it again. Of a large window one row of
+taps is written out, beside as many results of a row as leave registers for all values that they read.
 """
 
 from __future__ import annotations
@@ -13,17 +14,46 @@ from collections import Counter
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Load
+from tensorsmith.lang.expr import Axis, Load
 from tensorsmith.lang.workload import Stage, Workload
 
 _MOST_TAPS = 25  # of a window: more take long to compile, and registers for few of them
+_FEW_TAPS = 9  # from more on a row of results is better, where neighbours read the same values
+_MOST_TAPS_OF_A_ROW = 13  # beside it: they are written out for each result
+_LEAST_RESULTS = 4  # of such a row
 _TILES = ((8,), (2, 4), (1, 2, 4))  # results along each dimension of the image, for one, two and three dimensions
 
 
 def is_window(stage: Stage, lanes: str) -> bool:
     """Whether few products of two operands are added up, both of which move with the axis that runs in lanes."""
-    few = 1 < math.prod(a.extent for a in stage.reduce_axes) <= _MOST_TAPS
-    return few and len(stage.reads) == 2 and all(_moves(x, lanes) for x in stage.reads)
+    return 1 < _taps(stage) <= _MOST_TAPS and _slides_in_lanes(stage, lanes)
+
+
+def _taps(stage: Stage) -> int:
+    return math.prod(a.extent for a in stage.reduce_axes)
+
+
+def _slides_in_lanes(stage: Stage, lanes: str) -> bool:
+    return len(stage.reads) == 2 and all(_moves(x, lanes) for x in stage.reads)
+
+
+def row_of_window(workload: Workload, stage: Stage, lanes: str, row: Axis, target: CpuTarget) -> tuple[int, str] | None:
+    """Of a window that is too large to be written out: how many results of a row a tile has, and the tap that moves along it."""
+    taps = {a.name for a in stage.reduce_axes if a.extent > 1}
+    values = [x for x in stage.reads if not workload.buffers[x.tensor].constant]
+    if _taps(stage) <= _FEW_TAPS or not _slides_in_lanes(stage, lanes) or len(values) != 1 or not target.folds_loads:
+        return None
+    slides = _slides(stage, values[0], taps) or {}
+    if _taps(stage) <= _MOST_TAPS and any(stage.axis(name).extent < _LEAST_RESULTS for name in slides):
+        return None  # most taps of so few rows are on padding: all of them are written out, and these left out
+    tap, step, tap_step = slides.get(row.name, ("", 0, 0))
+    if step != 1 or tap_step != 1 or stage.axis(tap).extent > _MOST_TAPS_OF_A_ROW:
+        return None
+    most = (target.vector_registers - stage.axis(tap).extent + 1) // 2  # results, and as many values and some more
+    if most < _LEAST_RESULTS:
+        return None
+    tiles = -(-row.extent // most)
+    return -(-row.extent // tiles), tap
 
 
 def window_tile(workload: Workload, stage: Stage, lanes: str, target: CpuTarget) -> dict[str, int]:
