@@ -24,6 +24,7 @@ NEIGHBOURS = "tests/backends/cpu/codegen/test_rows_of_neighbours.py::"
 FOLDING = "tests/backends/cpu/codegen/test_folding.py::"
 ACROSS = "tests/backends/cpu/test_across_tile.py::"
 RESHAPING = "tests/space/test_reshaping.py::"
+DEFAULT = "tests/backends/cpu/test_default.py::"
 OF_BYTES = "tests/rewrites/test_winograd_of_bytes.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
@@ -218,6 +219,80 @@ _GRAPH = (
 )
 
 _SPACE = (
+    Mutant(
+        "work-inside-does-not-count",
+        "taken, sum(map(_work, inside)))",
+        "taken, _work(stage))",
+        (DEFAULT + "test_work_that_is_computed_inside_counts_for_the_threads",),
+    ),
+    Mutant(
+        "threads-share-loops-inside-of-others",
+        "outer[: min(depths, default=len(outer))], taken",
+        "outer, taken",
+        (DEFAULT + "test_loops_inside_which_others_are_computed_for_all_of_them_are_not_shared",),
+    ),
+    Mutant(
+        "one-thread-does-all-of-it",
+        "if shared < self.target.cores and _work(stage)",
+        "if shared < 1 and _work(stage)",
+        (DEFAULT + "test_one_thread_does_not_do_all_of_it_where_the_loops_around_run_once",),
+    ),
+    Mutant(
+        "an-exponential-is-an-addition",
+        "(_EXPENSIVE if is_expensive(stage.body) else 1)",
+        "1",
+        (DEFAULT + "test_exponentials_count_more_than_additions",),
+    ),
+    Mutant(
+        "short-rows-one-by-one",
+        "return depth - 1 if depth > 1 and row",
+        "return depth if depth > 1 and row",
+        (DEFAULT + "test_short_rows_are_computed_several_at_a_time",),
+    ),
+    Mutant(
+        "rows-that-leave-the-cache",
+        "and small and enough else depth",
+        "and enough else depth",
+        (DEFAULT + "test_short_rows_are_computed_several_at_a_time",),
+    ),
+    Mutant(
+        "rows-that-wait-for-nothing",
+        "if math.prod(last.shape) >= math.prod(sizes):",
+        "if not sizes:",
+        (DEFAULT + "test_what_is_only_read_element_by_element_waits_for_nothing",),
+    ),
+    Mutant(
+        "columns-are-rows",
+        "[a for a in enough if a is not self.stage.axes[-1]] or enough",
+        "enough",
+        (DEFAULT + "test_rows_of_a_tile_are_not_its_columns",),
+    ),
+    Mutant(
+        "sums-wait-for-each-other",
+        "if _STREAMED_ROWS * -(-self.vector_axis.extent // self.lanes) < self._sums_in_flight():",
+        "if not self.lanes:",
+        (DEFAULT + "test_images_are_not_streamed_where_sums_would_wait_for_each_other",),
+    ),
+    Mutant(
+        "no-second-axis-joins",
+        "return {axes[-1].name: max(sizes)} if sizes else {}",
+        "return {}",
+        (DEFAULT + "test_where_a_tile_has_few_sums_a_second_axis_joins",),
+    ),
+    Mutant(
+        "exponentials-one-by-one",
+        "alone = _ALONE if any(",
+        "alone = 0 if any(",
+        (DEFAULT + "test_an_exponential_of_each_result_has_no_lanes_on_a_tile_along_the_reduction",),
+    ),
+    Mutant(
+        "a-row-of-taps-for-strides",
+        "if step != 1 or tap_step != 1 or",
+        "if tap_step != 1 or",
+        (
+            "tests/backends/cpu/test_window_tile.py::test_no_row_of_taps_where_neighbours_share_no_values_or_most_taps_are_on_padding",
+        ),
+    ),
     Mutant(
         "crossover-copies-a-parent",
         "rows = np.where(from_b[:, node], b, a).astype(np.int32)",

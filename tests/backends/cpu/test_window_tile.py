@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorsmith as ts
+from tensorsmith.backends import space_of
 from tensorsmith.backends.cpu.default import default_candidate
 from tensorsmith.build import build
 from tensorsmith.lang.evaluate import evaluate
@@ -64,6 +65,27 @@ def test_no_such_tile(case: str) -> None:
     assert not has_all_taps_written_out(found(tensors))
 
 
+@pytest.mark.parametrize(
+    "target, kernel, rows", [("znver4", 7, 13), ("znver4", 5, 13), ("znver4", 11, 9), ("znver3", 7, 5), ("znver3", 5, 6)]
+)
+def test_of_a_large_window_a_row_of_taps_is_written_out(target: str, kernel: int, rows: int) -> None:
+    """A row of results beside the values that all taps of a row read: both fill the registers."""
+    machine = ts.Target.named(target)
+    candidate = found(depthwise(1, 26, 26, 64, kernel=kernel), target)
+    (nest,) = candidate.sketch.nests
+    assert sizes(candidate) == (1, rows) and candidate.decisions[f"{nest.stage}.c.1"] == machine.lanes()
+    assert {loop.axis for loop in nest.unrolled} - {"w"} == {"kw"}
+    for size, padding in ((26, kernel // 2), (80, kernel // 2), (32, 0)):
+        x, w = ts.placeholder((1, size, size, 64), name="x"), ts.placeholder((kernel, kernel, 64), name="w", constant=True)
+        workload = ts.workload([x, w, conv.depthwise_conv2d(x, w, padding=padding)])
+        assert space_of(workload, machine).find(default_candidate(workload, machine)) is not None
+
+
+def test_no_row_of_taps_where_neighbours_share_no_values_or_most_taps_are_on_padding() -> None:
+    assert has_all_taps_written_out(found(depthwise(1, 26, 26, 64, kernel=5, stride=2)))
+    assert has_all_taps_written_out(found(depthwise(1, 3, 26, 64, kernel=5)))
+
+
 @pytest.mark.parametrize("target", ["cortex-a53", "neoverse-n1", "x86-64-v2"])
 def test_no_such_tile_where_values_are_multiplied_in_registers_alone(target: str) -> None:
     """All taps at once would want more registers than there are."""
@@ -71,7 +93,7 @@ def test_no_such_tile_where_values_are_multiplied_in_registers_alone(target: str
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 4, 16), (2, 9, 7, 17), (1, 13, 17, 33)])
-@pytest.mark.parametrize("kernel, stride, dilation", [(3, 1, 1), (3, 2, 1), (5, 1, 1), (3, 1, 2), (2, 1, 1)])
+@pytest.mark.parametrize("kernel, stride, dilation", [(3, 1, 1), (3, 2, 1), (5, 1, 1), (3, 1, 2), (2, 1, 1), (7, 1, 1)])
 def test_right_answers(shape: tuple[int, ...], kernel: int, stride: int, dilation: int) -> None:
     tensors = depthwise(*shape, kernel=kernel, stride=stride, dilation=dilation)
     workload = ts.workload(tensors)

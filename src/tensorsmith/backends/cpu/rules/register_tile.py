@@ -24,7 +24,7 @@ from typing import cast
 from tensorsmith.backends.cpu.products import group_size, groups_pay, widens
 from tensorsmith.backends.cpu.slicing import may_be_whole
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.backends.cpu.window_tile import is_window
+from tensorsmith.backends.cpu.window_tile import is_window, row_of_window
 from tensorsmith.errors import Refusal
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
@@ -42,7 +42,7 @@ from tensorsmith.space.transforms import slices
 from tensorsmith.targets.target import Target
 
 _SPLIT_EXTENT = 16  # reduction axes at least this long are split
-_LAID_OUT_EXTENT = 8  # kernel axes up to this length can be laid out
+_LAID_OUT_EXTENT = 13  # kernel axes up to this length can be laid out
 _REUSE = 8  # reads per element from which on a copy in loop order is offered
 
 
@@ -121,6 +121,7 @@ class _Tile:
     stage: Stage
     owner: Stage
     padded: tuple[str, str] | None  # (axis, kernel axis) that padding depends on
+    sliding: str | None  # the kernel axis along which neighbouring results of a large window read the same values
     lanes: int  # elements of a vector
     group: Axis | None  # of which a lane takes several steps at once
     group_size: int | None  # how many, where that is part of the structure
@@ -168,7 +169,7 @@ def _derive(
     lanes = target.lanes(dtype(stage.dtype).lane_bytes)
     group = group_axis(stage) if groups_pay(cast(CpuTarget, target), stage) else None
     size = group_size(cast(CpuTarget, target), stage) if group is not None else None
-    tile = _Tile(stage, owner, _padding_axes(state.now, stage), lanes, group, size)
+    tile = _Tile(stage, owner, _padding_axes(state.now, stage), _sliding(state.now, stage, target), lanes, group, size)
     build = {"held": _held, "split": _split, "across": _across}[structure]
     new = build(state.without_choices(owner.name), tile)
     if new is None:
@@ -186,7 +187,8 @@ def _held(state: State, tile: _Tile) -> State | None:
         return None
     stage, vector = tile.stage, f"{own[-1].name}.2"
     reduce, group = tile.reduce(stage.reduce_axes, 0), tile.group_loop(0) or None
-    laid_out = tile.reduce(stage.reduce_axes, 0, tile.padded[1]) if tile.padded is not None else ""
+    tap = tile.padded[1] if tile.padded is not None else tile.sliding
+    laid_out = tile.reduce(stage.reduce_axes, 0, tap) if tap is not None else ""
     window = " ".join(f"{a.name}.0!" for a in stage.reduce_axes) if is_window(stage, _last(stage).name) and group is None else ""
     packed = _packed(state.now, stage)
     if tile.fused:
@@ -206,8 +208,9 @@ def _held(state: State, tile: _Tile) -> State | None:
         options = [names(o.loops(), "|", reduce, levels(own, 2)) for o in tile.outer_orders()]
         if tile.padded is not None:
             options += [names(o.loops(tile.padded[0]), "|", laid_out, levels(own, 2)) for o in tile.outer_orders()]
-        if window:
-            options.append(names(tile.outer_orders()[0].loops(), "|", window, levels(own, 2)))
+        for loops in (window, laid_out if tile.sliding == tap else ""):
+            if loops:
+                options.append(names(tile.outer_orders()[0].loops(), "|", loops, levels(own, 2)))
     return _with_orders(state, Nest(tile.owner.name, options[0], vector=vector, packed=packed, group=group), options)
 
 
@@ -327,6 +330,12 @@ def _neighbours(workload: Workload, stage: Stage, axis: str) -> bool:
         if form is None or form.terms.get(axis) != 1:
             return False
     return True
+
+
+def _sliding(workload: Workload, stage: Stage, target: Target) -> str | None:
+    rows = [a for a in reversed(stage.axes) if tiled(a)]
+    found = (row_of_window(workload, stage, _last(stage).name, a, cast(CpuTarget, target)) for a in rows)
+    return next((one[1] for one in found if one is not None), None)
 
 
 def _padding_axes(workload: Workload, stage: Stage) -> tuple[str, str] | None:
