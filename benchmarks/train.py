@@ -11,8 +11,8 @@ Two tables are printed, both of workloads that are left out of learning, every `
   that learn from the same records;
 * **without a trial**: what the schedule that the ensemble is sure of takes in comparison with the default schedule, for several
   doubts and margins; "best" is the best of all programs measured, which nobody knows beforehand. The doubt and the margin that are
-  stored are the ones with the greatest geometric mean among those whose 2nd percentile is above 0.97, or, if there are none, the
-  most careful ones.
+  stored are the ones with the greatest geometric mean among those whose 2nd percentile is above 0.97, or, if there are none that
+  gain anything worth it, the most careful ones.
 
 In the second table the model chooses among the programs that were measured, some dozens of each workload, and not among thousands.
 `no_trial.py` measures what it chooses among thousands.
@@ -48,8 +48,9 @@ from tensorsmith.space.population.embed import Programs
 from tensorsmith.targets.target import Target
 
 _LEAST = 12  # programs of a workload that ran
-_DOUBTS, _MARGINS = (0.5, 1.0, 2.0, 3.0), (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+_DOUBTS, _MARGINS = (0.5, 1.0, 2.0, 3.0), (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0)
 _NEVER_BELOW = 0.97  # of the default schedule
+_WORTH_IT = 1.01  # of its speed, in the geometric mean: less is no reason to leave it without a trial
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ def geometric_mean(values: Array) -> float:
 
 def rule(ratios: Mapping[tuple[float, float], Array]) -> Sure:
     """The doubt and the margin to be stored; see the module's text."""
-    careful = {r: x for r, x in ratios.items() if len(x) and np.percentile(x, 2) >= _NEVER_BELOW}
+    careful = {r: x for r, x in ratios.items() if len(x) and np.percentile(x, 2) >= _NEVER_BELOW and geometric_mean(x) >= _WORTH_IT}
     if not careful:
         return Sure(max(_DOUBTS), max(_MARGINS))
     return Sure(*max(careful, key=lambda r: geometric_mean(careful[r])))

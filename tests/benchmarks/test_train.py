@@ -76,6 +76,7 @@ def test_the_rule_is_the_best_of_those_that_are_careful() -> None:
     bold[:5] = 0.5
     assert train.rule({(0.5, 0.05): bold, (1.0, 0.1): careful, (2.0, 0.2): timid}) == Sure(1.0, 0.1)
     assert train.rule({(0.5, 0.05): bold}) == Sure(max(train._DOUBTS), max(train._MARGINS))
+    assert train.rule({(0.5, 0.05): np.full(9, 1.005)}) == Sure(max(train._DOUBTS), max(train._MARGINS))  # not worth it
 
 
 def test_what_is_chosen_is_compared_with_the_default_schedule() -> None:
