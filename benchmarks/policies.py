@@ -4,9 +4,10 @@
                                   [--school FILE | --make-school N] [--json FILE] [--plot]
 
 Best so far over trials and over seconds, the median of the seeds: the convolution of the paper's ablation, five other cases of the
-paper, a task of MobileNet-V2 and one of BERT. The table has the speed after 16, 64 and 256 trials, relative to the best of all, as
-a geometric mean over the workloads; then on how many workloads ours is ahead of, or equal to (within 1 %), every other policy. Its
-times were taken after all searches: the programs that led a search after so many trials run in turns, in one process.
+paper, a task of MobileNet-V2 and one of BERT; or workloads drawn at random (`drawn-0`, ...), on which there is more to find. The
+table has the speed after 16, 64 and 256 trials, relative to the best of all, as a geometric mean over the workloads; then on how
+many workloads ours is ahead of, or equal to (within 1 %), every other policy. Its times were taken after all searches: the programs
+that led a search after so many trials run in turns, in one process.
 
 Everybody searches the computation as it is written (no Winograd), and begins with nothing. With a `--school`, a record file of
 other workloads, policies that learn from such do: that is what `tensorsmith-notransfer` is compared by, and without a school it is
@@ -19,6 +20,7 @@ same command goes on where it was stopped.
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,7 @@ import models
 import ours_networks
 import tensorsmith as ts
 from curves import Curve, Named
+from drawn import drawn
 from figures import Curves, Line, best_of_all, of_curves, of_leaders
 from harness import geometric_mean
 from paper_runs import curves_of, timed_again
@@ -50,11 +53,15 @@ SHOWN = (16, 64, 256)  # trials
 EQUAL = 0.01  # of a speed: what two timings of the same program differ by, too
 CASES = ("C2D-4-b16", "GMM-3-b1", "C2D-4-b1", "GRP-2-b1", "DEP-1-b1", "TBS-1-b1")
 TASKS = {"mobilenet_v2": "MobileNet-V2's costliest", "bert_base": "BERT's costliest"}
+DRAWN = "drawn-"  # with a number: random workloads, others than those of `collect.py`
+_SEED, _MOST_FLOPS = 78, 6e7  # of these
 SCHOOL = ("C2D-3-b16", "GMM-2-b1", "C2D-3-b1", "GRP-3-b1", "DEP-2-b1", "TBS-2-b1")  # other shapes of the same operators
 
 
 def workload_of(name: str) -> Workload:
-    """A case of the catalogue, or the task of a network that has most to compute, all its calls together."""
+    """A case of the catalogue, the task of a network that has most to compute, all its calls together, or one drawn at random."""
+    if name.startswith(DRAWN):
+        return next(itertools.islice(drawn(_SEED, _MOST_FLOPS), int(name.removeprefix(DRAWN)), None))[1]
     if name not in TASKS:
         return catalogue.get(name).workload()
     tasks = [task for task in ours_networks.load(models.get(name)).tasks() if task.tunable]
@@ -154,7 +161,10 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", type=_names, default=tuple(POLICIES.names()), help="policies (default: all)")
     parser.add_argument(
-        "--workloads", type=_names, default=(*CASES, *TASKS), help="cases of the catalogue, mobilenet_v2, bert_base"
+        "--workloads",
+        type=_names,
+        default=(*CASES, *TASKS),
+        help="cases of the catalogue, tasks of networks (mobilenet_v2), drawn-0, drawn-1, ...",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for everything; what is there is built upon")
     parser.add_argument("--school", help="record file of other workloads to learn from")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import drawn
 import paper_runs
 import policies
 from curves import Curve, Named, attempted, run, text
@@ -191,3 +193,10 @@ def test_a_school_teaches_those_who_learn_from_others(tmp_path: Path) -> None:
     assert not as_preset("ansor").transfer
     with pytest.raises(Exception, match="records of the very workload"):
         Named("tensorsmith", str(school)).policy(other, 0)
+
+
+def test_workloads_are_drawn_by_number_and_none_is_collected_from() -> None:
+    some = [policies.workload_of(f"drawn-{n}").canonical_key for n in range(6)]
+    assert some == [policies.workload_of(f"drawn-{n}").canonical_key for n in range(6)] and len(set(some)) > 4
+    collected = {w.canonical_key for _, w in itertools.islice(drawn.drawn(0), 60)}
+    assert not collected & set(some)
