@@ -50,6 +50,7 @@ from tensorsmith.space.transforms import is_transform, slices
 _READS_FOR_A_COPY = 8  # how often an operand must be read before a copy in loop order pays
 _L2_WAYS = 8  # of the second cache, as most have: lines at addresses that differ by a multiple of its size over them
 _WORK_TO_SHARE = 1 << 13  # points below which starting the other threads does not pay
+_WORK_TO_MOVE = 1 << 16  # points below which a stage is not computed by itself so that threads share it: in a network that costs
 _EXPENSIVE = 4  # points that one with an exponential or the like counts for, at least
 _SHORT_ROW = 10  # vectors: stages that make up a row of no more wait for each other, and are computed for several rows in turn
 _CHAINS = 8  # sums in flight that keep the units busy
@@ -200,7 +201,7 @@ class _Default:
             depth = min([depth, limit, *(point.depth for point in fused)])
             depth = depth if fused else self._rows_together(now.stage(nest.stage), stage, depth)
             shared = math.prod(a.extent for a in now.stage(nest.stage).axes[:depth])
-            if shared < self.target.cores and _work(stage) >= _WORK_TO_SHARE:
+            if shared < self.target.cores and _work(stage) >= _WORK_TO_MOVE:
                 return None  # one thread would do all of it
             # the loops up to that depth must be just the leading axes, one loop each
             leading = tuple(NestLoop(a.name, 0) for a in now.stage(nest.stage).axes[:depth])
