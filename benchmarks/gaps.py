@@ -29,7 +29,7 @@ from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.lower import lower
-from tensorsmith.records.keys import Timing
+from tensorsmith.records.keys import Timing, candidate_key
 from tensorsmith.records.store import Store
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.pool import with_threads
@@ -52,24 +52,20 @@ def workloads(store: Store) -> Iterator[tuple[str, Workload]]:
         yield f"{summary.title} {summary.workload.key[:8]}", summary.workload
 
 
-def best(store: Store, workload: Workload) -> tuple[Candidate, float] | None:
-    """The program with the least time, of each candidate's last trial, and that time."""
-    last = {r.key: r for r in store.history(workload, native(), Timing("warm", native().cores)) if r.seconds is not None}
-    found = min(last.values(), key=lambda r: r.seconds or 0.0, default=None)
-    return None if found is None else (found.candidate, float(found.seconds or 0.0))
-
-
 def behind(store: Store, least: float) -> Iterator[Case]:
-    """The workloads whose best program was ahead of the default schedule by that, or whose default schedule was not measured."""
+    """The workloads whose best program was ahead of the default schedule by that, or whose default schedule was not measured.
+
+    Of each candidate the last trial counts.
+    """
+    timing = Timing("warm", native().cores)
     for name, workload in workloads(store):
-        default, found = backend_of(native()).default_candidate(workload, native()), best(store, workload)
-        known = [
-            r.seconds
-            for r in store.history(workload, native(), Timing("warm", native().cores))
-            if r.seconds is not None and r.candidate == default
-        ]
-        if found is not None and found[0] != default and (not known or known[-1] >= least * found[1]):
-            yield Case(name, default, found[0])
+        default = backend_of(native()).default_candidate(workload, native())
+        last = {r.key: r for r in store.history(workload, native(), timing) if r.seconds is not None}
+        best, known = min(last.values(), key=lambda r: r.seconds or 0.0, default=None), last.get(candidate_key(default))
+        if best is None or best is known:
+            continue
+        if known is None or (known.seconds or 0.0) >= least * (best.seconds or 0.0):
+            yield Case(name, default, best.candidate)
 
 
 def saved(store: Store) -> dict[str, object]:
