@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 MINUTES ?= 5
 PAPER ?= --quick
+FIGURES ?=
 ARM_PACKAGES := qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 RISCV_PACKAGES := qemu-user-static gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+BROWSER_PACKAGES := chromium chromium-driver
 WASM_PACKAGES := clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32
 
-.PHONY: demo smoke test test-long test-peers test-peers-short test-arm test-fleet mutants bench soak docs tutorial dist lint test-gpu test-outside paper test-riscv test-wasm clean
+.PHONY: demo smoke test test-long test-peers test-peers-short test-browser test-arm test-fleet mutants bench soak docs tutorial dist lint test-gpu test-outside figures figures-pages paper test-riscv test-wasm clean
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +19,10 @@ $(VENV)/.dev: pyproject.toml
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	touch $@
+
+$(VENV)/.outside: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[outside]'
 	touch $@
 
 $(VENV)/.fleet: $(VENV)/.dev
@@ -49,8 +55,7 @@ test-peers: $(VENV)/.bench  ## what needs PyTorch and OpenVINO beside us; a peer
 test-peers-short: $(VENV)/.bench  ## the same without what takes minutes
 	$(BIN)/python -m pytest -m "peers and not long" -n 2 --dist worksteal
 
-test-outside: $(VENV)/.dev  ## Halide and TVM themselves as peers, from their wheels
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[outside]'
+test-outside: $(VENV)/.outside  ## Halide and TVM themselves as peers, from their wheels
 	$(BIN)/python -m pytest tests/benchmarks/test_outside.py -m outside -n 2
 
 test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's packages are installed where they are missing
@@ -61,11 +66,15 @@ test-arm: $(VENV)/.dev      ## code for AArch64 under an emulator; Debian's pack
 test-fleet: $(VENV)/.fleet  ## measuring on the nodes of a Ray cluster of this machine, with faults
 	$(BIN)/python -m pytest tests/measure/fleet -m fleet -n 0
 
+test-browser: $(VENV)/.dev  ## the report's page and notebooks' tables in Chromium; Debian's packages are installed where they are missing
+	command -v chromium && command -v chromedriver || (apt-get update -q && apt-get install -y -q --no-install-recommends $(BROWSER_PACKAGES))
+	$(BIN)/python -m pytest -m browser -n 0
+
 test-gpu: $(VENV)/.bench    ## hundreds of kernels on PoCL, in interpreters and under oclgrind, which Debian's packages bring
 	command -v oclgrind >/dev/null || apt-get install -y -q oclgrind ocl-icd-libopencl1
 	command -v clang-19 >/dev/null && command -v ld.lld-19 >/dev/null || apt-get install -y -q clang-19 lld-19
 	test -d build/hip/usr || (mkdir -p build/hip && cd build/hip && apt-get download -q libamdhip64-dev && dpkg -x libamdhip64-dev*.deb .)
-	test -e build/intel/lib/libintelocl.so || ($(PYTHON) -m venv build/intel && build/intel/bin/python -m pip install --quiet intel-opencl-rt)
+	test -e build/intel/lib/libintelocl.so && test -e build/intel/lib/libsvml.so || ($(PYTHON) -m venv build/intel && build/intel/bin/python -m pip install --quiet intel-opencl-rt intel-cmplr-lib-rt)
 	$(BIN)/python -m pytest tests/backends/gpu -m "gpu or not gpu" -n 2 --dist worksteal
 
 test-riscv: $(VENV)/.dev    ## code for RISC-V with vectors, in the same way
@@ -82,6 +91,12 @@ mutants: $(VENV)/.dev       ## deliberate faults, one at a time: the tests have 
 
 bench: $(VENV)/.bench       ## side by side with PyTorch, against the FMA peak
 	$(BIN)/python benchmarks/codegen.py
+
+figures: $(VENV)/.bench $(VENV)/.outside  ## every figure of README and docs anew, three hours (FIGURES=--readme: an hour; --quick: a trial)
+	$(BIN)/python benchmarks/figures.py $(FIGURES)
+
+figures-pages: $(VENV)/.dev ## README and docs from the files of results that there are
+	$(BIN)/python docs/make/figures.py
 
 paper: $(VENV)/.bench       ## the paper's figures, small, in ten minutes (all of them: make paper PAPER='--trials 1000 --seeds 3')
 	$(BIN)/python benchmarks/paper.py --out build/paper $(PAPER)

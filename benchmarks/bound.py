@@ -21,12 +21,12 @@ import numpy as np
 
 import tensorsmith as ts
 from ours import kernel
-from tensorsmith.backends.cpu.link import Linked, link
+from tensorsmith.backends.cpu.link import link
 from tensorsmith.backends.cpu.llvm import compile_ir
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.workload import Workload
 from tensorsmith.runtime.buffers import aligned_zeros
-from tensorsmith.runtime.device import peak_round
+from tensorsmith.runtime.device import Loaded, peak_round
 from tensorsmith.runtime.pool import Pool, shared, with_threads
 from tensorsmith.targets.target import native
 from tensorsmith.tuning.roofline import work
@@ -147,7 +147,7 @@ _PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.
 
 
 @functools.cache
-def _read_code() -> Linked:
+def _read_code() -> Loaded:
     """A region body that reads parts [begin, end) so many times: ctx is i64 bytes of a part, ptr, i64 passes, and a place for the
     sum, so that no load can be dropped."""
     target = native()

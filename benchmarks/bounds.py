@@ -26,8 +26,8 @@ import ours_networks
 import tensorsmith as ts
 from bound import Rates, bound, measure_rates
 from contest import quiet_machine
-from harness import geometric_mean
 from report import RUN
+from rows import geometric_mean
 from tensorsmith.compile import usual_cache
 from tensorsmith.graph.tasks import Task
 from tensorsmith.lang.flops import flops

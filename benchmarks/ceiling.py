@@ -31,9 +31,8 @@ import ours_networks
 import tensorsmith as ts
 from bound import Bound, Rates, bound, measure_rates
 from contest import Settings, contest, quiet_machine
-from harness import geometric_mean
 from resume import Log, Tell, ending_at_ctrl_c, kept, write_whole
-from rows import ALONE, OURS, UNTUNED
+from rows import ALONE, OURS, UNTUNED, geometric_mean
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.catalogue import Case

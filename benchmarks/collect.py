@@ -4,8 +4,9 @@
                                  [--most-flops 4e8] [--model FILE]
 
 The workloads are the catalogue at batch 1, its operators at random shapes, and random DAGs like the groups of networks
-(`drawn.py`), all from the seed. **Held out**, so that a model can be judged on them: the catalogue at batch 16, every network, and
-the workloads that policies are compared by (`policies.py`). A workload that is drawn and equals one of these is passed over.
+(`learning_draw.py`), all from the seed. **Held out**, so that a model can be judged on them: the catalogue at batch 16, every
+network, and the workloads that policies are compared by (`policies.py`). A workload that is drawn and equals one of these is passed
+over.
 
 Of each workload a short search is measured: the default schedule, seeds, what the prior likes, what the trees of these like, the
 neighbours of the best, and some random programs, in the formulation that is used without a search. With `--model`, the file of a
@@ -29,7 +30,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from drawn import MOST_FLOPS, drawn
+from learning_draw import MOST_FLOPS, drawn
 from policies import CASES
 from tensorsmith.backends import backend_of, space_of
 from tensorsmith.backends.cpu.target import CpuTarget

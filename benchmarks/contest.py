@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,8 +12,6 @@ import numpy as np
 import environment
 from about import SEED
 from frameworks import FRAMEWORKS
-from harness import Comparison, Contestant, compare, until_undisturbed
-from machine import wait_for_quiet
 from ours import formulation, kernel, same_program
 from peers import peers_for
 from rows import ALONE, OURS, UNTUNED, Row, row
@@ -21,6 +20,8 @@ from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.referee import Comparison, Contestant, compare
+from tensorsmith.measure.retake import others_running
 from tensorsmith.ops.catalogue import Case
 from tensorsmith.runtime.buffers import aligned_copy
 from tensorsmith.runtime.device import peak_round
@@ -91,8 +92,6 @@ def contest(
     with with_threads(settings.threads):
         gathered = _gather(case, workload, build, untuned, settings)
         _join(gathered, workload, others or {}, settings)
-        if settings.patience:
-            wait_for_quiet(settings.patience)
         result = hold(gathered.contestants, (OURS, UNTUNED, ALONE), case.name, settings)
     return row(
         result,
@@ -107,19 +106,29 @@ def contest(
 
 
 def hold(contestants: Mapping[str, Contestant], ours: Sequence[str], case: str, settings: Settings, **how: float) -> Comparison:
-    """The contest itself, held again while it is disturbed. Every case and every run has an order of its own."""
+    """The contest itself, when other processes are quiet. Every case has an order of its own."""
+    if settings.patience:
+        wait_for_quiet(settings.patience)
+    return compare(
+        contestants,
+        ours=ours,
+        seed=f"{settings.seed} {case}",
+        seconds=settings.seconds,
+        peak=lambda seconds: peak_round(settings.threads, seconds),
+        **how,  # type: ignore[arg-type]
+    )
 
-    def run(number: int) -> Comparison:
-        return compare(
-            contestants,
-            ours=ours,
-            seed=f"{settings.seed} {case} {number}",
-            seconds=settings.seconds,
-            peak=lambda seconds: peak_round(settings.threads, seconds),
-            **how,  # type: ignore[arg-type]
-        )
 
-    return until_undisturbed(run)
+def wait_for_quiet(most: float, quiet: float = 0.5, nap: float = 0.01) -> bool:
+    """Sleep until no other process has run for `quiet` seconds, `most` seconds at the longest. Whether it came to that."""
+    start = last_busy = time.perf_counter()
+    while (now := time.perf_counter()) - last_busy < quiet:
+        if now - start > most:
+            return False
+        time.sleep(nap)
+        if others_running():
+            last_busy = time.perf_counter()
+    return True
 
 
 def _gather(case: Case, workload: Workload, build: Build, untuned: Build | None, settings: Settings) -> _Field:

@@ -1,4 +1,4 @@
-"""Pictures of `figures.py`, in the manner of the paper's: SVG and PNG. The data is there before; nothing is computed here."""
+"""Pictures of `paper_figures.py`, in the manner of the paper's: SVG and PNG. The data is there before; nothing is computed here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import Bars, Curves
+from paper_figures import Bars, Curves
 
 #: one colour for a system, in all pictures
 COLOURS = {
@@ -87,7 +87,7 @@ def _figure(size: tuple[float, float]) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise NoLibrary("pictures need matplotlib: pip install 'tensorsmith[bench]'; the data is written") from None
+        raise NoLibrary("pictures need matplotlib: pip install '.[bench]'; the data is written") from None
     return Figure(figsize=size, layout="constrained")
 
 

@@ -1,171 +1,139 @@
-"""Workloads drawn from a seed: the catalogue's operators at random shapes, and small random DAGs like the groups of networks.
+"""Operators and subgraphs that nobody has looked at, tuned and untuned, against peers.
 
-They are what a cost model learns from (`collect.py`). Sizes are those that networks have, small enough to be measured in a moment.
+    python benchmarks/drawn.py --seed N [--count 60] [--trials 64] [--seconds S] [--timing T] [--peers A,B] [--list] [--json FILE]
+
+The cases are drawn with the seed from layers of networks that are in no table of ours (`unseen.py`), and from what is near them:
+other batch sizes, other and odd image sizes and lengths, other widths. What equals a case of the catalogue, or a workload that the
+packaged cost model learned from, is passed over. Every search starts with an empty database. A seed that is new for every release
+keeps default schedules and models from being fitted to what is shown; it is part of the file of results. `--list` shows the cases.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+import argparse
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from tensorsmith.lang.define import Tensor, placeholder
-from tensorsmith.lang.define import workload as to_workload
-from tensorsmith.lang.flops import flops
-from tensorsmith.lang.workload import Workload
-from tensorsmith.ops import catalogue, conv, elementwise, linalg, norm, pool, reduce
+from collect import workloads
+from contest import Settings, quiet_machine
+from frameworks import FRAMEWORKS
+from learning_draw import is_small
+from ops import Search, closing, row
+from report import Report
+from subgraphs import BUILDERS
+from tensorsmith.lang.define import Tensor
+from tensorsmith.ops import catalogue
+from tensorsmith.ops.catalogue import Case
+from tensorsmith.targets.target import native
+from unseen import NETWORKS, Layer
 
-MOST_FLOPS = 4e8  # of a drawn workload: some milliseconds
-MOST_BYTES = 48 << 20
+MOST_FLOPS = 3e9  # of a case: some hundredths of a second
+LEARNED_FROM = 320  # workloads of `collect.py` that the packaged model has seen, at most
+_BATCHES = (1, 1, 1, 1, 2, 4, 8)
+_SCALES = (1.0, 1.0, 6 / 7, 8 / 7, 10 / 7)  # of an image's side: 192, 256 and 320 pixels for 224
+_WIDTHS = (1.0, 1.0, 1.0, 0.75, 1.25)
+_SHIFTS = (0, 0, 0, -1, 1, 3)  # of a side or a length
 
-_IMAGES = (4, 7, 8, 10, 13, 14, 16, 20, 26, 28, 32, 40, 56, 64, 80, 112)
-_CHANNELS = (3, 8, 12, 16, 24, 32, 40, 48, 64, 96, 112, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
-_LENGTHS = (16, 32, 49, 64, 77, 100, 128, 160, 197, 256, 384, 512, 768, 1024, 2048)
-_BATCHES = (1, 1, 1, 1, 2, 4, 8, 16)
-_STEPS = ("bias", "scale", "relu", "gelu", "silu", "clip", "hard_swish", "add", "multiply")
-
-
-def shape(operator: str, rng: Random) -> catalogue.Shape:
-    """A shape of one of the catalogue's operators, as its `Case` has it."""
-    n, size, ci, co = rng.choice(_BATCHES), rng.choice(_IMAGES), rng.choice(_CHANNELS), rng.choice(_CHANNELS)
-    k, stride = rng.choice((1, 1, 3, 3, 3, 5, 7)), rng.choice((1, 1, 1, 2))
-    pad = k // 2
-    if operator == "C1D":
-        return (n, rng.choice(_LENGTHS), ci, co, k, stride, pad)
-    if operator == "C3D":
-        return (1, rng.choice((4, 8, 16)), size, size, ci, co, k, stride, pad)
-    if operator == "GMM":
-        return (n, *(rng.choice(_LENGTHS) for _ in range(3)))
-    if operator == "GRP":
-        groups = rng.choice((2, 4, 8, 16, 32))
-        return (n, size, size, _multiple(ci, groups), _multiple(co, groups), k, stride, pad, 1, groups)
-    if operator == "DIL":
-        return (n, size, size, ci, co, 3, stride, 2, 2)
-    if operator == "DEP":
-        k = rng.choice((3, 3, 5, 7))
-        return (n, size, size, ci, k, stride, k // 2)
-    if operator == "T2D":
-        return (n, rng.choice((4, 8, 16, 32)), rng.choice((4, 8, 16, 32)), ci, co, rng.choice((2, 4)), 2, rng.choice((0, 1)))
-    if operator == "CAP":
-        return (n, rng.choice((8, 16)), rng.choice((8, 16)), rng.choice((8, 16, 32)), rng.choice((8, 16, 32)), 3, stride, 1)
-    if operator == "NRM":
-        return (n, rng.choice(_LENGTHS), rng.choice(_LENGTHS))
-    if operator == "TBS":
-        return (
-            rng.choice((1, 1, 2, 4)),
-            rng.choice((49, 64, 77, 128, 197, 256)),
-            rng.choice((4, 8, 12, 16)),
-            rng.choice((32, 64, 128)),
-        )
-    return (n, size, size, ci, co, k, stride, pad)  # C2D, ConvLayer
+#: of each operator: how many sides or lengths its shape begins with, and how many widths follow
+_PARTS = {
+    "C1D": (1, 2), "C2D": (2, 2), "C3D": (3, 2), "GRP": (2, 2), "DIL": (2, 2), "DEP": (2, 1), "T2D": (2, 2), "ConvLayer": (2, 2),
+    "Residual": (2, 2), "DepLayer": (2, 1), "Dense": (1, 2), "TBS": (1, 0), "Attention": (1, 0), "GMM": (2, 1), "softmax": (1, 1),
+    "layer_norm": (1, 1),
+}  # fmt: skip
 
 
-def _multiple(channels: int, groups: int) -> int:
-    return max(1, channels // groups) * groups
+def builders() -> dict[str, Callable[..., list[Tensor]]]:
+    """Of the catalogue's operators, and of the subgraphs that it does not have."""
+    known = {case.operator: case.build for case in reversed(catalogue.everything().values())}
+    return known | BUILDERS
 
 
-def at_random_shape(rng: Random, most_flops: float = MOST_FLOPS) -> Workload:
-    """An operator of the catalogue at a random shape."""
-    builders = {case.operator: case.build for case in catalogue.cases(1).values()}
+def near(layer: Layer, rng: Random) -> tuple[int, ...]:
+    """The shape of a case, batch first: the layer's own, or another resolution, length or width."""
+    operator, shape = layer
+    sides, widths = _PARTS[operator]
+    scale, shift, width = rng.choice(_SCALES), rng.choice(_SHIFTS), rng.choice(_WIDTHS)
+    least = shape[sides + widths] if operator in ("C1D", "C2D", "C3D", "GRP", "DIL", "DEP", "T2D", "ConvLayer", "DepLayer") else 1
+    groups = shape[-1] if operator == "GRP" else 1
+    changed = [max(least, round(side * scale) + shift) if side > 1 else side for side in shape[:sides]]
+    changed += [_width(channels, width, groups) for channels in shape[sides : sides + widths]]
+    batch = rng.choice(_BATCHES)
+    if operator in ("softmax", "layer_norm"):  # rows are all that there is
+        return (batch * changed[0], *changed[1:])
+    return (batch, *changed, *shape[sides + widths :])
+
+
+def _width(channels: int, factor: float, groups: int) -> int:
+    """Few channels are colours or classes and stay."""
+    return channels if channels < 8 else max(1, round(channels * factor / groups)) * groups
+
+
+@functools.cache
+def looked_at() -> frozenset[str]:
+    """Keys of the workloads that somebody has looked at, or that the packaged model has learned from."""
+    cases = [case.workload() for case in catalogue.everything().values()]
+    learned = [workload for _, workload in itertools.islice(workloads(0), LEARNED_FROM)]
+    return frozenset(workload.canonical_key for workload in (*cases, *learned))
+
+
+def drawn(seed: int) -> Iterator[Case]:
+    """Cases without end, no two alike; the same for the same seed. All networks have had a turn before one has a second."""
+    rng, make = Random(seed), builders()
+    seen = set(looked_at())
     while True:
-        operator = rng.choice(list(builders))
-        made = to_workload(builders[operator](*shape(operator, rng)))
-        if is_small(made, most_flops):
-            return made
+        for network in rng.sample(sorted(NETWORKS), len(NETWORKS)):
+            operator, _ = layer = rng.choice(NETWORKS[network])
+            case = Case("", operator, near(layer, rng), make[operator])
+            workload = case.workload()
+            if workload.canonical_key in seen or not is_small(workload, MOST_FLOPS):
+                continue
+            seen.add(workload.canonical_key)
+            yield Case(f"{network}: {case.title}", operator, case.shape, case.build)
 
 
-def is_small(workload: Workload, most_flops: float = MOST_FLOPS) -> bool:
-    total = sum(b.bytes for b in workload.buffers.values())
-    empty = any(a.extent < 1 for s in workload.stages for a in s.all_axes)
-    return not empty and flops(workload) <= most_flops and total <= MOST_BYTES
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit status: 1 if a row has an error."""
+    given = arguments(words)
+    cases = list(itertools.islice(drawn(given.seed), given.count))
+    if given.list:
+        print(*(case.name for case in cases), sep="\n")
+        return 0
+    settings = Settings(native().cores, given.timing, given.peers)
+    section = f"{given.count} cases drawn with seed {given.seed}, {given.trials} trials"
+    report = Report()
+    report.run["drawn_with_seed"] = given.seed
+    report.begin()
+    with quiet_machine():
+        for case in cases:
+            report.add(section, case.name, row(case, Search(given.trials, given.seconds, None), settings))
+            report.write(given.json)
+    report.print(section)
+    for line in closing(report.rows()):
+        report.console.print(line, highlight=False)
+    return 1 if report.errors else 0
 
 
-class _Drawing:
-    """Tensors of a DAG that grows."""
-
-    def __init__(self, rng: Random) -> None:
-        self.rng = rng
-        self.inputs: list[Tensor] = []
-
-    def input(self, shape: tuple[int, ...], constant: bool = False) -> Tensor:
-        made = placeholder(shape, name=f"in{len(self.inputs)}", constant=constant)
-        self.inputs.append(made)
-        return made
-
-    def root(self) -> Tensor:
-        """What a group of a network begins with."""
-        rng = self.rng
-        n, size, channels = rng.choice(_BATCHES), rng.choice(_IMAGES), rng.choice(_CHANNELS)
-        kind = rng.choice(("conv", "conv", "conv", "depthwise", "dense", "dense", "product", "image", "rows", "pool"))
-        if kind in ("conv", "depthwise", "image", "pool"):
-            x = self.input((n, size, size, channels))
-            if kind == "image":
-                return x
-            if kind == "pool":
-                return rng.choice((pool.max_pool, pool.avg_pool))(x, kernel=3, stride=2, padding=1)
-            k = rng.choice((1, 1, 3, 3, 5)) if kind == "conv" else rng.choice((3, 3, 5))
-            if kind == "depthwise":
-                return conv.depthwise_conv2d(x, self.input((k, k, channels), True), rng.choice((1, 1, 2)), k // 2)
-            weight = self.input((k, k, channels, rng.choice(_CHANNELS)), True)
-            return conv.conv2d(x, weight, rng.choice((1, 1, 2)), k // 2)
-        rows, columns = rng.choice((1, 1, 16, *_LENGTHS)), rng.choice(_LENGTHS)
-        if kind == "dense":
-            return linalg.dense(self.input((rows, columns)), self.input((columns, rng.choice(_LENGTHS)), True))
-        if kind == "product":
-            heads, inner = rng.choice((4, 8, 12)), rng.choice((32, 64))
-            return linalg.batch_matmul(self.input((heads, rows, inner)), self.input((heads, inner, columns)))
-        return self.input((rows, columns))
-
-    def steps(self, x: Tensor, count: int) -> Tensor:
-        """Some elementwise operators on top, no two alike."""
-        for kind in self.rng.sample(_STEPS, count):
-            x = self._step(x, kind)
-        return x
-
-    def _step(self, x: Tensor, kind: str) -> Tensor:
-        channels = x.shape[-1:]
-        choices: dict[str, Callable[[], Tensor]] = {
-            "bias": lambda: elementwise.bias_add(x, self.input(channels, True)),
-            "scale": lambda: norm.batch_norm(x, self.input(channels, True), self.input(channels, True)),
-            "relu": lambda: elementwise.relu(x),
-            "gelu": lambda: elementwise.gelu(x),
-            "silu": lambda: elementwise.silu(x),
-            "clip": lambda: elementwise.clip(x, 0.0, 6.0),
-            "hard_swish": lambda: elementwise.hard_swish(x),
-            "add": lambda: elementwise.add(x, self.input(x.shape)),
-            "multiply": lambda: elementwise.multiply(x, self.input(x.shape)),
-        }
-        return choices[kind]()
-
-    def last(self, x: Tensor) -> Tensor:
-        """What a group may end with."""
-        kind = self.rng.choice(("none", "none", "none", "softmax", "layer_norm", "mean", "pool"))
-        if kind == "softmax":
-            return norm.softmax(x)
-        if kind == "layer_norm":
-            return norm.layer_norm(x, self.input(x.shape[-1:], True), self.input(x.shape[-1:], True))
-        if kind == "mean":
-            return reduce.mean(x, axes=tuple(range(1, len(x.shape) - 1)) or (len(x.shape) - 1,))
-        if kind == "pool" and len(x.shape) == 4 and min(x.shape[1:3]) >= 4:
-            return pool.max_pool(x, kernel=2, stride=2, name="smaller")
-        return x
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """Checked: what cannot work fails before anything is measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, required=True, help="of the draw; a new one for every release")
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--seconds", type=float, help="of search per case, at most")
+    parser.add_argument("--timing", type=float, default=5.0, help="seconds of timing per case")
+    parser.add_argument("--peers", type=lambda text: tuple(filter(None, text.split(","))), default=tuple(FRAMEWORKS))
+    parser.add_argument("--list", action="store_true", help="show the cases; nothing is measured")
+    parser.add_argument("--json")
+    given = parser.parse_args(words)
+    for name in given.peers:
+        if name not in FRAMEWORKS:
+            parser.error(f"there is no peer {name!r}; there are {', '.join(FRAMEWORKS)}")
+    if given.count < 1 or given.trials < 1:
+        parser.error("--count and --trials are 1 or more")
+    return given
 
 
-def dag(rng: Random, most_flops: float = MOST_FLOPS) -> Workload:
-    """A random group: a root, some elementwise operators, perhaps a norm, a reduction or a pooling at the end."""
-    while True:
-        drawing = _Drawing(rng)
-        x = drawing.last(drawing.steps(drawing.root(), rng.choice((0, 1, 1, 2, 2, 3, 4))))
-        if any(x is one for one in drawing.inputs) or math.prod(x.shape) == 0:
-            continue
-        made = to_workload([*drawing.inputs, x])
-        if is_small(made, most_flops):
-            return made
-
-
-def drawn(seed: int, most_flops: float = MOST_FLOPS) -> Iterator[tuple[str, Workload]]:
-    """Workloads without end, each with what it is, an operator and a DAG in turns; the same for the same seed."""
-    rng = Random(seed)
-    while True:
-        yield "shape", at_random_shape(rng, most_flops)
-        yield "dag", dag(rng, most_flops)
+if __name__ == "__main__":
+    raise SystemExit(main())

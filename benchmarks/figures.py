@@ -1,224 +1,126 @@
-"""The paper's figures as data: what was measured, and the numbers that a picture or a table shows of it.
+"""Makes the figures of README and of the pages of evidence: runs the benchmarks, writes files of results, then the pages.
 
-Bars (figures 6, 8, 9) are normalised as in the paper: in each case the fastest system is 1 and every other one its share of that
-speed; over the cases of a group the geometric mean; and once more, so that the best of the group is 1. A system that lacks a case
-of a group has no bar there, and a note says why.
+    python benchmarks/figures.py                    every table (`make figures`): about three hours on two cores
+    python benchmarks/figures.py --readme           those of README: about an hour
+    python benchmarks/figures.py --quick            a trial of the machinery with a few cases: ten minutes; nothing is published
+    python benchmarks/figures.py --only drawn,torch these
+
+A table is a command of this folder (`figure_tables.py`) and a file, docs/results/NAME.json (`results.py`). A table that has a file
+of this very code and command is passed over, so that a run that was stopped goes on with the same words. Code that is not
+committed is refused: a figure names the commit that it is of. `--dirty` measures it all the same, into build/figures, as does
+`--quick`; such files are marked and never shown. In the end the pages are written anew from the files (docs/make/figures.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import argparse
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
 
-from curves import Curve, median, text
-from harness import geometric_mean
-from resume import Outcome
+import results
+from figure_tables import TABLES, FigureTable, minutes, of_tier
 
-
-@dataclass(frozen=True)
-class Timed:
-    """One case: the seconds of every system that has some, and what there is to say of the others, or of its search."""
-
-    name: str
-    group: str
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A figure of bars: groups of cases, a bar for each system."""
-
-    title: str
-    systems: tuple[str, ...]
-    cases: tuple[Timed, ...]
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(case.group for case in self.cases))
-
-    def of(self, group: str) -> dict[str, float]:
-        """The height of each system's bar."""
-        return normalised([case.seconds for case in self.cases if case.group == group], self.systems)
-
-    def to_json(self) -> dict[str, Any]:
-        heights = {group: self.of(group) for group in self.groups}
-        return {"kind": "bars", **asdict(self), "heights": heights}
-
-    @staticmethod
-    def from_json(form: Mapping[str, Any]) -> Bars:
-        return Bars(form["title"], tuple(form["systems"]), tuple(Timed(**case) for case in form["cases"]))
+HERE = Path(__file__).parent
+WORK = results.ROOT / "build" / "figures"  # logs, unfinished files, and what is not published
+PATIENCE = 6  # times the minutes of a table, for disturbed slots are taken again: then it is ended and counts as failed
 
 
-def normalised(cases: Sequence[Mapping[str, float]], systems: Sequence[str]) -> dict[str, float]:
-    """The speed of each system that has all cases, relative to the fastest."""
-    there = [s for s in systems if cases and all(s in case for case in cases)]
-    best = [min((seconds for s, seconds in case.items() if s in systems), default=0.0) for case in cases]
-    speeds = {s: geometric_mean(least / case[s] for least, case in zip(best, cases)) for s in there}
-    top = max(speeds.values(), default=1.0)
-    return {s: speed / top for s, speed in speeds.items()}
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit status: 1 if a table could not be made."""
+    given = arguments(words)
+    out = given.out or (results.RESULTS if not (given.quick or given.dirty) else WORK)
+    tables = [TABLES[name] for name in given.only] if given.only else of_tier(given.tier)
+    print(f"{len(tables)} tables, about {minutes(tables, given.quick):.0f} minutes on two cores; results in {out}", flush=True)
+    failed = []
+    for table in tables:
+        try:
+            problem = make(table, out, quick=given.quick, dirty=given.dirty)
+        except results.NotCommitted as why:
+            print(f"error: {why}", file=sys.stderr)
+            return 2
+        if problem:
+            failed.append(table.name)
+            print(f"{table.name}: {problem}", file=sys.stderr, flush=True)
+    if out == results.RESULTS:
+        subprocess.run([sys.executable, str(results.ROOT / "docs" / "make" / "figures.py")], check=True)
+    if failed:
+        print(f"not made: {', '.join(failed)}; the same command goes on with them", file=sys.stderr)
+    return 1 if failed else 0
 
 
-# -- curves ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Line:
-    """The best so far of one system: after so many trials and seconds, the time of the best program; medians of the seeds."""
-
-    system: str
-    trials: tuple[int, ...]
-    seconds: tuple[float, ...]
-    best: tuple[float, ...]
-    note: str = ""
-
-    @property
-    def last(self) -> float | None:
-        return self.best[-1] if self.best else None
-
-    def at(self, trials: int) -> float | None:
-        """The best after so many trials."""
-        return next((best for n, best in zip(reversed(self.trials), reversed(self.best)) if n <= trials), None)
-
-
-@dataclass(frozen=True)
-class Curves:
-    """A figure of curves: a panel for each workload or network. Speeds are relative to `reference` (seconds): the best of all in
-    figure 7, AutoTVM's result in figure 10."""
-
-    title: str
-    what: str  # a speed of 1 is
-    panels: Mapping[str, tuple[Line, ...]]
-    reference: Mapping[str, float]
-
-    def speeds(self, panel: str) -> dict[str, tuple[float, ...]]:
-        """Of each line of a panel, relative to its reference."""
-        return {line.system: tuple(self.reference[panel] / best for best in line.best) for line in self.panels[panel]}
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": "curves", **asdict(self)}
-
-    @staticmethod
-    def from_json(form: Mapping[str, Any]) -> Curves:
-        return Curves(
-            form["title"],
-            form["what"],
-            {name: tuple(_line(line) for line in lines) for name, lines in form["panels"].items()},
-            form["reference"],
-        )
-
-
-def _line(form: Mapping[str, Any]) -> Line:
-    return Line(form["system"], tuple(form["trials"]), tuple(form["seconds"]), tuple(form["best"]), form["note"])
-
-
-def of_curves(system: str, curves: Sequence[Curve]) -> Line:
-    """The median over the seeds, as far as the shortest of them goes; from where on all of them have something."""
-    length = min((len(c.best) for c in curves), default=0)
-    notes = dict.fromkeys(c.note for c in curves if c.note)
-    points = []
-    for n in range(length):
-        best, seconds = median([c.best[n] for c in curves]), median([c.spent[n] for c in curves])
-        if best is not None and seconds is not None:
-            points.append((n + 1, seconds, best))
-    return _of_points(system, points, notes)
-
-
-def of_leaders(system: str, curves: Sequence[Curve], again: Mapping[str, float], shown: Sequence[int]) -> Line:
-    """The median over the seeds of what those programs take that lead after so many trials, by times that were taken `again`, side
-    by side: the times of a search are of other minutes than another one's, and its best one is the luckiest of many."""
-    points = []
-    for n in shown:
-        leaders = [c.leader(n) for c in curves]
-        best = median([again.get(text(c)) if c is not None else None for c in leaders])
-        if best is not None:
-            points.append((n, median([c.spent[min(n, len(c.spent)) - 1] for c in curves if c.spent]) or 0.0, best))
-    return _of_points(system, points, {})
-
-
-def of_outcomes(system: str, outcomes: Sequence[Outcome]) -> Line:
-    """The same of searches that told now and then: at every number of trials that some of them told."""
-    numbers = sorted({n for outcome in outcomes for n, _, _ in outcome.points})
-    notes = dict.fromkeys(o.note for o in outcomes if o.note)
-    points = []
-    for n in numbers:
-        best = median([o.at(n) for o in outcomes])
-        seconds = median([next((s for m, s, _ in reversed(o.points) if m <= n), None) for o in outcomes])
-        if best is not None and seconds is not None:
-            points.append((n, seconds, best))
-    return _of_points(system, points, notes)
-
-
-def _of_points(system: str, points: Sequence[tuple[int, float, float]], notes: Mapping[str, Any]) -> Line:
-    trials, seconds, best = zip(*points) if points else ((), (), ())
-    return Line(system, tuple(trials), tuple(seconds), tuple(best), "; ".join(notes))
-
-
-def best_of_all(lines: Sequence[Line]) -> float:
-    """The least time at the end of any line; 1 where no line has one."""
-    return min((line.last for line in lines if line.last is not None), default=1.0)
-
-
-# -- tables ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table; the paper's own numbers, if it has such, are rows of it."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": "grid", **asdict(self)}
-
-    @staticmethod
-    def from_json(form: Mapping[str, Any]) -> Grid:
-        return Grid(form["title"], tuple(form["columns"]), tuple(tuple(row) for row in form["rows"]))
-
-    def markdown(self) -> str:
-        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-Figure = Bars | Curves | Grid
-_KINDS: dict[str, Any] = {"bars": Bars, "curves": Curves, "grid": Grid}
-
-
-def from_json(form: Mapping[str, Any]) -> Figure:
-    """A figure as `to_json` wrote it."""
-    found: Figure = _KINDS[form["kind"]].from_json(form)
-    return found
-
-
-@dataclass(frozen=True)
-class Match:
-    """What one system needed to be as good as AutoTVM in the end: trials and seconds, of both. None: it never was."""
-
-    network: str
-    system: str
-    reference: tuple[int, float]  # trials and seconds until AutoTVM had its result
-    own: tuple[int, float] | None
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        trials, seconds = self.reference
-        if self.own is None:
-            return self.network, self.system, f"{seconds:,.0f}", "not reached", "-", f"{trials:,}", "not reached", "-"
-        own_trials, own_seconds = self.own
-        return (
-            self.network, self.system,
-            f"{seconds:,.0f}", f"{own_seconds:,.0f}", f"{seconds / max(own_seconds, 1e-9):.1f}x",
-            f"{trials:,}", f"{own_trials:,}", f"{trials / max(own_trials, 1):.1f}x",
-        )  # fmt: skip
-
-
-def match(network: str, system: str, autotvm: Line, own: Line) -> Match | None:
-    """None where AutoTVM has no result to be reached."""
-    if autotvm.last is None:
+def make(table: FigureTable, out: Path, *, quick: bool = False, dirty: bool = False) -> str | None:
+    """Makes a table's file unless it is there; None, or why it could not be made."""
+    path = out / f"{table.name}.json"
+    head = results.provenance(table.name, shown(table, quick), quick=quick, dirty=dirty)
+    if results.is_done(path, head):
+        print(f"{table.name}: there, of commit {head['commit'][:12]}", flush=True)
         return None
-    final = autotvm.last
-    first = next((n, s) for n, s, best in zip(autotvm.trials, autotvm.seconds, autotvm.best) if best <= final)
-    return Match(network, system, first, next(((n, s) for n, s, b in zip(own.trials, own.seconds, own.best) if b <= final), None))
+    work = WORK / "work" / table.name
+    shutil.rmtree(work, ignore_errors=True)  # a search of other code must not be built upon
+    work.mkdir(parents=True)
+    print(f"{table.name}: $ {head['command']}", flush=True)
+    start = time.perf_counter()
+    status = run(table, work, quick)
+    found = work / "found.json"
+    if not found.exists():
+        return f"{status}, without figures; see {work / 'log'}"
+    cases = results.CASES[table.form](json.loads(found.read_text(encoding="utf-8")))
+    if not cases or (status and "exit status 1" not in status):
+        return f"{status or 'it ended'}; see {work / 'log'}"
+    results.write(path, {**head, "seconds": round(time.perf_counter() - start), "cases": cases})
+    print(f"{table.name}: {len(cases)} cases in {time.perf_counter() - start:.0f} s", flush=True)
+    return None
+
+
+def run(table: FigureTable, work: Path, quick: bool) -> str | None:
+    """Runs the command; None, or how it ended. Exit status 1 says that a row has an error, which the row tells itself."""
+    words = [
+        sys.executable,
+        str(HERE / table.script),
+        *_filled(table.arguments(quick), str(work / "found.json"), str(work / "kept")),
+    ]
+    most = 60 * PATIENCE * (table.quick_minutes if quick else table.minutes)
+    with (work / "log").open("w", encoding="utf-8") as log:
+        try:
+            done = subprocess.run(words, cwd=results.ROOT, stdout=log, stderr=subprocess.STDOUT, timeout=most, check=False)
+        except subprocess.TimeoutExpired:
+            return f"ended after {most / 60:.0f} minutes"
+    return f"exit status {done.returncode}" if done.returncode else None
+
+
+def shown(table: FigureTable, quick: bool) -> str:
+    """The command as anyone can type it."""
+    filled = _filled(table.arguments(quick), f"{table.name}.json", f"out/{table.name}")
+    return shlex.join(["python", f"benchmarks/{table.script}", *filled])
+
+
+def _filled(words: Sequence[str], file: str, work: str) -> list[str]:
+    return [word.format(json=file, work=work) for word in words]
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tier = parser.add_mutually_exclusive_group()
+    tier.add_argument("--quick", action="store_true", help="a few cases of each, not to be published")
+    tier.add_argument("--readme", action="store_true", help="the tables of README alone")
+    parser.add_argument("--only", type=lambda text: tuple(filter(None, text.split(","))), default=(), help="tables, by name")
+    parser.add_argument("--dirty", action="store_true", help="measure code that is not committed; not to be published")
+    parser.add_argument("--out", type=Path, help="folder for the files of results (default: docs/results)")
+    given = parser.parse_args(words)
+    for name in given.only:
+        if name not in TABLES:
+            parser.error(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+        if given.quick and TABLES[name].quick is None:
+            parser.error(f"the table {name!r} has no quick form")
+    given.tier = "quick" if given.quick else "readme" if given.readme else "all"
+    return given
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

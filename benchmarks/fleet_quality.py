@@ -3,7 +3,7 @@
     python benchmarks/fleet_quality.py fleet.db alone.db --model mobilenet_v2 [--seconds 1] [--json FILE]
 
 The times in the files were taken at other hours, beside other work. So both programs are called again here, side by side in one
-process, in an order drawn anew each round (`harness.compare`). Above 1 the first file's program is the faster one;
+process, in an order drawn anew each round (`tensorsmith.measure.referee`). Above 1 the first file's program is the faster one;
 where both are the same program it is 1. The last line has the ratio of the geometric means, and between which bounds it lies if the
 tasks are drawn anew a thousand times (95 % of the draws).
 """
@@ -23,11 +23,12 @@ from rich.table import Table
 
 import models
 import tensorsmith as ts
-from harness import compare, geometric_mean
 from ours import kernel, same_program
 from ours_networks import load
+from rows import geometric_mean
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.referee import compare
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.targets.target import native
 

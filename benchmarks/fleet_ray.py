@@ -3,7 +3,7 @@
 A head and three nodes share the machine's cores: trials per second say what the path costs, not what three machines would do. Then
 the same search is done by processes of this machine, with as many trials and the same seed, and what both found is compared
 (`fleet_quality.py`). With faults one node is killed after a third of the trials, one hangs, and the times of one are three times as
-long. It needs `pip install 'tensorsmith[fleet]'`.
+long. It needs `pip install '.[fleet]'`.
 """
 
 from __future__ import annotations

@@ -18,6 +18,12 @@ FRAMEWORKS = {"torch": "torch", "torch.compile": "torch", "onnxruntime": "onnxru
 OUTSIDE = {"halide-wheel": "halide", "tvm-wheel": "tvm"}
 #: Settings of `torch.compile`, for all that it does: given as its `options` they would come too late to freeze anything.
 INDUCTOR = {"freezing": True, "max_autotune": True, "cpp_wrapper": True, "compile_threads": 1}  # 1: no processes that would stay
+#: `torch.compile` in its three ways: with all that its makers advise, with constant weights alone, and as it comes.
+INDUCTOR_WAYS: dict[str, dict[str, Any]] = {
+    "": INDUCTOR,
+    "frozen": {"freezing": True, "compile_threads": 1},
+    "stock": {"compile_threads": 1},
+}
 
 
 class Unavailable(Exception):
@@ -63,15 +69,21 @@ def openvino_model(model: bytes, threads: int, change: Callable[[Any], Any] = la
     return core.compile_model(change(core.read_model(model)), "CPU", settings)
 
 
-def torch_compiled(function: Callable[..., Any], tensors: Sequence[Any]) -> Callable[[], Any]:
-    """`torch.compile` of a module or function on these tensors, for inference: frozen weights, so that it folds batch norms, packs
-    weights and has convolutions work with channels last whatever the input; static shapes; matrix products tried in its own form
-    and in MKL's; C++ instead of Python from kernel to kernel. It compiles here, not when it is timed, which takes seconds."""
+def torch_compiled(function: Callable[..., Any], tensors: Sequence[Any], way: str = "") -> Callable[[], Any]:
+    """`torch.compile` of a module or function on these tensors, for inference with static shapes, in one of `INDUCTOR_WAYS`. With
+    all that its makers advise: frozen weights, so that it folds batch norms, packs weights and has convolutions work with channels
+    last whatever the input; matrix products tried in its own form and in MKL's; C++ instead of Python from kernel to kernel. It
+    compiles here, not when it is timed, which takes seconds."""
     import torch
     import torch._inductor.config as config
+    from torch._inductor.compile_fx import compile_fx
 
-    compiled = torch.compile(function, dynamic=False)
-    with config.patch(INDUCTOR), contextlib.redirect_stderr(io.StringIO()):  # it tells what it tried
+    def another(graph: Any, examples: Sequence[Any]) -> Any:
+        """A backend of its own: what was compiled by the same one with other settings would be taken for what is wanted."""
+        return compile_fx(graph, examples)
+
+    compiled = torch.compile(function, backend=another, dynamic=False)
+    with config.patch(INDUCTOR_WAYS[way]), contextlib.redirect_stderr(io.StringIO()):  # it tells what it tried
         for _ in range(2):  # the second call may compile once more
             compiled(*tensors)
     return lambda: compiled(*tensors)

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contest import Settings, hold, quiet_machine
-from harness import Contestant, geometric_mean
 from ours import kernel
+from rows import geometric_mean
 from tensorsmith.backends import backend_of
 from tensorsmith.build import build
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.referee import Contestant
 from tensorsmith.program.lower import lower
 from tensorsmith.records.keys import Timing, candidate_key
 from tensorsmith.records.store import Store

@@ -5,7 +5,8 @@
 
 Layers take bytes and give bytes: a matrix product, or a convolution of ResNet-50, with a bias and a relu. Beside them runs the same
 layer in f32 by our own default schedule ("tensorsmith f32"), and "direct" without Winograd's transforms where that uses them.
-Networks are quantised by ONNX Runtime's tool (`quantise`). Ours are default schedules; nothing is searched.
+Networks are quantised by ONNX Runtime's tool (`quantise`), and besides by the peers' own tools (`peers_int8`). Ours are default
+schedules; nothing is searched.
 
 Before anything is timed, our outputs are compared with the exact ones: integer sums, scaled and rounded as `docs/quantised.md`
 says; and with those of the peers, in steps of the output's scale. A layer has to give the exact ones. A network computes some of
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+import peers_int8
 import quantise
 import tensorsmith as ts
 from contest import Settings, hold, quiet_machine
@@ -89,7 +91,8 @@ def of_layer(layer: Layer, settings: Settings, target: Target, largest: int = qu
 def of_network(name: str, settings: Settings, target: Target) -> Row:
     network: Network = quantise.network(name)
     model = ts.load(str(network.path))
-    return _contest(network.name, model, network.path.read_bytes(), network.inputs, {}, settings, target)
+    whole = quantise.real(name) if settings.frameworks else None
+    return _contest(network.name, model, network.path.read_bytes(), network.inputs, {}, settings, target, real=whole)
 
 
 def _contest(
@@ -101,7 +104,9 @@ def _contest(
     settings: Settings,
     target: Target,
     flops: int = 0,
+    real: Network | None = None,
 ) -> Row:
+    """`real` is a network in f32, of which peers make quantised ones of their own."""
     notes: dict[str, str] = {}
     error = None
     with with_threads(settings.threads):
@@ -115,6 +120,8 @@ def _contest(
         got, wanted = ours.outputs(), quantise.exact(model.graph, inputs)
         equal = min(float((a == b).mean()) for a, b in zip(got, wanted))
         peers = {one.name: one.outputs() for one in found[1 + len(beside) :]}
+        others, errors = _by_own_quantisers(real, settings, got, notes) if real else ([], {})
+        found += others
         near = {name: _within_a_step(got, outputs) for name, outputs in peers.items()}
         exact = {name: _within_a_step(outputs, wanted) for name, outputs in ({OURS: got} | peers).items()}
         if flops and equal < 1:
@@ -124,12 +131,28 @@ def _contest(
         runs = {one.name: one.run for one in found}
         result = hold(runs, (OURS, F32, DIRECT), name, settings, min_rounds=MIN_ROUNDS, slot_seconds=SLOT_SECONDS)
     entry = row(result, flops=flops, same_program=True, threads=settings.threads, notes=notes or None, error=error)
+    entry |= {"error_to_f32": errors} if errors else {}
     entry |= {"equal_to_exact": equal, "within_a_step_of_exact": exact, "within_a_step_of_peers": near}
     if F32 in result.timings:
         entry["ratio_to_own_f32"] = result[F32].best / result[OURS].best
     if DIRECT in result.timings:
         entry["ratio_to_own_f32_direct"] = result[DIRECT].best / result[OURS].best
     return entry
+
+
+def _by_own_quantisers(
+    real: Network, settings: Settings, ours: Sequence[Array], notes: dict[str, str]
+) -> tuple[list[NetworkPeer], dict[str, float]]:
+    """Peers with quantisers of their own that are about as near to f32 as we are, and how near everyone is."""
+    found: list[NetworkPeer] = []
+    for framework in settings.frameworks:
+        try:
+            found += peers_int8.own(real, framework, settings.threads)
+        except Unavailable as why:
+            notes[f"{framework} own"] = str(why)
+    right, errors, why_not = peers_int8.accepted(found, ours, peers_int8.answers_in_f32(real, settings.threads))
+    notes |= why_not
+    return right, errors
 
 
 def _forms(framework: str, content: bytes, inputs: Mapping[str, Array], threads: int) -> Iterator[NetworkPeer]:

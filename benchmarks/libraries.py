@@ -4,9 +4,9 @@
 
 Every network is compiled with default schedules, exported, built by the system's C compiler, and loaded into this process. The two
 are timed side by side, in an order drawn anew each round, each after the threads of the other have gone to sleep
-(`harness.compare`); both are repeated by compiled code, without Python between the calls. A ratio above 1 says that the library is
-faster: by the best samples of both, by their medians, and between which quartiles the ratios of the rounds lie. Slots are disturbed
-where others wanted the cores meanwhile.
+(`tensorsmith.measure.referee`); both are repeated by compiled code, without Python between the calls. A ratio above 1 says that the
+library is faster: by the best samples of both, by their medians, and between which quartiles the ratios of the rounds lie. Slots
+are disturbed where others wanted the cores meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.table import Table
 
 import models
 import tensorsmith as ts
-from harness import Comparison, Repeated, compare
+from tensorsmith.measure.referee import Comparison, Repeated, compare
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.targets.target import native
 

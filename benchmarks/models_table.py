@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tensorsmith.backends import backend_of
+from tensorsmith.learn.features.sets import wanted
 from tensorsmith.learn.models.accuracy import pairwise_accuracy, r2, recall
 from tensorsmith.learn.models.model import Array, CostModel, Samples
 from tensorsmith.learn.models.registry import MODELS, as_model
@@ -36,6 +37,7 @@ from tensorsmith.search.transfer import described, feature_rows
 from tensorsmith.search.trial import Trial
 from tensorsmith.targets.target import Target, given_or_native
 
+NAMES = tuple(name for name in MODELS.names() if name != "treegru")  # which needs PyTorch, and learns for minutes
 BEST = 30  # that recall is about
 _LEAST = 24  # programs of a workload, below which there is nothing to compare
 _WORKLOADS, _MOST = 200, 20_000  # of a record file
@@ -96,10 +98,19 @@ def divided(programs: Sequence[Programs], split: str, seed: int) -> tuple[list[P
 
 def scores(model: CostModel, programs: Programs, target: Target) -> Array:
     """What a model says of programs, one by one: they may differ in structure."""
-    rows, order = feature_rows([t.candidate for t in programs.trials], target)
+    rows, prior, order = feature_rows([t.candidate for t in programs.trials], target, model)
     found = np.empty(len(programs))
-    found[order] = model.predict(rows, backend_of(target).prior_scores(rows, target))
+    found[order] = model.predict(rows, prior)
     return found
+
+
+def seen_by(model: CostModel, p: Programs, target: Target) -> Iterator[tuple[Array, float, float]]:
+    """Features, throughput and the prior's logarithm of the speed of programs, as a model learns them."""
+    if wanted(model) is None:
+        yield from zip(p.rows, p.throughput.tolist(), p.base.tolist())
+    else:
+        for n, rows, prior in described([t.candidate for t in p.trials], target, model):
+            yield rows, float(p.throughput[n]), prior
 
 
 def figures(name: str, learned: Sequence[Programs], tested: Sequence[Programs], target: Target, split: str) -> dict[str, float]:
@@ -107,10 +118,10 @@ def figures(name: str, learned: Sequence[Programs], tested: Sequence[Programs], 
     found: list[tuple[float, float, float]] = []
     for n, test in enumerate(tested):
         samples = Samples()
-        for p in learned if split == "workloads" else [learned[n]]:
-            for rows, throughput, base in zip(p.rows, p.throughput.tolist(), p.base.tolist()):
-                samples.add(rows, throughput, p.key, base)
         model = as_model(name, backend_of(target).schema).fork(0)
+        for p in learned if split == "workloads" else [learned[n]]:
+            for rows, throughput, base in seen_by(model, p, target):
+                samples.add(rows, throughput, p.key, base)
         model.update(samples)
         if not model.ready():
             continue
@@ -131,7 +142,7 @@ def table(report: Mapping[str, Mapping[str, float]]) -> Table:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("database", help="file of records")
-    parser.add_argument("--models", default=",".join(MODELS.names()), help='names, or "module:Name" of one of your own')
+    parser.add_argument("--models", default=",".join(NAMES), help='names, or "module:Name" of one of your own')
     parser.add_argument("--split", choices=("programs", "workloads"), default="programs")
     parser.add_argument("--target", help="whose records; this machine's unless told otherwise")
     parser.add_argument("--seed", type=int, default=0)

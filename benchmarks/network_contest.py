@@ -1,5 +1,5 @@
-"""One network: our executables and the peers on the same inputs, checked against ONNX Runtime, then timed side by side (`harness`)
-in slots that are longer than those of single operators."""
+"""One network: our executables and the peers on the same inputs, checked against ONNX Runtime, then timed side by side
+(`tensorsmith.measure.referee`) in slots that are longer than those of single operators."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import ours_networks
 import peers_networks
 from contest import Settings, hold
 from frameworks import Unavailable
-from harness import Comparison
-from machine import wait_for_quiet
 from models import Network
 from ours import same_program
 from ours_networks import Budget, Search, contestant
 from peers_networks import REFERENCE, NetworkPeer
 from rows import OURS, UNTUNED, Row, row
+from tensorsmith.measure.referee import Comparison
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.runtime.profile import Profile
@@ -137,8 +136,6 @@ class Entry:
         return reference[0].outputs()
 
     def _compare(self, contestants: Sequence[NetworkPeer]) -> Comparison:
-        if self.settings.patience:
-            wait_for_quiet(self.settings.patience)
         runs = {one.name: one.run for one in contestants}
         return hold(runs, (OURS, UNTUNED), self.network.name, self.settings, min_rounds=MIN_ROUNDS, slot_seconds=SLOT_SECONDS)
 

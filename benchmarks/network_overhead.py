@@ -17,7 +17,6 @@ from onnx import TensorProto, helper, numpy_helper
 import tensorsmith as ts
 from contest import Settings
 from frameworks import Unavailable
-from harness import Contestant, Repeated, compare, until_undisturbed
 from models import Network
 from ours_networks import contestant
 from peers_networks import forms
@@ -25,6 +24,7 @@ from rows import ALONE, OURS, Row
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.referee import Contestant, Repeated, compare
 from tensorsmith.runtime.pool import with_threads
 from ways import Array
 
@@ -62,8 +62,7 @@ def overhead(settings: Settings, kernels: int = KERNELS) -> Row:
         ours = tuple(contestants)
         if "onnxruntime" in settings.frameworks:
             contestants |= _onnxruntime(kernels, x, settings.threads)
-        how = {"ours": ours, "seconds": settings.seconds}
-        result = until_undisturbed(lambda run: compare(contestants, seed=f"{settings.seed} overhead {run}", **how))
+        result = compare(contestants, ours=ours, seed=f"{settings.seed} overhead", seconds=settings.seconds)
     best = {name: timing.best for name, timing in result.timings.items()}
     return {
         "kernels": kernels,
@@ -72,7 +71,7 @@ def overhead(settings: Settings, kernels: int = KERNELS) -> Row:
         "python_call": best[OURS] - best[ALONE],
         "seconds": {name: seconds for name, seconds in best.items() if name != KERNEL},
         "disturbed": result.disturbed,
-        "runs": result.runs,
+        "retaken": result.retaken,
     }
 
 

@@ -118,7 +118,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     if given.trials == 0 and not given.db:
         parser.error("--trials 0 takes what the record file has: give it with --db, or say --untuned")
     if given.plot and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'tensorsmith[bench]'")
+        parser.error("--plot needs matplotlib: pip install '.[bench]'")
     return given
 
 
@@ -137,7 +137,7 @@ def summary(row: Row) -> str:
         parts.append(f"untuned {row[UNTUNED_TO_REFERENCE]:.3f} times {REFERENCE}")
     if row.get("seconds_searching"):
         parts.append(f"{row['trials']} trials in {row['seconds_searching']:.0f} s")
-    if row.get("runs", 1) > 1:
+    if row.get("disturbed"):
         parts.append(f"disturbed {disturbed_text(row)}")
     slow = {name: took for name, took in row.get("seconds_preparing", {}).items() if took >= SLOW_START}
     if slow:

@@ -4,7 +4,7 @@
                                   [--drawn N] [--threads N] [--database FILE] [--seconds 2] [--json FILE]
 
 Each case is compiled as it is (`ts.compile`), by the model (`effort="model"`), and tuned; the three run side by side in one
-process, in an order drawn anew for every round (`harness.py`). Programs that are the same code run once. Columns:
+process, in an order drawn anew for every round (`tensorsmith.measure.referee`). Programs that are the same code run once. Columns:
 
     model / default     how many times as fast as the default schedule the model's choice is; must not be below 0.97
     model / tuned       the same against the result of the search: what a search would still have brought
@@ -32,12 +32,13 @@ from rich.table import Table
 
 import tensorsmith as ts
 from contest import Settings, check, hold, quiet_machine
-from drawn import drawn
-from harness import Contestant, geometric_mean
+from learning_draw import drawn
 from ours import kernel, same_program
+from rows import geometric_mean
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.referee import Contestant
 from tensorsmith.ops import catalogue
 from tensorsmith.records.keys import Timing
 from tensorsmith.records.store import Store

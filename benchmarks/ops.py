@@ -4,9 +4,14 @@
                              [--seconds S] [--timing T] [--db FILE] [--no-search] [--json FILE] [--plot FILE]
 
 Every case is tuned with that many trials (or S seconds, whichever ends first), then called side by side with its default schedule
-and with every peer in every form, same threads, interleaved in one process (`harness`). With `--db` the search builds upon a
-record file; with `--no-search` the best programs of such a file are timed again and nothing is searched, so that several contests
-of the same programs can be compared (`runs.py`). The JSON file is written after every case.
+and with every peer in every form, same threads, interleaved in one process (`tensorsmith.measure.referee`). With `--db` the search
+builds upon a record file; with `--no-search` the best programs of such a file are timed again and nothing is searched, so that
+several contests of the same programs can be compared (`runs.py`). The JSON file is written after every case.
+
+    python benchmarks/ops.py --peers none --only DEP,GMM --trials 64 --timing 2
+
+asks one thing: is what the search gives faster than the default schedule for whoever calls it? Both are called from Python, in
+turns, and the lines below the table name the cases in which it is slower, by their best times or by medians.
 
 The plot is in the manner of the paper's figures 6 and 8: for each operator the geometric mean of everyone's speed, relative to the
 fastest.
@@ -26,9 +31,9 @@ from rich.table import Table
 import tensorsmith as ts
 from contest import Settings, contest, quiet_machine
 from frameworks import FRAMEWORKS
-from harness import geometric_mean
+from ours import formulation
 from report import Report
-from rows import OURS, Row, figures
+from rows import OURS, Row, figures, geometric_mean
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.catalogue import Case
@@ -84,10 +89,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def row(case: Case, search: Search, settings: Settings) -> Row:
     workload = case.workload()
-    tuned = search(workload)
-    return contest(
-        case, workload, lambda: tuned, settings, untuned=lambda: ts.compile(workload), operator=case.operator, **search.figures()
-    )
+    tuned, untuned = search(workload), ts.compile(workload)
+    more = {"operator": case.operator, "untuned_formulation": formulation(untuned, workload), **search.figures()}
+    return contest(case, workload, lambda: tuned, settings, untuned=lambda: untuned, **more)
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -97,13 +101,16 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seconds", type=float, help="of search per case, at most")
     parser.add_argument("--only", type=_names, default=(), help="operators or cases, such as C2D,GMM-3-b1")
-    parser.add_argument("--peers", type=_names, default=tuple(FRAMEWORKS), help=f"of {','.join(FRAMEWORKS)} (default: all)")
+    parser.add_argument(
+        "--peers", type=_names, default=tuple(FRAMEWORKS), help=f"of {','.join(FRAMEWORKS)} (default: all), or none"
+    )
     parser.add_argument("--timing", type=float, default=5.0, help="seconds of timing per case")
     parser.add_argument("--db", help="record file; without one every run starts afresh")
     parser.add_argument("--no-search", action="store_true", help="time the programs of the record file")
     parser.add_argument("--json")
     parser.add_argument("--plot", help="picture of the speed per operator, of everyone (needs matplotlib)")
     given = parser.parse_args(words)
+    given.peers = () if given.peers == ("none",) else given.peers
     every = catalogue.cases(given.batch)
     known = {*every, *(case.operator for case in every.values())}
     for kind, names, there in (("case or operator", given.only, known), ("peer", given.peers, FRAMEWORKS)):
@@ -127,9 +134,10 @@ DENSE_GMM = ("GMM-3", "GMM-4")
 
 def closing(rows: Mapping[str, Row]) -> list[Table | str]:
     """Per operator, how near the peak, how long the searches took and what for."""
-    rows = {case: entry for case, entry in rows.items() if "ratio_to_best_peer" in entry}
+    beside = {case: entry for case, entry in rows.items() if "ratio_to_best_peer" in entry}
     searched = {case: entry for case, entry in rows.items() if "seconds_searching" in entry}
-    return [_per_operator(rows), *_shares(rows), *_searches(searched)] if rows else []
+    against: list[Table | str] = [_per_operator(beside), *_shares(beside)] if beside else []
+    return [*against, *_searches(searched)]
 
 
 def _per_operator(rows: Mapping[str, Row]) -> Table:
@@ -178,7 +186,7 @@ def plot(rows: Mapping[str, Row], path: str, peers: Sequence[str]) -> None:
     try:
         import matplotlib
     except ImportError:
-        raise SystemExit("the plot needs matplotlib: pip install 'tensorsmith[bench]'") from None
+        raise SystemExit("the plot needs matplotlib: pip install '.[bench]'") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

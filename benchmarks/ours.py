@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import Repeated, Run
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.referee import Repeated, Run
 from tensorsmith.rewrites.formulations import formulations
 from tensorsmith.runtime.executable import Executable
 

@@ -38,7 +38,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tensorsmith as ts
-from harness import geometric_mean
+from rows import geometric_mean
 from tensorsmith.cli import smallnet
 from tensorsmith.ops import catalogue
 

@@ -28,6 +28,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -37,9 +38,10 @@ import drawing
 import models
 import paper_results
 import paper_runs
-from figures import Bars, Curves, Figure, Grid, Line, Timed, best_of_all, from_json, match
 from frameworks import FRAMEWORKS, OUTSIDE
-from paper_runs import ABLATION, POLICY_OF, Plan
+from paper_figures import Bars, Curves, Figure, Grid, Line, Timed, best_of_all, from_json, match
+from paper_runs import ABLATION, OTHERS, POLICY_OF, Plan
+from report import RUN
 from resume import ending_at_ctrl_c, write_whole
 from rows import OURS
 from tensorsmith.lang.flops import flops
@@ -60,6 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
     console = Console(width=150, soft_wrap=True)
     run = about.about()
     console.print(about.text(run), markup=False, highlight=False)
+    found: dict[str, Any] = {}
     paper = Paper(given, lambda said: console.print(said, markup=False, highlight=False))
     with ending_at_ctrl_c(given.out):
         for figure in given.figure:
@@ -70,13 +73,16 @@ def main(words: Sequence[str] | None = None) -> int:
                 continue
             if not given.redraw:
                 write_whole(given.out / f"figure{figure}.json", {"run": run, "parts": {k: f.to_json() for k, f in parts.items()}})
-            for part in parts.values():
+            for name, part in parts.items():
                 show(console, part)
+                found[f"{figure} {name}"] = {"figure": figure, **shown(part)}
             try:
                 for path in draw(figure, parts, given.out):
                     console.print(f"drawn: {path}", markup=False, highlight=False)
             except drawing.NoLibrary as problem:
                 console.print(f"{problem}", markup=False)
+    if given.json:
+        write_whole(Path(given.json), {RUN: run, **found})
     return 0
 
 
@@ -166,10 +172,22 @@ def _paper_bars(batch: int, cases: Sequence[Case]) -> Bars:
 # -- what is shown ---------------------------------------------------------------------------------------------------------
 
 
+def shown(figure: Figure) -> dict[str, Any]:
+    """The numbers of a figure as a table has them: of bars their heights by group, of curves each line's last speed by panel."""
+    if isinstance(figure, Bars):
+        return {"title": figure.title, "groups": {group: figure.of(group) for group in figure.groups}}
+    if isinstance(figure, Curves):
+        last = {panel: {name: speeds[-1] for name, speeds in figure.speeds(panel).items() if speeds} for panel in figure.panels}
+        return {"title": figure.title, "groups": last}
+    return {"title": figure.title, "columns": figure.columns, "rows": figure.rows}
+
+
 def show(console: Console, figure: Figure) -> None:
     """As a table, with what there is to say of each case."""
     if isinstance(figure, Bars):
-        table = Table("", *figure.systems, title=f"{figure.title}: speed, the best of a group is 1", title_justify="left")
+        legend = None if paper_results.MACHINE in figure.title else OTHERS
+        title = f"{figure.title}: speed, the best of a group is 1"
+        table = Table("", *figure.systems, title=title, title_justify="left", caption=legend, caption_justify="left")
         for group in figure.groups:
             heights = figure.of(group)
             table.add_row(group, *(f"{heights[s]:.2f}" if s in heights else "-" for s in figure.systems))
@@ -180,6 +198,7 @@ def show(console: Console, figure: Figure) -> None:
     elif isinstance(figure, Curves):
         for panel, lines in figure.panels.items():
             table = Table("", "trials", "seconds", "best us", "speed", "", title=f"{figure.title}: {panel}", title_justify="left")
+            table.caption, table.caption_justify = OTHERS, "left"
             for line in lines:
                 last = line.last
                 cells = (str(line.trials[-1]), f"{line.seconds[-1]:.0f}", f"{last * 1e6:,.1f}") if last else ("-",) * 3
@@ -223,6 +242,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--peers", type=_names, default=("torch",), help=f"of {','.join([*FRAMEWORKS, *OUTSIDE])}")
     parser.add_argument("--timing", type=float, help="seconds of timing per case")
     parser.add_argument("--redraw", action="store_true", help="draw the data that is there; nothing is measured")
+    parser.add_argument("--json", help="the numbers of all figures in one file")
     given = parser.parse_args(words)
     quick = QUICK if given.quick else {}
     for kind, wanted, known in (

@@ -30,14 +30,13 @@ import paper_results
 import tensorsmith as ts
 from contest import Settings, contest, quiet_machine
 from curves import Curve, Machine, Named, attempted, text
-from figures import Grid, Line, Timed, of_curves, of_outcomes
 from models import Network
 from network_contest import Entry
 from ours_networks import Budget
+from paper_figures import Grid, Line, Timed, of_curves, of_outcomes
 from resume import Log, Outcome, Tell, kept
 from rows import OURS, UNTUNED, Row
 from tensorsmith.lang.workload import Workload
-from tensorsmith.learn.models.registry import MODELS
 from tensorsmith.ops import catalogue
 from tensorsmith.ops.catalogue import Case
 from tensorsmith.records.keys import Timing
@@ -49,6 +48,11 @@ from tensorsmith.targets.target import native
 
 #: systems that are policies here, other than ours, and which policy each is: AutoTVM as the paper's authors ran it
 POLICY_OF = {"halide": "halide", "flextensor": "flextensor", "autotvm": "autotvm-paper", "ansor": "ansor"}
+#: stands under every table with such a system: none of them is the published one
+OTHERS = (
+    "ansor: our implementation of Ansor's policy on our code generator; halide, flextensor, autotvm and the others likewise. "
+    "What differs from the papers: docs/policies.md"
+)
 ABLATION = "C2D-4-b16"  # figure 7: the last convolution of ResNet-50
 ABLATED = (OURS, "ansor", "ansor-nofinetune", "ansor-limited", "beam", "random")
 
@@ -379,7 +383,7 @@ def cost_models(plan: Plan, names: Sequence[str] = ()) -> Grid:
     if programs:
         learned, tested = models_table.divided(programs, "programs", 0)
         count = sum(map(len, learned)) + sum(map(len, tested))
-        for name in names or MODELS.names():
+        for name in names or models_table.NAMES:
             found = models_table.figures(name, learned, tested, native(), "programs")
             enough = min(map(len, tested)) > models_table.BEST  # else all of them are among the best
             recall = _number(found["recall_at_30"]) if enough else "-"

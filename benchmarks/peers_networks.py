@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from frameworks import OUTSIDE, Unavailable, failure, onnxruntime_session, openvino_model, require, torch_compiled
+from frameworks import INDUCTOR_WAYS, OUTSIDE, Unavailable, failure, onnxruntime_session, openvino_model, require, torch_compiled
 from models import Network
 from ways import Array, Way, onnxruntime_ways, openvino_ways
 
@@ -84,24 +84,42 @@ def _torch(network: Network, threads: int) -> Iterator[NetworkPeer]:
     import torch
 
     torch.set_num_threads(threads)
-    module = _module(network)
     tensors = [torch.from_numpy(array) for array in network.inputs.values()]
-    last = last_format(module)
-    yield _eager("torch", module, tensors)
-    if last is not None:
-        rank, layout = last
-        other = _module(network).to(memory_format=layout)
-        images = [t.contiguous(memory_format=layout) if t.ndim == rank else t for t in tensors]
-        yield _eager("torch last", other, images)
+    for layout, module, given in _layouts(network, tensors):
+        yield _eager(" ".join(filter(None, ("torch", layout))), module, given)
 
 
 def _torch_compile(network: Network, threads: int) -> Iterator[NetworkPeer]:
+    """In all its ways; a network of convolutions, as it comes, with its channels last, too: frozen it arranges them itself. A way
+    that fails takes no part; if all do, so does `torch.compile`."""
     import torch
 
     torch.set_num_threads(threads)
     torch._dynamo.reset()
-    run = torch_compiled(_module(network), [torch.from_numpy(array) for array in network.inputs.values()])
-    yield NetworkPeer("torch.compile", run, lambda: _arrays(run()))
+    tensors = [torch.from_numpy(array) for array in network.inputs.values()]
+    made, problems = 0, []
+    for way in INDUCTOR_WAYS:
+        for layout, module, given in _layouts(network, tensors) if way == "stock" else [("", _module(network), tensors)]:
+            try:
+                run = torch_compiled(module, given, way)
+            except Exception as problem:
+                problems.append(problem)
+                continue
+            made += 1
+            yield NetworkPeer(" ".join(filter(None, ("torch.compile", way, layout))), run, lambda run=run: _arrays(run()))
+    if not made:
+        raise problems[0]
+
+
+def _layouts(network: Network, tensors: Sequence[Any]) -> Iterator[tuple[str, Any, Sequence[Any]]]:
+    """The network as it is; one of convolutions with its channels last, too."""
+    module = _module(network)
+    yield "", module, tensors
+    last = last_format(module)
+    if last is not None:
+        rank, layout = last
+        images = [t.contiguous(memory_format=layout) if t.ndim == rank else t for t in tensors]
+        yield "last", _module(network).to(memory_format=layout), images
 
 
 def _module(network: Network) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from formulations import convolutions
 from frameworks import onnxruntime_session, openvino_model
 from peers_numpy import EPSILON
+from subgraphs import BUILDERS, subgraph
 from tensorsmith.ops.catalogue import Case
 from tensorsmith.runtime.buffers import aligned_copy
 from ways import Way, onnxruntime_ways, openvino_ways
@@ -75,6 +77,9 @@ def models(case: Case, arrays: Sequence[np.ndarray]) -> Iterator[Model]:
         if c.relu:
             nodes.append(helper.make_node("Relu", ["z"], ["y"]))
         yield Model(nodes, {"x": c.x_first}, constants, c.restore_first, c.label, image=True)
+    if case.operator in BUILDERS:
+        given = subgraph(case, arrays)
+        yield Model(given.nodes, given.inputs, given.constants | given.more, given.restore, image=given.image)
     other = _OTHERS.get(case.operator)
     if other is not None:
         yield other(*arrays)
@@ -133,13 +138,13 @@ def _openvino(model: Model, threads: int) -> Iterator[tuple[str, Way, Restore]]:
             yield "last", way, lambda y: model.restore(np.moveaxis(y, -1, 1))
 
 
-def _channels_last(network: object, rank: int) -> object:
+def _channels_last(network: Any, rank: int) -> object:
     from openvino import Layout
     from openvino.preprocess import PrePostProcessor
 
     steps = PrePostProcessor(network)
     spatial = "DHW"[3 - rank :]
-    for value in (steps.input(), steps.output()):
+    for value in (*(steps.input(n) for n in range(len(network.inputs))), steps.output()):
         value.tensor().set_layout(Layout(f"N{spatial}C"))
         value.model().set_layout(Layout(f"NC{spatial}"))
     return steps.build()

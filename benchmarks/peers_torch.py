@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from formulations import Convolution, convolutions
 from peers_numpy import EPSILON
+from subgraphs import BUILDERS, Subgraph, subgraph
 from tensorsmith.ops.catalogue import Case
 
 F = torch.nn.functional
@@ -21,6 +23,11 @@ def forms(case: Case, arrays: Sequence[np.ndarray], threads: int) -> Iterator[Fo
     torch.set_num_threads(threads)
     for convolution in convolutions(case, arrays):
         yield from _convolution(convolution)
+    if case.operator in BUILDERS:
+        given = subgraph(case, arrays)
+        for layout, tensors, constants in subgraph_layouts(given):
+            run = functools.partial(given.torch, *tensors, *constants)
+            yield " ".join(filter(None, ("torch", layout))), run, subgraph_restored(given, run)
     others = {
         "GMM": _matmul, "matmul": _matmul, "TBS": _scores, "NRM": _norm, "add": _add, "softmax": _softmax,
         "layer_norm": _layer_norm,
@@ -29,6 +36,22 @@ def forms(case: Case, arrays: Sequence[np.ndarray], threads: int) -> Iterator[Fo
         tensors = [torch.from_numpy(array) for array in arrays]
         for name, run in others[case.operator](*tensors):
             yield f"torch {name}".strip(), run, _numpy(run)
+
+
+def subgraph_layouts(given: Subgraph) -> Iterator[tuple[str, list[torch.Tensor], list[torch.Tensor]]]:
+    """Inputs and constants; of images with channels first and last."""
+    inputs, constants = ([torch.from_numpy(a) for a in some.values()] for some in (given.inputs, given.constants))
+    yield "first" if given.image else "", inputs, constants
+    if given.image:
+        yield "last", *([_with_channels_last(t) for t in some] for some in (inputs, constants))
+
+
+def _with_channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+
+
+def subgraph_restored(given: Subgraph, run: Make) -> Callable[[], np.ndarray]:
+    return lambda: given.restore(run().numpy())
 
 
 def _numpy(run: Make) -> Callable[[], np.ndarray]:

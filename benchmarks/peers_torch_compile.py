@@ -1,4 +1,4 @@
-"""The forms of a case that `torch.compile` makes: convolutions in each layout with the weight frozen, all else of its inputs."""
+"""The forms of a case that `torch.compile` makes: constants frozen in each layout, and as it comes ("stock") in the last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 from formulations import Convolution, convolutions
 from frameworks import torch_compiled
 from peers_numpy import EPSILON
-from peers_torch import Form, Make, eager, layouts, restored
+from peers_torch import Form, Make, eager, layouts, restored, subgraph_layouts, subgraph_restored
+from subgraphs import BUILDERS, Subgraph, subgraph
 from tensorsmith.ops.catalogue import Case
 
 F = torch.nn.functional
@@ -21,12 +22,24 @@ def forms(case: Case, arrays: Sequence[np.ndarray], threads: int) -> Iterator[Fo
     torch.set_num_threads(threads)
     torch._dynamo.reset()  # what was compiled for other cases counts against the most that it compiles of one function
     for convolution in convolutions(case, arrays):
-        for layout, x, weight in layouts(convolution):
-            run = torch_compiled(_Layer(convolution, weight).eval(), [x])
-            yield " ".join(filter(None, ("torch.compile", convolution.label, layout))), run, restored(convolution, run)
+        every = list(layouts(convolution))
+        for way, (layout, x, weight) in [*(("", one) for one in every), ("stock", every[-1])]:
+            run = torch_compiled(_Layer(convolution, weight).eval(), [x], way)
+            yield _name(way, convolution.label, layout), run, restored(convolution, run)
+    if case.operator in BUILDERS:
+        given = subgraph(case, arrays)
+        ways = list(subgraph_layouts(given))
+        for way, (layout, tensors, constants) in [*(("", one) for one in ways), ("stock", ways[-1])]:
+            run = torch_compiled(_Subgraph(given, constants).eval(), tensors, way)
+            yield _name(way, layout), run, subgraph_restored(given, run)
     if case.operator in _OTHERS:
-        run = torch_compiled(_OTHERS[case.operator], [torch.from_numpy(array) for array in arrays])
-        yield "torch.compile", run, _numpy(run)
+        for way in ("", "stock"):
+            run = torch_compiled(_OTHERS[case.operator], [torch.from_numpy(array) for array in arrays], way)
+            yield _name(way), run, _numpy(run)
+
+
+def _name(*words: str) -> str:
+    return " ".join(filter(None, ("torch.compile", *words)))
 
 
 def _numpy(run: Make) -> Callable[[], np.ndarray]:
@@ -45,6 +58,18 @@ class _Layer(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return eager(self.convolution, x, self.weight, self.bias)()
+
+
+class _Subgraph(torch.nn.Module):
+    """A subgraph with its constants."""
+
+    def __init__(self, given: Subgraph, constants: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.function = given.torch
+        self.constants = torch.nn.ParameterList([torch.nn.Parameter(c, requires_grad=False) for c in constants])
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.function(*inputs, *self.constants)
 
 
 def _scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:

@@ -34,11 +34,11 @@ import models
 import ours_networks
 import tensorsmith as ts
 from curves import Curve, Named
-from drawn import drawn
-from figures import Curves, Line, best_of_all, of_curves, of_leaders
-from harness import geometric_mean
-from paper_runs import curves_of, timed_again
+from learning_draw import drawn
+from paper_figures import Curves, Line, best_of_all, of_curves, of_leaders
+from paper_runs import OTHERS, curves_of, timed_again
 from resume import ending_at_ctrl_c, write_whole
+from rows import geometric_mean
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
@@ -127,9 +127,14 @@ def verdict(standings: Sequence[Standing], workloads: int) -> list[str]:
 
 
 def table(standings: Sequence[Standing], lines: Mapping[str, Sequence[Line]], programs: Mapping[str, str]) -> Table:
-    found = Table(
-        "policy", *(f"at {s.trials}" for s in standings), *(f"ours ahead, equal at {s.trials}" for s in standings), "seconds", ""
+    columns = (
+        "policy",
+        *(f"at {s.trials}" for s in standings),
+        *(f"ours ahead, equal at {s.trials}" for s in standings),
+        "seconds",
+        "",
     )
+    found = Table(*columns, caption=OTHERS, caption_justify="left")
     names = sorted(standings[-1].speeds, key=lambda p: -(standings[-1].mean(p) or 0.0))
     for policy in names:
         means = [s.mean(policy) for s in standings]

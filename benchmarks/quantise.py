@@ -149,17 +149,23 @@ def _first_output(module: Any) -> Any:
 NETWORKS = ("resnet50", "mobilenet_v2", "bert_base", "whisper")
 
 
+def real(name: str, batch: int = 1) -> Network:
+    """A network in f32, as it is before it is quantised."""
+    models.CACHE.mkdir(parents=True, exist_ok=True)
+    return whisper(name, batch) if name == "whisper" else models.get(name, batch)
+
+
 def network(name: str, batch: int = 1) -> Network:
     """A quantised network; its file is made when it is asked for the first time."""
-    models.CACHE.mkdir(parents=True, exist_ok=True)
-    whole = whisper(name, batch) if name == "whisper" else models.get(name, batch)
+    whole = real(name, batch)
     path = models.CACHE / f"{whole.path.stem}-int8.onnx"
     if not path.exists():
-        _quantise(whole, path)
+        static(whole, path, "QDQ")
     return replace(whole, name=f"{name}-int8", path=path, module=None)
 
 
-def _quantise(whole: Network, path: Path) -> None:
+def static(whole: Network, path: Path, form: str) -> None:
+    """Quantises a network by ONNX Runtime's tool, in one of its forms: QDQ, or QOperator."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -175,7 +181,7 @@ def _quantise(whole: Network, path: Path) -> None:
     prepared = path.with_suffix(".prepared.onnx")
     quant_pre_process(str(whole.path), str(prepared), skip_symbolic_shape=True)
     quantize_static(
-        str(prepared), str(path), Random(), quant_format=QuantFormat.QDQ, per_channel=True,
+        str(prepared), str(path), Random(), quant_format=QuantFormat[form], per_channel=True,
         activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
     )  # fmt: skip
     prepared.unlink()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness import DISTURBED, Comparison
+from tensorsmith.measure.referee import Comparison
 
 Row = dict[str, Any]
 OURS = "tensorsmith"
 UNTUNED = f"{OURS} untuned"  # the default schedule, where ours is another one
 ALONE = f"{OURS} code alone"  # ours without Python's call
+DISTURBED = 0.2  # share of disturbed slots above which a case is not to be believed
 
 
 def row(comparison: Comparison, *, flops: float = 0, same_program: bool = False, **more: Any) -> Row:
@@ -27,10 +29,11 @@ def row(comparison: Comparison, *, flops: float = 0, same_program: bool = False,
         "best_peer": peer,
         "untuned_ratio_to_best_peer": comparison.ratio(untuned),
         "tuned_to_untuned": _times_as_fast(comparison, OURS, untuned),
+        "median_tuned_to_untuned": _median_times_as_fast(comparison, OURS, untuned),
         "same_program": same_program or None,
         "peak_flops": comparison.peak or None,
         "disturbed": comparison.disturbed,
-        "runs": comparison.runs,
+        "retaken": comparison.retaken,
         "rounds": max((len(timing.slots) for timing in comparison.timings.values()), default=0),
         "dropped": list(comparison.dropped) or None,
         "seconds": {name: timing.best for name, timing in comparison.timings.items()},
@@ -48,11 +51,22 @@ def _times_as_fast(comparison: Comparison, one: str, other: str) -> float | None
     return comparison[other].best / comparison[one].best if there else None
 
 
+def _median_times_as_fast(comparison: Comparison, one: str, other: str) -> float | None:
+    there = one in comparison.timings and other in comparison.timings
+    return comparison[other].median / comparison[one].median if there else None
+
+
 def still_disturbed(entry: Row) -> bool:
-    """Whether a case was disturbed however often it was run."""
+    """Whether too many slots of a case were disturbed, however often they were taken again."""
     return entry.get("disturbed", 0) > DISTURBED
 
 
 def figures(rows: Mapping[str, Row], key: str) -> dict[str, float]:
     """One figure of every row that has it."""
     return {case: entry[key] for case, entry in rows.items() if key in entry}
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """NaN of nothing."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan

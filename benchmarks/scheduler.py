@@ -32,11 +32,11 @@ from rich.table import Table
 import models
 import tensorsmith as ts
 from about import SEED
-from harness import DISTURBED, compare, until_undisturbed
 from ours_networks import contestant
 from report import Report
 from resume import ending_at_ctrl_c, write_whole
-from rows import Row
+from rows import DISTURBED, Row
+from tensorsmith.measure.referee import compare
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.search.scheduler import STRATEGIES, Schedule, Strategy
 from tensorsmith.tune import NetworkProgress
@@ -117,11 +117,9 @@ def runs(folder: Path, model: str, trials: int, seeds: int) -> Iterator[Run]:
 def measure(executables: dict[str, Executable], inputs: Inputs) -> dict[str, float]:
     """Seconds of a call of each, side by side."""
     contestants = {name: contestant(name, executable, inputs).run for name, executable in executables.items()}
-    result = until_undisturbed(
-        lambda run: compare(contestants, ours=contestants, seed=f"{SEED} {run}", seconds=SECONDS * len(contestants))
-    )
+    result = compare(contestants, ours=contestants, seed=SEED, seconds=SECONDS * len(contestants))
     if result.disturbed > DISTURBED:
-        print(f"the final timing was disturbed in all of {result.runs} runs, not to be believed", file=sys.stderr)
+        print(f"{result.disturbed:.0%} of the slots of the final timing were disturbed: not to be believed", file=sys.stderr)
     return {name: timing.best for name, timing in result.timings.items()}
 
 

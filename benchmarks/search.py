@@ -206,7 +206,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            parser.error("--plot needs matplotlib: pip install 'tensorsmith[bench]'")
+            parser.error("--plot needs matplotlib: pip install '.[bench]'")
     return found
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness import MOST_RUNS, geometric_mean
-from rows import Row, figures, still_disturbed
+from rows import Row, figures, geometric_mean, still_disturbed
 from tables import MARK, disturbed_text, quartiles_text, time_text, untuned_text
 
 SLOWER = 0.97  # of untuned: what tuning must not fall below
@@ -22,6 +21,13 @@ def summary(rows: Mapping[str, Row]) -> list[str]:
     return [*lines, *slower_than_untuned(rows), *still_disturbed_line(rows)]
 
 
+def _by_medians(ratios: Mapping[str, float]) -> list[str]:
+    if not ratios:
+        return []
+    slower = named({case: ratio for case, ratio in ratios.items() if ratio < SLOWER})
+    return [f"by medians: geometric mean {geometric_mean(ratios.values()):.3f}; slower: {slower}"]
+
+
 def slower_than_untuned(rows: Mapping[str, Row]) -> list[str]:
     """What tuning is worth, and the cases that it made slower; nothing where nothing was tuned."""
     ratios = figures(rows, "tuned_to_untuned")
@@ -32,12 +38,13 @@ def slower_than_untuned(rows: Mapping[str, Row]) -> list[str]:
     return [
         f"tuned to untuned: geometric mean {geometric_mean(ratios.values()):.3f}{kept}",
         f"slower than {SLOWER:g} of untuned: {named({case: ratio for case, ratio in ratios.items() if ratio < SLOWER})}",
+        *_by_medians(figures(rows, "median_tuned_to_untuned")),
     ]
 
 
 def still_disturbed_line(rows: Mapping[str, Row]) -> list[str]:
     marked = [case for case, entry in rows.items() if still_disturbed(entry)]
-    return [f"disturbed in all of {MOST_RUNS} runs, not to be believed ({MARK}): {' '.join(marked)}"] if marked else []
+    return [f"still disturbed after retakes, not to be believed ({MARK}): {' '.join(marked)}"] if marked else []
 
 
 def standing(ratios: Mapping[str, float]) -> str:
@@ -65,7 +72,7 @@ def line(entry: Row) -> str:
         found = f"{entry['ratio_to_best_peer']:.3f} times {entry['best_peer']} ({quartiles_text(entry)})"
         if untuned := untuned_text(entry):
             found += f", untuned {untuned}"
-        if entry.get("runs", 1) > 1 or still_disturbed(entry):
+        if entry.get("disturbed"):
             found += f", disturbed {disturbed_text(entry)}"
         if "seconds_searching" in entry:
             found += f", {entry['seconds_searching']:.1f} s of search"

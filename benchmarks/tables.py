@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 from rich.table import Table
 
-from harness import geometric_mean
-from rows import ALONE, OURS, Row, figures, still_disturbed
+from rows import ALONE, OURS, Row, figures, geometric_mean, still_disturbed
 
 MARK = "!"  # of a case that stayed disturbed
 
@@ -52,7 +51,7 @@ def _to_untuned(entry: Row) -> str:
 
 
 def disturbed_text(entry: Row) -> str:
-    again = f" ({runs} runs)" if (runs := entry.get("runs", 1)) > 1 else ""
+    again = f" ({retaken} retaken)" if (retaken := entry.get("retaken")) else ""
     return number(entry.get("disturbed"), "{:.0%}") + again + (f" {MARK}" if still_disturbed(entry) else "")
 
 

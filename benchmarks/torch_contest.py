@@ -1,17 +1,19 @@
 """One PyTorch module: eager, `torch.compile` with inductor and with us, on the same inputs; checked against eager, then timed side
-by side (`harness`).
+by side (`tensorsmith.measure.referee`).
 
 tensorsmith               `torch.compile(module, backend="tensorsmith")`, called as the module is
 tensorsmith from_torch    `ts.compile(ts.from_torch(module, inputs))`, called as the module is
 eager, eager last         the module itself; a network of convolutions with its channels last, too
-inductor                  `torch.compile(module)`, as it comes
-inductor frozen           with constant weights and all that its makers advise for latency (`frameworks.INDUCTOR`)
+inductor, inductor last   `torch.compile(module)`, as it comes; a network of convolutions with its channels last, too
+inductor frozen           with constant weights, which it packs, and whose convolutions it gives channels last by itself
+inductor autotuned        with all that its makers advise for latency (`frameworks.INDUCTOR`): frozen, tried in several ways, C++
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import io
 import time
 import warnings
@@ -27,9 +29,7 @@ from torch.utils import _pytree as pytree
 
 import tensorsmith as ts
 from contest import Settings, hold
-from frameworks import INDUCTOR, Unavailable, failure, require
-from harness import Comparison
-from machine import wait_for_quiet
+from frameworks import INDUCTOR_WAYS, Unavailable, failure, require
 from network_contest import MIN_ROUNDS, SLOT_SECONDS, difference
 from peers_networks import last_format
 from rows import OURS, Row, row
@@ -37,6 +37,7 @@ from tensorsmith.frontends.torch.backend import compiled
 from tensorsmith.frontends.torch.fallback import FallbackWarning
 from tensorsmith.frontends.torch.options import Options
 from tensorsmith.graph.graph import Graph
+from tensorsmith.measure.referee import Comparison
 from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
@@ -44,7 +45,7 @@ from ways import Array
 from zoo.architectures import Architecture
 
 FROM_TORCH = f"{OURS} from_torch"
-PEERS = ("eager", "inductor", "inductor frozen")
+PEERS = ("eager", "inductor", "inductor frozen", "inductor autotuned")
 PLAIN = ("eager", "inductor")  # as they come, without a setting
 TOLERANCE = 1e-4  # of the largest output
 RATIO_TO_PLAIN = "ratio_to_eager_and_inductor"  # a figure of a row
@@ -158,10 +159,12 @@ class Entry:
         elif name == FROM_TORCH:
             executable = ts.compile(ts.from_torch(module, inputs), database=self.database)
             yield name, lambda: executable(**inputs)
-        elif name == "eager":
-            yield from _eager(module, inputs)
+        elif name in PLAIN:
+            for layout, made, given in _layouts(module, inputs):
+                call = functools.partial(made, **given) if name == "eager" else _inductor(made, given, {})
+                yield " ".join(filter(None, (name, layout))), call
         else:
-            yield name, _inductor(module, inputs, INDUCTOR if name == "inductor frozen" else {})
+            yield name, _inductor(module, inputs, INDUCTOR_WAYS["frozen" if name == "inductor frozen" else ""])
 
     def _failed(self, name: str, problem: Exception) -> None:
         """Our failure is an error of the row; a peer's is the reason why it takes no part."""
@@ -187,8 +190,6 @@ class Entry:
         return right
 
     def _compare(self, contestants: Mapping[str, Call]) -> Comparison:
-        if self.settings.patience:
-            wait_for_quiet(self.settings.patience)
         how = {"min_rounds": MIN_ROUNDS, "slot_seconds": SLOT_SECONDS}
         return hold(contestants, (OURS, FROM_TORCH), self.architecture.name, self.settings, **how)
 
@@ -204,15 +205,16 @@ def results(given: Any) -> list[Array]:
     return [np.array(leaf.numpy(), order="C") for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
 
 
-def _eager(module: nn.Module, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Call]]:
-    yield "eager", lambda: module(**inputs)
+def _layouts(module: nn.Module, inputs: Mapping[str, Any]) -> Iterator[tuple[str, nn.Module, Mapping[str, Any]]]:
+    """The module as it is; one of convolutions with its channels last, too."""
+    yield "", module, inputs
     last = last_format(module)
     if last is not None:
         rank, layout = last
         with torch.inference_mode(False):
             other = copy.deepcopy(module).to(memory_format=layout)
         images = {name: x.contiguous(memory_format=layout) if x.ndim == rank else x for name, x in inputs.items()}
-        yield "eager last", lambda: other(**images)
+        yield "last", other, images
 
 
 def _inductor(module: nn.Module, inputs: Mapping[str, Any], settings: Mapping[str, Any]) -> Call:

@@ -108,7 +108,7 @@ def summary(row: Row) -> str:
     if row.get("difference"):
         worst = max(row["difference"], key=row["difference"].__getitem__)
         parts.append(f"largest difference {row['difference'][worst]:.1e} ({worst})")
-    if row.get("runs", 1) > 1:
+    if row.get("disturbed"):
         parts.append(f"disturbed {disturbed_text(row)}")
     prepared = ", ".join(f"{name} {took:.1f} s" for name, took in row.get("seconds_preparing", {}).items())
     notes = [f"  without {name}: {why}" for name, why in row.get("notes", {}).items()]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rich.table import Table
 
-from harness import geometric_mean
-from rows import OURS, Row, figures, still_disturbed
+from rows import OURS, Row, figures, geometric_mean, still_disturbed
 from summary import standing, still_disturbed_line
 from tables import MARK, number, quartiles_text
 from torch_contest import FROM_TORCH, PEERS, RATIO_TO_PLAIN, TOLERANCE
@@ -49,8 +48,8 @@ TIMED: dict[str, Cell] = {
     "ours, ms": _milliseconds([OURS]),
     "from_torch": _milliseconds([FROM_TORCH]),
     "eager": _milliseconds(["eager", "eager last"]),
-    "inductor": _milliseconds(["inductor"]),
-    "inductor frozen": _milliseconds(["inductor frozen"]),
+    "inductor": _milliseconds(["inductor", "inductor last"]),
+    "inductor frozen": _milliseconds(["inductor frozen", "inductor autotuned"]),
     "to eager and inductor": lambda entry: number(entry.get(RATIO_TO_PLAIN), "{:.2f}"),
     "to the best of all": lambda entry: number(entry.get("ratio_to_best_peer"), "{:.2f}"),
     "medians": lambda entry: number(entry.get("median_ratio_to_best_peer"), "{:.2f}"),
@@ -58,6 +57,7 @@ TIMED: dict[str, Cell] = {
     "compiled in s: ours": _prepared(OURS),
     "by inductor": _prepared("inductor"),
     "frozen": _prepared("inductor frozen"),
+    "autotuned": _prepared("inductor autotuned"),
 }
 _MEANS = {
     "to eager and inductor": RATIO_TO_PLAIN,

@@ -3,15 +3,18 @@ the tests were started."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import not_run
 
 settings.register_profile("clockless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("clockless")
+os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and tables would fold to it
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,8 +35,16 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "measuring", list)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(not_run.Hooks(config))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files of tests that all need peers import them at once, so they are not even read where peers are not asked for."""
-    if collection_path.suffix != ".py" or "not peers" not in config.option.markexpr:
+    """A file whose tests all need peers imports them at once, so it is not even read where `-m` chooses none of its tests."""
+    if collection_path.suffix != ".py" or not config.option.markexpr:
         return None
-    return "\npytestmark = pytest.mark.peers\n" in collection_path.read_text() or None
+    text = collection_path.read_text()
+    if "\npytestmark = pytest.mark.peers\n" not in text or not_run.chooses(config.option.markexpr, text):
+        return None
+    not_run.unread(collection_path, config)
+    return True

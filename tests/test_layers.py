@@ -19,9 +19,10 @@ ROOT = Path(__file__).parent.parent / "src" / "tensorsmith"
 
 #: each folder or module, and what of tensorsmith it may import besides itself
 ALLOWED = {
-    "errors": set(),
+    "errors": {"show"},
+    "files": set(),  # as show
     "elements": set(),  # as show
-    "show": set(),  # which everyone but errors and plugins may import: see below
+    "show": set(),  # which everyone but plugins may import: see below
     "plugins": {"errors"},
     "targets": {"errors"},
     "lang": {"errors"},
@@ -29,7 +30,7 @@ ALLOWED = {
     "rewrites": {"errors", "lang", "ops"},
     "space": {"errors", "targets", "lang", "program"},
     "program": {"errors", "targets", "lang", "space"},
-    "backends": {"errors", "targets", "lang", "space", "program", "learn", "runtime"},
+    "backends": {"errors", "plugins", "targets", "lang", "space", "program", "learn", "runtime"},
     "runtime": {"errors", "targets"},
     "learn": {"errors", "plugins", "space", "program"},
     "search": {"errors", "plugins", "targets", "lang", "space", "program", "learn", "backends"},
@@ -105,8 +106,8 @@ ALLOWED = {
     }
     | {"tune", "report"},
 }
-for _name in set(ALLOWED) - {"errors", "plugins", "show", "elements"}:  # what objects show of themselves, all objects may use
-    ALLOWED[_name] |= {"show", "elements"}
+for _name in set(ALLOWED) - {"errors", "plugins", "show", "elements", "files"}:  # what objects show of themselves, all may use
+    ALLOWED[_name] |= {"show", "elements", "files"}
 
 
 def imported(path: Path) -> set[str]:

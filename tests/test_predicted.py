@@ -52,7 +52,7 @@ class Opinionated(EnsembleModel):
 
 def liked(candidates: Any) -> list[float]:
     model = Opinionated(Sure())
-    rows, order = module.feature_rows(candidates, TARGET)
+    rows, _, order = module.feature_rows(candidates, TARGET)
     found = np.empty(len(candidates))
     found[order] = model.opinions(rows)[0]
     return found.tolist()
@@ -60,8 +60,7 @@ def liked(candidates: Any) -> list[float]:
 
 def speeds(candidates: Any) -> list[float]:
     """By the prior, each asked about alone."""
-    backend = backend_of(TARGET)
-    return [float(backend.prior_scores(module.feature_rows([c], TARGET)[0], TARGET)[0]) for c in candidates]
+    return [float(module.feature_rows([c], TARGET)[1][0]) for c in candidates]
 
 
 def test_the_one_that_the_model_likes_most_is_taken_if_it_is_ahead_by_the_margin() -> None:

@@ -378,7 +378,7 @@ def test_latencies_count_all_tasks_from_the_start_and_never_rise(bench) -> None:
 @pytest.mark.parametrize(
     ("settled", "line"),
     [
-        (Settled(530e-6, 310e-6), "dense: 530 us -> 310 us, 1.7x\n"),
+        (Settled(530e-6, 310e-6), "dense: 530 us -> 310 us, 1.7x in the network\n"),
         (Settled(530e-6, 310e-6, estimated=True), "dense: 530 us -> 310 us, 1.7x (estimated: the sum of its tasks)\n"),
         (UNCHANGED, "dense: 304 us -> 304 us, 1.0x (estimated: the sum of its tasks)\n"),
         (None, "dense: 304 us -> 152 us, 2.0x (estimated: the sum of its tasks)\n"),
@@ -388,7 +388,7 @@ def test_the_last_line_is_what_the_network_takes(
     bench, settled: Any, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench(lambda w, n: 1e-6 * size(w) * (2 if n == 0 else 1), again=lambda w: 1e-6 * size(w))
-    monkeypatch.setattr("tensorsmith.tuning.finals.in_network.settle", lambda *given: settled)
+    monkeypatch.setattr("tensorsmith.tuning.finals.in_network.settle", lambda *given, **more: settled)
     ts.tune(MODEL, trials=60)
     assert capsys.readouterr().out.endswith(line)
 

@@ -28,6 +28,7 @@ from tensorsmith.rewrites.formulations import Formulation, Options, as_written, 
 from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.built import Kernel, Network, Packer, of_one_kernel
 from tensorsmith.runtime.executable import Executable, executable
+from tensorsmith.show.line import plain
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.host import thread_count
@@ -186,7 +187,7 @@ def build_best(
             return build_kernel(candidate, target, name, schedule, formulation)
         except Exception as problem:  # whatever it is, it must not end the whole
             message = f"record {n} of {name or workload.key} cannot be built, so the next best is used: {problem!r}"
-            warnings.warn(message, stacklevel=2)
+            warnings.warn(plain(message), stacklevel=2)
             log.warning("record %d of %s cannot be built", n, name or workload.title, exc_info=problem)
     if guess is not None:
         with contextlib.suppress(Exception):  # it is only that
@@ -205,7 +206,7 @@ def build_default(
     except Exception as problem:  # as above; but it is a bug of ours, and slow
         what = name or ", ".join(workload.outputs)
         message = f"{what} has no default schedule for {target.name}, so plain loops are used: {problem!r}; workload {workload.key}"
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(plain(message), stacklevel=2)
         log.warning("%s falls back to plain loops", name or workload.title, exc_info=problem)
         found = plain_candidate(workload), as_written(workload)
         return build_kernel(found[0], target, name, "plain"), found

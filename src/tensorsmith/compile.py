@@ -18,7 +18,7 @@ from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.graph.varying import open_executable
-from tensorsmith.lang.define import Tensor
+from tensorsmith.lang.define import Tensor, refuse_path
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.index_check import index_check
 from tensorsmith.lang.workload import Workload
@@ -32,7 +32,8 @@ from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.runtime.origin import Origin, unkept
 from tensorsmith.runtime.variants.executable import OpenExecutable
-from tensorsmith.targets.target import Target, given_or_native
+from tensorsmith.show.line import plain
+from tensorsmith.targets.target import Target, given_or_native, on_threads
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ def compile(
     integers: bool = True,
     effort: Literal["model"] | None = None,
     weights: str | None = None,
+    threads: int | None = None,
     check_indices: bool = False,
 ) -> Executable: ...
 
@@ -74,6 +76,7 @@ def compile(
     integers: bool = True,
     effort: Literal["model"] | None = None,
     weights: str | None = None,
+    threads: int | None = None,
     keep: int | None = None,
     background: bool = False,
 ) -> OpenExecutable: ...
@@ -89,6 +92,7 @@ def compile(
     integers: bool = True,
     effort: Literal["model"] | None = None,
     weights: str | None = None,
+    threads: int | None = None,
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
@@ -111,6 +115,10 @@ def compile(
     `weights` are stored as they are, or in fewer bits: as "bf16", "f16" or "int8", unpacked in registers and multiplied in f32.
     That is for models; `model.with_weights("bf16").weights_error()` says what it costs in accuracy.
 
+    The executable runs on so many `threads`, and is compiled for as many: schedules and records of other numbers are others. It
+    keeps the number when it is saved. Without one it is compiled for all cores that this process may use, or as many as
+    TENSORSMITH_NUM_THREADS says, and runs on as many as there are where it is loaded.
+
     An index that is computed from data, as in `A[index[i]]`, is clamped to the tensor. With `check_indices=True` a call with one
     that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
     is for definitions only, and such an executable cannot be saved.
@@ -128,13 +136,13 @@ def compile(
 
     `name` is what the executable is called in texts, profiles and files.
     """
-    target = given_or_native(target)
+    target = on_threads(given_or_native(target), threads)
     check_effort(effort)
     given, computation = computation, stored(computation, weights)  # the first is the user's, who keeps it or does not
     if check_indices and isinstance(computation, (Model, OpenModel)):
         raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
-        build = builder(database, target, formulations, integers=integers, effort=effort)
+        build = builder(database, target, formulations, integers=integers, effort=effort, threads=threads)
         made = open_executable(computation, build, name, keep, background)
         made.compile(computation.named)
         return made
@@ -152,6 +160,7 @@ def compile(
             integers=integers,
             effort=effort,
             weights=weights,
+            threads=threads,
             check_indices=check_indices,
         )
 
@@ -163,7 +172,7 @@ def compile(
             best = _best_of_tasks(computation, store, target, timing)
             guesses = _guesses(_missing(computation, best), store, target, timing, effort)
             _warn_of_missing({t.workload: t.name for t in computation.tasks() if t.tunable}, best, guesses, store, target, timing)
-            network = _network(computation, best, target, name, guesses=guesses)
+            network = _network(computation, best, target, name, guesses=guesses, threads=threads)
             network.origin = Origin(unkept(given), again)
             return network
         workload = as_workload(computation)
@@ -171,8 +180,8 @@ def compile(
         found = _best_records(workload, store, target, _preferred(timing), options)
         guesses = {} if found else _guesses({workload: options}, store, target, timing, effort)
         _warn_of_missing({workload: name or ", ".join(workload.outputs)}, {workload: found}, guesses, store, target, timing)
-        alone = _alone(workload, found, target, name, options, guesses.get(workload))
-        kernel = _checked(workload, alone, target) if check_indices else alone
+        alone = _alone(workload, found, target, name, options, guesses.get(workload), threads)
+        kernel = _checked(workload, alone, target, threads) if check_indices else alone
         kernel.origin = Origin(lambda: workload, again)
         return kernel
 
@@ -181,6 +190,7 @@ def stored(computation: C, weights: str | None) -> C:
     """A model with its weights stored in fewer bits, if that is asked for."""
     if weights is None:
         return computation
+    refuse_path(computation)
     if not isinstance(computation, (Model, OpenModel)):
         raise UserError('weights is for models; in a definition, give a type: placeholder(shape, "bf16", constant=True)')
     return computation.with_weights(weights)  # type: ignore[return-value]
@@ -192,13 +202,14 @@ def _for(model: Model, target: Target, integers: bool, formulations: str) -> Mod
     return chosen.with_formulations(formulations)
 
 
-def _checked(workload: Workload, made: Executable, target: Target) -> Executable:
+def _checked(workload: Workload, made: Executable, target: Target, threads: int | None) -> Executable:
     """An executable that refuses indices out of bounds, where any of its indices come from data."""
     check = index_check(workload)
     if check is None:
         return made
     furthest, limits = check
-    return CheckedExecutable(made, _alone(furthest, [], target, f"{made.name}_indices"), [IndexLimit(*astuple(c)) for c in limits])
+    alone = _alone(furthest, [], target, f"{made.name}_indices", threads=threads)
+    return CheckedExecutable(made, alone, [IndexLimit(*astuple(c)) for c in limits])
 
 
 def builder(
@@ -208,6 +219,7 @@ def builder(
     constants: Constants | None = None,
     integers: bool = True,
     effort: str | None = None,
+    threads: int | None = None,
 ) -> Callable[[Model], Executable]:
     """What compiles the variants of one model: they share the `constants` that are packed alike, and records seed other sizes."""
     shared = Constants() if constants is None else constants
@@ -220,7 +232,7 @@ def builder(
             timing = Timing(usual_cache([model], target), target.cores)
             best = _best_of_tasks(model, store, target, timing)
             guesses = _guesses(_missing(model, best), store, target, timing, effort)
-            return _network(model, best, target, None, shared, guesses)
+            return _network(model, best, target, None, shared, guesses, threads=threads)
 
     return build
 
@@ -273,19 +285,26 @@ def compile_workload(
     timing: Timing,
     options: Options,
     winner: Found | None = None,
+    threads: int | None = None,
 ) -> Executable:
     """A workload with the `winner` of a search, the best of the `records` of some formulations, or else the default schedule."""
     found = _best_records(workload, records, target, _preferred(timing), options) if winner is None else [winner]
-    return _alone(workload, found, target, None, options)
+    return _alone(workload, found, target, None, options, threads=threads)
 
 
-def compile_estimated(computation: Workload | Model, best: Mapping[Workload, Found], target: Target) -> Executable:
-    """A workload or network whose tasks have each what an estimated search chose, else the default schedule."""
+def compile_chosen(
+    computation: Workload | Model,
+    best: Mapping[Workload, Found],
+    target: Target,
+    schedule: str = "record",
+    threads: int | None = None,
+) -> Executable:
+    """A workload or network whose tasks have each what a search chose, else the default schedule; `schedule` names the former."""
     if isinstance(computation, Model):
         chosen = {t.workload: [best[t.workload]] if t.workload in best else [] for t in computation.partition.tasks}
-        return _network(computation, chosen, target, None, schedule="estimated")
+        return _network(computation, chosen, target, None, schedule=schedule, threads=threads)
     found = [best[computation]] if computation in best else []
-    return executable(kernel_alone(computation, build_best(computation, found, target, schedule="estimated")))
+    return executable(kernel_alone(computation, build_best(computation, found, target, schedule=schedule)), threads)
 
 
 def compile_model(
@@ -295,9 +314,10 @@ def compile_model(
     timing: Timing,
     name: str | None = None,
     constants: Constants | None = None,
+    threads: int | None = None,
 ) -> Executable:
     """A network whose tasks have each the best of the `records`, else the default schedule."""
-    return _network(model, _best_of_tasks(model, records, target, timing), target, name, constants)
+    return _network(model, _best_of_tasks(model, records, target, timing), target, name, constants, threads=threads)
 
 
 def _network(
@@ -308,6 +328,7 @@ def _network(
     constants: Constants | None = None,
     guesses: Mapping[Workload, Guess] | None = None,
     schedule: str = "record",
+    threads: int | None = None,
 ) -> Executable:
     partition, other = model.partition, guesses or {}
     known = sum(bool(best[t.workload]) for t in partition.tasks)
@@ -316,7 +337,7 @@ def _network(
         Wanted(t.workload, best[t.workload], t.name, t.formulations, other.get(t.workload), schedule) for t in partition.tasks
     ]
     kernels = build_all(wanted, target)
-    return model.presented(executable(assemble(partition, kernels, target, name, constants)))
+    return model.presented(executable(assemble(partition, kernels, target, name, constants), threads))
 
 
 def _alone(
@@ -326,8 +347,9 @@ def _alone(
     name: str | None,
     options: Options | None = None,
     guess: Guess | None = None,
+    threads: int | None = None,
 ) -> Executable:
-    return executable(kernel_alone(workload, build_best(workload, found, target, name, options, guess)))
+    return executable(kernel_alone(workload, build_best(workload, found, target, name, options, guess)), threads)
 
 
 def _best_of_tasks(model: Model, records: Records | None, target: Target, timing: Timing) -> dict[Workload, list[Found]]:
@@ -388,7 +410,8 @@ def _warn_of_missing(
     more = len(tried or missing) - 1
     others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
     why = store.why_missing(workload, target, timing)
-    warnings.warn(f"{store.path} has {what} of {name}{others}, so the default schedule is used: {why}", stacklevel=3)
+    message = f"{store.path} has {what} of {name}{others}, so the default schedule is used: {why}"
+    warnings.warn(plain(message), stacklevel=3)
 
 
 def usual_cache(models: Sequence[Model], target: Target) -> Cache:

@@ -89,8 +89,7 @@ def judged(workload: Workload, target: Target, model: EnsembleModel, similar: Se
     programs = Programs()
     known = programs.key(default)
     candidates = (default, *(c for c in policy.ask(_PROPOSED) if programs.key(c) != known))
-    rows, order = feature_rows(candidates, target)
-    prior = backend_of(target).prior_scores(rows, target)
+    rows, prior, order = feature_rows(candidates, target, model)
     at = np.argsort(order)  # of each candidate among the rows
     opinions = model.opinions(rows, prior)[:, at]
     return Judged(candidates, tuple(model.gains(opinions, prior[at], than=0).tolist()))

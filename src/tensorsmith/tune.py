@@ -10,26 +10,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from tensorsmith.compile import (
     as_workload,
     builder,
-    compile_estimated,
+    compile_chosen,
     compile_model,
     compile_workload,
     database_path,
     stored,
     usual_cache,
 )
-from tensorsmith.errors import OutOfMemory, Parameter, UserError
+from tensorsmith.errors import OutOfMemory, Parameter, UserError, whole_number
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.graph.varying import open_executable
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
-from tensorsmith.rewrites.formulations import ALL, Options, allowed
+from tensorsmith.rewrites.formulations import Options, allowed
 from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.variants.executable import OpenExecutable
@@ -39,7 +40,8 @@ from tensorsmith.search.scheduler import Schedule
 from tensorsmith.search.trial import Cache, check_cache
 from tensorsmith.targets.emulator import emulator
 from tensorsmith.targets.host import memory_bytes
-from tensorsmith.targets.target import Target
+from tensorsmith.targets.target import Target, on_threads
+from tensorsmith.tuning.answer import check_found, whose_programs
 from tensorsmith.tuning.budget import Budget, Clock
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.progress.network import UNCHANGED, NetworkProgress, Settled
@@ -56,6 +58,7 @@ if TYPE_CHECKING:  # the search is loaded by those who search, not by every work
 __all__ = ["NetworkProgress", "Progress", "tune"]
 
 _SETTLING = 0.15  # of the seconds of networks: each of their tasks has a final of its own
+_LITTLE = 10.0  # seconds: where no more is left, what was not done was not done for want of time
 _PER_TASK = 0.25  # of an effort's trials, for each task of a network: tasks are many, and their results help each other
 
 
@@ -73,10 +76,12 @@ class _Options(TypedDict, total=False):
     policy: str | Preset | MakePolicy
     rules: GivenRules | None
     model: GivenModel | None
-    formulations: str
+    formulations: str | None
+    fallback: bool
     runner: GivenRunner
     early_stop: bool
     weights: str | None
+    threads: int | None
     verbose: bool
 
 
@@ -120,9 +125,11 @@ def tune(
     policy: str | Preset | MakePolicy = "tensorsmith",
     rules: GivenRules | None = None,
     model: GivenModel | None = None,
-    formulations: str = ALL,
+    formulations: str | None = None,
+    fallback: bool = True,
     runner: GivenRunner = "local",
     weights: str | None = None,
+    threads: int | None = None,
     objective: str | Objective | None = None,
     schedule: str | Schedule | None = None,
     early_stop: bool = True,
@@ -148,7 +155,12 @@ def tune(
     registered rules are added, or a list of rules; `model` a name ("trees", "mlp", "prior"), the file of a saved model, or a cost
     model (`tensorsmith.learn.models.model`). All three may be places, as in "my_module:MyPolicy". Without rules or a model, the
     policy's own are used. With `formulations` "direct" everything is computed as it is written, with "all" also by other
-    definitions (Winograd's) where those are faster. The `weights` of models may be stored in fewer bits, as `compile` does it.
+    definitions (Winograd's) where those are faster; without, as the policy has it: ours all, those of other systems "direct". The
+    `weights` of models may be stored in fewer bits, as `compile` does it.
+
+    Whatever the policy finds is used only where it is faster than the default schedule, which is the answer otherwise, or an
+    earlier record is; the run says so at its end. With `fallback=False` the answer is the best that the policy itself found in this
+    run, to compare policies by; it is an error if it found nothing that runs.
 
     A `Model`, or a list of them, is tuned task by task. The `objective` is what the latencies of the networks should be good for:
     "sum", "geomean" (of their speed-ups), one of `tensorsmith.search.objectives`, or a function of the list of latencies in
@@ -165,14 +177,19 @@ def tune(
     docs/fleet.md. Without a target it is then that of the machines there. A GPU that is not here is the exception: its programs are
     judged by estimated times, and nothing is measured or stored. The same `seed` and the same times give the same candidates.
 
+    With `threads` programs are searched for, measured and run on so many, as `compile` does it; records of other numbers are not
+    mixed with theirs.
+
         kernel = ts.tune([A, B, C], trials=64, database="tune.db").bind(B=b)
         exe = ts.tune(ts.load("model.onnx"), seconds=600, database="tune.db")
         first, second = ts.tune([resnet, detector], effort="normal", objective="geomean", database="tune.db")
     """
+    begun = time.monotonic()  # whatever the caller waits for counts
     if cache is not None:
         check_cache(cache)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if (given_seed := whole_number(seed)) is None or given_seed < 0:
         raise UserError(Parameter("seed"), f" is {seed!r}; give a whole number, 0 or more")
+    seed = given_seed
     if on_progress is not None and not callable(on_progress):
         raise UserError(f"on_progress is {on_progress!r}; give a function of one argument, the progress")
     if database is not None and emulator():
@@ -181,7 +198,13 @@ def tune(
     from tensorsmith.tuning.options import HowMeasured, Plugins, RunOptions, where
 
     place, target = where(runner, target)
+    target = on_threads(target, threads)
     plugins = Plugins.of(target, policy, rules, model)
+    formulations = plugins.policy.formulations if formulations is None else formulations
+    if not fallback and isinstance(computation, OpenModel):
+        raise UserError(
+            "what a policy finds by itself is known of one size at a time: tune model.at(...), or leave out ", Parameter("fallback")
+        )
     models = _models(computation)
     if models is None or isinstance(computation, OpenModel):
         computation = stored(computation, weights)
@@ -193,14 +216,18 @@ def tune(
         budget = Budget.of(effort, trials, seconds, patience, tasks=_PER_TASK * max(1, len(_tunable(models))))
         how = schedule if isinstance(schedule, Schedule) else Schedule(schedule or "gradient")  # type: ignore[arg-type]
         if place.here and is_estimated(target):
-            return _estimated(computation, models, budget, target, plugins, seed, make_reporter(on_progress))
+            return _estimated(computation, models, budget, target, plugins, seed, fallback, make_reporter(on_progress))
         _check_memory(task.workload for task in _tunable(models))
-        measured = HowMeasured(target, cache or usual_cache(models, target), place)
-        options = RunOptions(budget, measured, plugins, seed, verbose, early_stop, sizes=isinstance(computation, OpenModel))
+        measured = HowMeasured(target, cache or usual_cache(models, target), place, threads)
+        options = RunOptions(
+            budget, measured, plugins, seed, verbose, early_stop, fallback, sizes=isinstance(computation, OpenModel)
+        )
         constants = Constants() if isinstance(computation, OpenModel) else None
-        built = _tune_models(models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants)
+        built = _tune_models(
+            models, options, database, named(objective or "sum"), how, make_reporter(on_progress), constants, begun
+        )
         if isinstance(computation, OpenModel):
-            made = open_executable(computation, builder(database, target, formulations, constants))
+            made = open_executable(computation, builder(database, target, formulations, constants, threads=threads))
             for sizes, (executable, took) in zip(computation.named, built):
                 made.add(sizes, executable, took, kept=True)
             return made
@@ -212,10 +239,10 @@ def tune(
     among = allowed(workload, formulations, target.multiplies_pairs)
     budget = Budget.of(effort, trials, seconds, patience)
     if place.here and is_estimated(target):
-        return _estimated(workload, among, budget, target, plugins, seed, make_reporter(on_progress))
+        return _estimated(workload, among, budget, target, plugins, seed, fallback, make_reporter(on_progress))
     _check_memory([workload])
-    options = RunOptions(budget, HowMeasured(target, cache or "warm", place), plugins, seed, verbose, early_stop)
-    return _tune_workload(workload, among, options, database, make_reporter(on_progress))
+    options = RunOptions(budget, HowMeasured(target, cache or "warm", place, threads), plugins, seed, verbose, early_stop, fallback)
+    return _tune_workload(workload, among, options, database, make_reporter(on_progress), begun)
 
 
 def _estimated(
@@ -225,6 +252,7 @@ def _estimated(
     target: Target,
     plugins: Plugins,
     seed: int,
+    fallback: bool,
     reporter: Reporter,
 ) -> Any:
     """What a search by estimates gives, of a machine that is not here; `options` are the models, or the formulations of a
@@ -239,12 +267,16 @@ def _estimated(
         tasks = _tunable(models)
     else:
         tasks = [TunedTask(", ".join(computation.outputs), computation, (1,), options)]  # type: ignore[arg-type]
-    run = EstimatedRun(tasks, RunOptions(budget, HowMeasured(target), plugins, seed), Clock(budget.seconds), reporter)
+    run = EstimatedRun(
+        tasks, RunOptions(budget, HowMeasured(target), plugins, seed, fallback=fallback), Clock(budget.seconds), reporter
+    )
     try:
         run.go()
     finally:
         reporter.close()
-    made = [compile_estimated(one, run.best, target) for one in models or [computation]]
+    if not fallback:
+        check_found(plugins.policy.name, {task.workload: task.name for task in tasks}, run.best, run.trials)
+    made = [compile_chosen(one, run.best, target, "estimated") for one in models or [computation]]
     return made if models and not isinstance(computation, Model) else made[0]
 
 
@@ -288,7 +320,7 @@ def _tunable(models: Sequence[Model]) -> list[TunedTask]:
     options: dict[Workload, list[Any]] = {}
     for n, model in enumerate(models):
         for task in model.tasks():
-            if task.tunable:
+            if task.tunable and not _is_empty(task.workload):
                 names.setdefault(task.workload, task.name)
                 weights.setdefault(task.workload, [0] * len(models))[n] += task.weight
                 options.setdefault(task.workload, []).append(task.formulations)
@@ -296,14 +328,17 @@ def _tunable(models: Sequence[Model]) -> list[TunedTask]:
 
 
 def _tune_workload(
-    workload: Workload, formulations: Options, options: RunOptions, database: str | Path | None, reporter: Reporter
+    workload: Workload, formulations: Options, options: RunOptions, database: str | Path | None, reporter: Reporter, begun: float
 ) -> Executable:
     budget, measured = options.budget, options.measured
-    clock = Clock(budget.seconds)
+    clock = Clock(budget.seconds, begun=begun)
     try:
         with Journal(database_path(database)) as journal:
-            winner = None
-            if budget.trials != 0 and not clock.over and not _is_empty(workload):
+            winner, why_not = None, _EMPTY if _is_empty(workload) else _why_not(options)
+            if why_not is not None:
+                reporter.say(f"nothing is tuned: {why_not}")
+            elif not clock.over:
+                measured.check()
                 results = (workload.buffers[name] for name in workload.outputs)
                 reporter.say(f"tuning {', '.join(f'{b.name} {b.dtype}{list(b.shape)}' for b in results)}: deriving sketches")
                 from tensorsmith.tuning.of_workload import WorkloadRun
@@ -311,7 +346,10 @@ def _tune_workload(
                 run = WorkloadRun(workload, formulations, options, journal, clock, reporter)
                 run.go()
                 winner = run.winner
-            return compile_workload(workload, journal, measured.target, measured.timing, formulations, winner)
+                if not options.fallback:
+                    found = {} if winner is None else {workload: winner}
+                    check_found(options.plugins.policy.name, {workload: workload.title}, found, sum(run.trials))
+            return compile_workload(workload, journal, measured.target, measured.timing, formulations, winner, measured.threads)
     finally:
         reporter.close()
 
@@ -321,6 +359,29 @@ def _outcome(network: str, settled: Settled | None, first: float, now: float) ->
     if settled is UNCHANGED:
         settled = Settled(first, first, estimated=True)
     return f"{network}: {settled or Settled(first, now, estimated=True)}"
+
+
+_EMPTY = "a size is 0, so that nothing is computed, and no program is faster than another"
+
+
+def _why_not(options: RunOptions) -> str | None:
+    """Why there is no search, because the user gave it nothing; None: there is one. Raises `UserError` where only a search can
+    give an answer."""
+    for parameter, limit in ((Parameter("trials"), options.budget.trials), (Parameter("seconds"), options.budget.seconds)):
+        if limit == 0 and not options.fallback:
+            raise UserError(
+                parameter, " is 0, so that the policy finds nothing; give it more, or leave out ", Parameter("fallback")
+            )
+        if limit == 0:
+            word = "trials" if parameter.name == "trials" else "the time"
+            return f"{word} is 0. The answer is the best record that there is, else the default schedule, as `compile` gives it"
+    return None
+
+
+def _why_no_tasks(models: Sequence[Model]) -> str:
+    """Of networks that have none to tune."""
+    empty = any(_is_empty(task.workload) for model in models for task in model.tasks())
+    return _EMPTY if empty else "all tasks only move or map elements, and the default schedule is as good as any"
 
 
 def _is_empty(workload: Workload) -> bool:
@@ -336,40 +397,73 @@ def _tune_models(
     schedule: Schedule,
     reporter: Reporter,
     constants: Constants | None = None,
+    begun: float | None = None,
 ) -> list[tuple[Executable, float]]:
     """The executables, and how long each took to compile in the end."""
     budget, measured = options.budget, options.measured
-    clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING)
+    clock = Clock(budget.seconds, most_settling=math.inf, settling=_SETTLING, begun=begun)
     try:
         with Journal(database_path(database)) as journal:
-            wanted = budget.trials != 0 and not clock.over
-            if wanted:
+            why_not, tasks, outcomes = _why_not(options), [], []
+            if why_not is None:
+                measured.check()
                 reporter.say(f"tuning {', '.join(m.name for m in models)}: deriving tasks and sketches")
-            if wanted and (tasks := _tunable(models)):
+                tasks = _tunable(models)
+                why_not = _why_no_tasks(models) if not tasks else None
+            if why_not is not None:
+                reporter.say(f"nothing is tuned: {why_not}")
+            elif not clock.over:
                 from tensorsmith.tuning.finals.in_network import settle
                 from tensorsmith.tuning.of_networks import NetworkRun
 
-                run = NetworkRun([m.name for m in models], tasks, options, journal, clock, reporter, objective, schedule)
+                kernels = sum(len(m.tasks()) for m in models)
+                run = NetworkRun([m.name for m in models], tasks, options, journal, clock, reporter, objective, schedule, kernels)
                 run.go()
+                if not options.fallback:
+                    check_found(options.plugins.policy.name, {t.workload: t.name for t in tasks}, run.own, sum(run.trials))
+                    return [
+                        _built(partial(compile_chosen, model, run.own, measured.target, threads=measured.threads))
+                        for model in models
+                    ]
                 settled: dict[int, Settled | None] = {}
                 if not measured.place.here:
                     reporter.say("the programs were not compared inside of their network: that is done on this machine alone")
                 elif not run.ctrl_c.came:
                     try:
                         for n, model in enumerate(models):
-                            settled[n] = settle(model, journal, measured.target, measured.timing)
+                            share = partial(_share_of_rest, clock, len(models) - n)
+                            settled[n] = settle(model, journal, measured.target, measured.timing, seconds_left=share)
+                        if None in settled.values() and (clock.whole_rest or 0.0) < _LITTLE and budget.seconds is not None:
+                            reporter.say("there was no time to compare all programs in their network: those count that won alone")
                     except UserError as problem:  # of the machine: no room for files, no process
                         reporter.warn(f"the best programs were not compared in their network: {problem}")
                     if (lost := journal.finish()) is not None:
                         reporter.warn(lost)
                 for n, network in enumerate(run.networks):
                     how = "emulated: " if journal.emulated else ""
-                    reporter.say(how + _outcome(network, settled.get(n), run.first_latencies()[n], run.latencies()[n]))
-            built = []
-            for model in models:
-                begun = time.perf_counter()
-                made = compile_model(model, journal, measured.target, measured.timing, constants=constants)
-                built.append((made, time.perf_counter() - begun))
+                    if run.nothing_measured:
+                        outcomes.append(f"{network}: nothing was measured before the run ended, so it has the default schedules")
+                    else:
+                        outcomes.append(how + _outcome(network, settled.get(n), run.first_latencies()[n], run.latencies()[n]))
+            compiling = partial(compile_model, constants=constants, threads=measured.threads)
+            built = [_built(partial(compiling, model, journal, measured.target, measured.timing)) for model in models]
+            if outcomes:
+                reporter.say(whose_programs([made for made, _ in built], options.plugins.policy.name))
+            for outcome in outcomes:
+                reporter.say(outcome)
             return built
     finally:
         reporter.close()
+
+
+def _share_of_rest(clock: Clock, parts: int) -> float | None:
+    """Seconds left for one of so many parts of what comes after a run; None: no limit."""
+    rest = clock.whole_rest
+    return None if rest is None else rest / parts
+
+
+def _built(compiling: Callable[[], Executable]) -> tuple[Executable, float]:
+    """An executable, and the seconds that it took to compile."""
+    begun = time.perf_counter()
+    made = compiling()
+    return made, time.perf_counter() - begun

@@ -77,7 +77,7 @@ def test_elsewhere(tmp_path):
     kernel.save(tmp_path / "kernel.tsm")
     with pytest.raises(UserError, match=r"kernel\.tsm was compiled for elsewhere"):
         ts.load_executable(tmp_path / "kernel.tsm")
-    with pytest.raises(UserError, match="C cannot be measured here: what was compiled for elsewhere"):
+    with pytest.raises(UserError, match="programs for elsewhere cannot be measured here: what was compiled for elsewhere"):
         Measurer(matmul(), InterpreterTarget(here=False))
 
 

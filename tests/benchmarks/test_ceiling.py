@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 import ceiling
-import harness
 import tensorsmith as ts
 from ceiling import Row, Subject
 from tensorsmith.ops import catalogue
@@ -74,8 +73,7 @@ def test_a_case_is_searched_and_goes_on_with_more_trials(tmp_path: Path) -> None
     assert more.best is not None and not more.note
 
 
-def test_a_workload_is_measured_beside_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness, "MOST_RUNS", 1)  # however disturbed
+def test_a_workload_is_measured_beside_its_bound() -> None:
     found = ceiling.measured(Subject("GMM-small", catalogue.get("GMM-small").workload()), None, None, 0.01)
     assert found.tuned is not None and found.tuned > 0 and found.bound.seconds > 0 and not found.note
 

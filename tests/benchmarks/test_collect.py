@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import collect
-import drawn
+import learning_draw
 import policies
 import train
 from tensorsmith.errors import Refusal
@@ -22,7 +22,7 @@ from tensorsmith.targets.target import native
 
 
 def some(seed: int, count: int) -> list[tuple[str, str]]:
-    return [(kind, workload.key) for kind, workload in itertools.islice(drawn.drawn(seed), count)]
+    return [(kind, workload.key) for kind, workload in itertools.islice(learning_draw.drawn(seed), count)]
 
 
 def test_the_same_seed_draws_the_same_workloads() -> None:
@@ -36,13 +36,13 @@ def test_every_operator_has_shapes_of_its_own(operator: str) -> None:
     rng = Random(0)
     made = []
     for _ in range(12):
-        made.append(catalogue.Case("x", operator, drawn.shape(operator, rng), build).workload().key)
+        made.append(catalogue.Case("x", operator, learning_draw.shape(operator, rng), build).workload().key)
     assert len(set(made)) > 6
 
 
 def test_drawn_workloads_are_small_and_have_something_to_do() -> None:
-    for _, workload in itertools.islice(drawn.drawn(1), 60):
-        assert 0 <= flops(workload) <= drawn.MOST_FLOPS
+    for _, workload in itertools.islice(learning_draw.drawn(1), 60):
+        assert 0 <= flops(workload) <= learning_draw.MOST_FLOPS
         assert all(a.extent >= 1 for s in workload.stages for a in s.all_axes)
 
 

@@ -1,5 +1,7 @@
 """A case's contest without peers and without a clock: who of ours takes part, and how they are called."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,6 @@ import contest
 import ops
 from contest import Settings
 from formulations import case_of
-from harness import Comparison, Repeated, Timing
 from ours import formulation, kernel, same_program
 from peers import Peer
 from rows import ALONE, OURS, UNTUNED
@@ -15,6 +16,7 @@ from tensorsmith.build import build
 from tensorsmith.compile import compile as compile_default
 from tensorsmith.errors import UserError
 from tensorsmith.lang.compare import random_inputs
+from tensorsmith.measure.referee import Comparison, Repeated, Timing
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.space.plain import plain_candidate
 
@@ -113,13 +115,21 @@ def test_the_formulation_that_runs_is_known(name, expected):
     assert formulation(build(plain_candidate(workload)), workload) == "direct"
 
 
-def test_each_run_of_each_case_has_an_order_of_its_own(monkeypatch):
+def test_each_case_has_an_order_of_its_own(monkeypatch):
     seeds = []
-    monkeypatch.setattr(contest, "compare", lambda found, *, seed, **how: seeds.append(seed) or Comparison({}, disturbed=1.0))
-    monkeypatch.setattr("harness.wait_for_quiet", lambda most: None)
+    monkeypatch.setattr(contest, "compare", lambda found, *, seed, **how: seeds.append(seed) or Comparison({}))
     for case in ("a", "b"):
         contest.hold({}, (), case, SETTINGS)
-    assert len(seeds) == len(set(seeds)) == 10
+    assert len(seeds) == len(set(seeds)) == 2
+
+
+def test_a_contest_waits_for_other_processes_where_patience_is_asked_for(monkeypatch):
+    done = []
+    monkeypatch.setattr(contest, "wait_for_quiet", done.append)
+    monkeypatch.setattr(contest, "compare", lambda found, **how: done.append("held"))
+    for patience in (0.0, 3.0):
+        contest.hold({}, (), "a", dataclasses.replace(SETTINGS, patience=patience))
+    assert done == ["held", 3.0, "held"]
 
 
 # -- the script of the operators -----------------------------------------------------------------------------------------

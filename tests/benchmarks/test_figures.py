@@ -1,143 +1,204 @@
-"""The paper's figures as data: normalised as in the paper, there and back as JSON, drawn. Nothing is measured here."""
+"""The machine that makes figures: what a file of results knows of its making, what is refused, what is passed over."""
 
 from __future__ import annotations
 
 import json
-import sys
+import re
+import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import drawing
 import figures
-import paper_results
-from curves import Curve
-from figures import Bars, Curves, Grid, Line, Timed, match, normalised, of_curves, of_outcomes
-from resume import Outcome
-from tensorsmith.ops import catalogue
+import results
+from figure_tables import MINUTES, TABLES, TIERS, FigureTable, minutes, of_tier
 
-#: PyTorch, Halide, FlexTensor, AutoTVM relative to Ansor, as the bars of the paper's figures 6 and 8 show them; batch 1, then 16
-PUBLISHED = {
-    "C1D": ((0.21, 0.18, 0.83, 0.55), (0.74, 0.47, 0.87, 0.53)),
-    "C2D": ((0.59, 0.39, 0.54, 0.58), (0.72, 0.52, 0.77, 0.54)),
-    "C3D": ((0.28, 0.39, 0.64, 0.69), (0.28, 0.40, 0.47, 0.58)),
-    "GMM": ((0.71, 0.28, 0.88, 0.46), (0.99, 0.55, 0.94, 0.40)),
-    "GRP": ((0.31, 0.31, 0.77, 0.51), (0.70, 0.65, 0.87, 0.46)),
-    "DIL": ((0.15, 0.39, 0.70, 0.54), (0.13, 0.57, 0.82, 0.51)),
-    "DEP": ((0.05, 0.09, 0.76, 0.26), (0.16, 0.42, 0.86, 0.21)),
-    "T2D": ((0.22, 0.19, 0.28, 0.10), (0.19, 0.23, 0.26, 0.13)),
-    "CAP": ((0.00, 0.32, 0.81, 0.48), (0.03, 0.69, 0.87, 0.45)),
-    "NRM": ((0.39, 0.03, None, 0.04), (0.09, 0.08, None, 0.17)),
-    "ConvLayer": ((0.29, 0.45, 0.59, 0.61), (0.52, 0.63, 0.51, 0.75)),
-    "TBS": ((0.44, 0.51, None, 0.77), (0.60, 0.94, None, 0.70)),
-}
+BENCHMARKS = Path(results.__file__).parent
+SCRIPT = """import json, sys
+runs = json.loads(open(sys.argv[1]).read()) + 1
+open(sys.argv[1], "w").write(str(runs))
+if len(sys.argv) > 3 and sys.argv[3] == "fail":
+    sys.exit(3)
+open(sys.argv[2], "w").write(json.dumps({"_run": {}, "case": {"seconds": {"tensorsmith": 1.0}, "runs": runs}}))
+sys.exit(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+"""
 
 
-@pytest.mark.parametrize("operator", PUBLISHED)
-@pytest.mark.parametrize("batch", [1, 16])
-def test_the_papers_own_numbers_give_the_papers_own_bars(operator: str, batch: int) -> None:
-    cases = [c for c in catalogue.cases(batch).values() if c.operator == operator]
-    found = normalised([paper_results.operators()[c.name] for c in cases], paper_results.OPERATOR_SYSTEMS)
-    assert found["ansor"] == 1.0
-    for system, wanted in zip(paper_results.OPERATOR_SYSTEMS, PUBLISHED[operator][batch == 16]):
-        assert (system in found) == (wanted is not None)
-        assert wanted is None or found[system] == pytest.approx(wanted, abs=0.0051)
+class Place:
+    """A repository with a benchmark that counts how often it ran."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.counter = folder, folder / "counter"
+        self.counter.write_text("0")
+        for name in ("src", "benchmarks", "docs"):
+            (folder / name).mkdir()
+        self.write("benchmarks/bench.py", SCRIPT)
+        self.write("src/code.py", "1")
+        self.git("init", "-q")
+        self.commit("first")
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).write_text(text)
+
+    def git(self, *words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", *who, *words], cwd=self.root, capture_output=True, text=True, check=True).stdout.strip()
+
+    def commit(self, message: str) -> str:
+        self.git("add", "src", "benchmarks", "docs")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def table(self, *more: str) -> FigureTable:
+        words = (str(self.counter), "{json}", *more)
+        return FigureTable("some", "benchmarks.md", True, "bench.py", words, 1, words, 1)
+
+    @property
+    def runs(self) -> int:
+        return int(self.counter.read_text())
+
+    @property
+    def file(self) -> Path:
+        return self.root / "docs" / "results" / "some.json"
 
 
-def test_the_paper_has_a_number_for_each_case_and_network() -> None:
-    assert set(paper_results.operators()) == {*catalogue.cases(1), *catalogue.cases(16)}
-    assert paper_results.networks()["dcgan-b1"]["torch"] / paper_results.networks()["dcgan-b1"]["ansor"] == pytest.approx(
-        3.83, abs=0.005
-    )
-    assert len(paper_results.networks()) == 10
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = Place(tmp_path)
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "HERE", tmp_path / "benchmarks")
+    monkeypatch.setattr(figures, "WORK", tmp_path / "build")
+    return made
 
 
-def test_bars_do_not_change_with_the_unit_of_a_case_and_the_best_is_1() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        cases = [{s: float(t) for s, t in zip("abc", rng.uniform(1, 9, 3))} for _ in range(4)]
-        heights = normalised(cases, "abc")
-        assert max(heights.values()) == 1.0 and min(heights.values()) > 0
-        scaled = [{s: t * factor for s, t in case.items()} for case, factor in zip(cases, rng.uniform(0.1, 10, 4))]
-        assert normalised(scaled, "abc") == pytest.approx(heights)
+def made(place: Place, *more: str, **how: bool) -> str | None:
+    return figures.make(place.table(*more), place.file.parent, **how)
 
 
-def test_who_lacks_a_case_has_no_bar_and_does_not_count() -> None:
-    cases = [{"a": 2.0, "b": 4.0, "odd": 0.001}, {"a": 2.0, "b": 1.0}]
-    assert normalised(cases, ("a", "b", "c")) == {"a": 1.0, "b": 1.0}
-    assert normalised([], ("a",)) == {}
+def test_a_file_says_what_it_is_of(place: Place) -> None:
+    assert made(place) is None
+    found = results.read(place.file)
+    assert found["commit"] == place.git("rev-parse", "HEAD") and not found["dirty"] and not found["quick"]
+    assert found["command"].startswith("python benchmarks/bench.py ") and found["command"].endswith("some.json")
+    assert found["cases"] == {"case": {"seconds": {"tensorsmith": 1.0}, "runs": 1}}
+    assert {"cpu", "cores", "memory_bytes", "system"} == set(found["machine"]) and found["machine"]["memory_bytes"] > 2**20
+    assert {"Python", "numpy", "llvmlite", "torch", "onnxruntime", "openvino", "apache-tvm", "halide"} <= set(found["versions"])
+    assert found["versions"]["numpy"] and "empty" in found["search"]["database"]
+    model = found["search"]["pretrained_model"]
+    assert re.fullmatch("[0-9a-f]{64}", model["sha256"]) and "batch 1" in model["learned_from"]
 
 
-def some_bars() -> Bars:
-    cases = (
-        Timed("GMM-1-b1", "GMM", {"torch": 2.0, "ansor": 1.0, "tensorsmith": 0.5}, {"autotvm": "ended after 5 of 9 trials"}),
-        Timed("NRM-1-b1", "NRM", {"torch": 2.0, "tensorsmith": 1.0}),
-    )
-    return Bars("batch 1", ("torch", "ansor", "tensorsmith"), cases)
+def test_what_is_there_is_passed_over_until_the_code_changes(place: Place) -> None:
+    for _ in range(3):
+        assert made(place) is None
+    assert place.runs == 1
+    place.write("docs/page.md", "a page")
+    place.commit("only a page")
+    assert made(place) is None and place.runs == 1
+    place.write("src/code.py", "2")
+    second = place.commit("other code")
+    assert made(place) is None and place.runs == 2 and results.read(place.file)["commit"] == second
 
 
-def some_curves() -> Curves:
-    lines = (Line("tensorsmith", (1, 2, 3), (0.5, 1.0, 1.5), (4.0, 2.0, 1.0)), Line("beam", (), (), (), "failed: RuntimeError: no"))
-    return Curves("ablation", "the best", {"conv": lines}, {"conv": 1.0})
+def test_another_command_is_another_table(place: Place) -> None:
+    made(place)
+    assert made(place, "0") is None and place.runs == 2
 
 
-@pytest.mark.parametrize("figure", [some_bars(), some_curves(), Grid("t", ("a", "b"), (("1", "2"),))])
-def test_figures_come_back_from_json(figure: figures.Figure) -> None:
-    assert figures.from_json(json.loads(json.dumps(figure.to_json()))) == figure
+@pytest.mark.parametrize("name", ["src/code.py", "src/new.py", "benchmarks/bench.py"])
+def test_code_that_is_not_committed_is_refused(place: Place, name: str) -> None:
+    place.write(name, SCRIPT)
+    if name == "benchmarks/bench.py":
+        place.write(name, SCRIPT + "\n")
+    with pytest.raises(results.NotCommitted, match=name):
+        made(place)
+    assert place.runs == 0 and not place.file.exists()
+    assert made(place, dirty=True) is None and results.read(place.file)["dirty"]
+    assert made(place, dirty=True) is None and place.runs == 2, "a dirty file is never taken for done"
 
 
-def test_heights_are_in_the_file_for_those_who_read_it_elsewhere() -> None:
-    heights = some_bars().to_json()["heights"]
-    assert heights == {"GMM": {"torch": 0.25, "ansor": 0.5, "tensorsmith": 1.0}, "NRM": {"torch": 0.5, "tensorsmith": 1.0}}
+def test_pages_may_differ(place: Place) -> None:
+    place.write("docs/page.md", "a page that is not committed")
+    assert made(place) is None and not results.read(place.file)["dirty"]
 
 
-def test_a_line_is_the_median_of_the_seeds() -> None:
-    runs = [
-        Curve([None, 4.0, 2.0], [1.0, 2.0, 3.0]),
-        Curve([9.0, 5.0, 5.0], [2.0, 3.0, 4.0]),
-        Curve([9.0, 6.0, 1.0, 0.5], [3.0, 4.0, 5.0, 6.0], note="nothing is left to try after 4 trials"),
-    ]
-    line = of_curves("x", runs)
-    assert line.trials == (2, 3) and line.best == (5.0, 2.0) and line.seconds == (3.0, 4.0)
-    assert line.note == "nothing is left to try after 4 trials" and line.at(2) == 5.0 and line.at(1) is None
-    told = of_outcomes("y", [Outcome(((8, 1.0, 3.0), (24, 2.0, 1.0))), Outcome(((16, 1.0, 5.0),))])
-    assert told.trials == (16, 24) and told.best == (4.0, 3.0)
-    assert of_curves("z", [Curve([], [], note="failed: E")]) == Line("z", (), (), (), "failed: E")
+def test_quick_figures_are_marked_and_others_do_not_take_them(place: Place) -> None:
+    assert made(place, quick=True) is None and results.read(place.file)["quick"]
+    assert made(place) is None and place.runs == 2 and not results.read(place.file)["quick"]
 
 
-def test_what_it_takes_to_match() -> None:
-    autotvm = Line("autotvm", (10, 20, 30), (5.0, 10.0, 15.0), (4.0, 3.0, 3.0))
-    found = match("net", "ansor", autotvm, Line("ansor", (2, 4), (1.0, 2.0), (3.5, 3.0)))
-    assert found is not None and found.reference == (20, 10.0) and found.own == (4, 2.0)
-    assert found.cells == ("net", "ansor", "10", "2", "5.0x", "20", "4", "5.0x")
-    never = match("net", "ansor", autotvm, Line("ansor", (2,), (1.0,), (3.5,)))
-    assert never is not None and never.own is None and "not reached" in never.cells
-    assert match("net", "ansor", Line("autotvm", (), (), ()), autotvm) is None
+def test_a_command_that_fails_leaves_no_file(place: Place) -> None:
+    assert "exit status 3, without figures" in (made(place, "fail") or "")
+    assert not place.file.exists()
+    assert "exit status 7" in (made(place, "7") or "") and not place.file.exists()
+    assert made(place, "1") is None, "exit status 1: a row has an error, which it tells itself"
 
 
-@pytest.mark.peers
-def test_pictures_have_all_names_and_are_the_same_for_the_same_data(tmp_path: Path) -> None:
-    made = drawing.draw_bars([[some_bars()], [some_bars()]], tmp_path / "one")
-    again = drawing.draw_bars([[some_bars()], [some_bars()]], tmp_path / "two")
-    assert [path.suffix for path in made] == [".svg", ".png"] and all(path.stat().st_size > 1000 for path in made)
-    svg = made[0].read_text()
-    assert all(word in svg for word in ("torch", "ansor", "tensorsmith", "GMM", "NRM", "batch 1"))
-    assert svg == again[0].read_text()
-    curves = drawing.draw_curves(some_curves(), tmp_path / "curves")[0].read_text()
-    assert all(word in curves for word in ("tensorsmith", "measured programs", "seconds", "conv"))
+def test_a_command_that_hangs_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write("benchmarks/bench.py", "import time\ntime.sleep(100)\n")
+    place.commit("hangs")
+    monkeypatch.setattr(figures, "PATIENCE", 1 / 600)
+    assert "ended after" in (made(place) or "")
 
 
-def test_without_the_library_there_is_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(drawing.NoLibrary, match="the data is written"):
-        drawing.draw_curves(some_curves(), tmp_path / "curves")
+def test_outside_of_a_repository_there_are_no_figures(place: Place, tmp_path: Path) -> None:
+    (tmp_path / ".git").rename(tmp_path / "elsewhere")
+    with pytest.raises(results.NotCommitted, match="no git history"):
+        made(place)
 
 
-def test_every_system_has_one_colour() -> None:
-    found = drawing.colours(["tensorsmith", "torch", "mine", "yours"])
-    assert len(set(found.values())) == 4 and found["tensorsmith"] == drawing.COLOURS["tensorsmith"]
+# -- the tables --------------------------------------------------------------------------------------------------------
 
 
-def test_markdown() -> None:
-    assert Grid("t", ("a", "b"), (("1", "2"),)).markdown() == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+def test_tiers_fit_their_hours() -> None:
+    for tier in TIERS:
+        assert 0 < minutes(of_tier(tier), tier == "quick") <= MINUTES[tier] + 1e-6
+    assert {t.name for t in of_tier("readme")} < {t.name for t in of_tier("all")} == set(TABLES)
+    assert "drawn" in {t.name for t in of_tier("readme")}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_commands_are_those_of_scripts(name: str) -> None:
+    """Scripts and options exist, every command writes a JSON file, and no search builds upon an old database."""
+    table = TABLES[name]
+    source = (BENCHMARKS / table.script).read_text(encoding="utf-8")
+    for words in (table.words, table.quick):
+        for word in words or ():
+            assert not word.startswith("--") or f'"{word}"' in source, f"{table.script} has no {word}"
+        assert words is None or "{json}" in words
+        assert not {"--db", "--database", "--school"} & set(words or ())
+    assert table.form in results.CASES and (BENCHMARKS.parent / "docs" / table.page).is_file()
+
+
+def test_peers_are_not_chosen_by_tables() -> None:
+    """All that a script knows take part: nobody leaves out who is fast."""
+    assert not [t.name for t in TABLES.values() if "--peers" in t.words]
+
+
+def test_forms_of_scripts_become_cases() -> None:
+    assert results.CASES["rows"]({"_run": 1, "a": {}}) == {"a": {}}
+    assert results.CASES["models"]({"about": 1, "models": {"a": {}}}) == {"a": {}}
+    speeds = {"16": {"p": {"w": 0.5}}, "64": {"p": {"w": 1.0}}}
+    assert results.CASES["policies"]({"speeds": speeds}) == {"p": {"speeds": {"16": {"w": 0.5}, "64": {"w": 1.0}}}}
+    kernel = {"name": "k", "calls": 1, "seconds": 1.0, "bound": 0.5, "limit": "FMA", "share": 0.5, "schedule": "default"}
+    (found,) = results.CASES["kernels"]({"_run": 1, "net": [kernel]})["net"]["kernels"]
+    assert found["bound"] == 0.5 and "schedule" not in found
+
+
+def test_wrong_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in ((["--only", "nothing"], "there is no table 'nothing'"), (["--quick", "--only", "gpt2"], "no quick form")):
+        with pytest.raises(SystemExit):
+            figures.main(words)
+        assert said in capsys.readouterr().err
+
+
+def test_the_pages_are_written_in_the_end_and_only_of_what_can_be_published(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write("docs/make.py", "")
+    (place.root / "docs" / "make").mkdir()
+    place.write("docs/make/figures.py", f"open({str(place.root / 'called')!r}, 'a').write('x')")
+    monkeypatch.setattr(figures, "TABLES", {"some": place.table()})
+    monkeypatch.setattr(results, "RESULTS", place.file.parent)
+    assert figures.main(["--quick", "--only", "some"]) == 0
+    assert not (place.root / "called").exists() and (place.root / "build" / "some.json").exists() and not place.file.exists()
+    assert figures.main(["--only", "some"]) == 0
+    assert (place.root / "called").read_text() == "x" and json.loads(place.file.read_text())["table"] == "some"

@@ -11,14 +11,13 @@ import numpy as np
 import onnx
 import pytest
 
-import harness
 import models
 import paper
 import paper_runs
 import tensorsmith as ts
-from figures import Bars, Curves, Line, Timed
 from models import Network
 from network_overhead import SIZE, chain
+from paper_figures import Bars, Curves, Line, Timed
 from paper_runs import Plan, formulations_of, middle, policy_of, search_workload, timed
 from resume import Outcome
 from rows import OURS, UNTUNED
@@ -32,12 +31,6 @@ from tensorsmith.targets.target import native
 
 def plan(out: Path, **more: Any) -> Plan:
     return Plan(out, **{"trials": 4, "systems": ("autotvm", OURS), "peers": (), "say": lambda text: None, **more})
-
-
-@pytest.fixture(autouse=True)
-def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A contest is held once, however disturbed."""
-    monkeypatch.setattr(harness, "MOST_RUNS", 1)
 
 
 def test_every_system_of_the_paper_is_a_policy() -> None:

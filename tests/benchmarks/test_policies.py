@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import drawn
+import learning_draw
 import paper_runs
 import policies
 from curves import Curve, Named, attempted, run, text
-from figures import Line, of_leaders
+from paper_figures import Line, of_leaders
 from tensorsmith.lang.workload import Workload
 from tensorsmith.ops import catalogue
 from tensorsmith.records.keys import Timing
@@ -198,5 +198,5 @@ def test_a_school_teaches_those_who_learn_from_others(tmp_path: Path) -> None:
 def test_workloads_are_drawn_by_number_and_none_is_collected_from() -> None:
     some = [policies.workload_of(f"drawn-{n}").canonical_key for n in range(6)]
     assert some == [policies.workload_of(f"drawn-{n}").canonical_key for n in range(6)] and len(set(some)) > 4
-    collected = {w.canonical_key for _, w in itertools.islice(drawn.drawn(0), 60)}
+    collected = {w.canonical_key for _, w in itertools.islice(learning_draw.drawn(0), 60)}
     assert not collected & set(some)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import harness
 import models
 import scheduler
 from models import Network
@@ -41,7 +40,6 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, 
     network = Network("chain", path, {"x": np.ones((1, SIZE), np.float32)})
     monkeypatch.setitem(models.MODELS, "chain", lambda name, batch: network)
     monkeypatch.setattr(scheduler, "SECONDS", 0.0)
-    monkeypatch.setattr(harness, "MOST_RUNS", 1)  # figures are of no interest here
     asked: list[dict[str, object]] = []
 
     def tune(model, *, trials, seed, schedule, database, on_progress):

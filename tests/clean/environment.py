@@ -34,10 +34,13 @@ class Environment:
         """A fresh one, with packages from the registry that pip is configured for here."""
         made = Environment(folder)
         run([sys.executable, "-m", "venv", str(folder / "venv")], folder)
-        configured = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        pip = [str(made.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *install]
-        run(pip, folder, configured)
+        made.install(*install)
         return made
+
+    def install(self, *what: str) -> None:
+        """With pip, configured as it is here."""
+        configured = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        run([str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what], self.folder, configured)
 
     def run(self, *command: str, folder: Path | None = None) -> str:
         """What a command prints, run in a folder where nothing of the project is."""

@@ -45,6 +45,28 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path: Path) -> None:
     assert "self-test" in clean.run("tensorsmith", "doctor")
 
 
+SERVING = """
+import sys
+import numpy as np
+import tensorsmith as ts
+
+x = np.arange(128, dtype=np.float32).reshape(8, 16)
+assert np.array_equal(ts.load_executable("rows.tsm")(x), x.sum(axis=1))
+assert not {"llvmlite", "lightgbm", "scipy"} & set(sys.modules)
+"""
+
+
+def test_what_serves_needs_no_compiler(tmp_path: Path) -> None:
+    """With the packages of requirements-run.txt alone, an executable is loaded and called, in Python and by the command."""
+    a, k = ts.placeholder((8, 16), name="A"), ts.reduce_axis(16, name="k")
+    clean = Environment.make(tmp_path, "-r", str(ROOT / "requirements-run.txt"))
+    clean.install("--no-deps", str(made("*.whl")))
+    (tmp_path / "work").mkdir()
+    ts.compile([a, ts.compute((8,), lambda i: ts.sum(a[i, k], axis=k), name="B")]).save(tmp_path / "work" / "rows.tsm")
+    clean.run(str(clean.python), "-c", SERVING)
+    assert "float32" in clean.run("tensorsmith", "run", "rows.tsm")
+
+
 def test_the_sdist_gives_the_same_wheel(tmp_path: Path) -> None:
     """`python -m build` makes its wheel of the sdist; this one is made of the checkout."""
     (straight,) = build(tmp_path, "--wheel")

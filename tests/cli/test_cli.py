@@ -105,3 +105,13 @@ def test_targets_for_people_and_for_programs() -> None:
     assert "neoverse-n1" in RUN.invoke(app, ["targets"]).output
     found = {t["name"]: t for t in json.loads(RUN.invoke(app, ["targets", "--json"]).output)}
     assert set(found) == {"native", *ts.targets()} and found["native"]["key"] == ts.Target.native().key
+
+
+def test_doctor_says_that_the_machine_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["tensorsmith.cli.doctor"]  # the package has the command by that name
+    monkeypatch.setattr(module, "measure_peak", lambda: {"flops": 2e11, "flops_one_core": 1e11, "bytes": 1e10})
+    monkeypatch.setattr(module, "_problem", lambda name: None)
+    for found, said in (([], False), (["other programs: 1.3 of the 2 cores"], True)):
+        monkeypatch.setattr(module.neighbours, "complaints", lambda *given, found=found: found)
+        result = RUN.invoke(app, ["doctor"])
+        assert ("busy       other programs: 1.3 of the 2 cores: peak and times are less sure" in result.output) is said

@@ -28,12 +28,14 @@ from tensorsmith.cli.executables import Kernels
 from tensorsmith.cli.export import Exported
 from tensorsmith.cli.fleet import Fleet
 from tensorsmith.cli.listing import NamedTarget, NamedWorkload
+from tensorsmith.cli.peers import Peer
 from tensorsmith.cli.run import Output, Ran
 from tensorsmith.cli.sketches import Derived, NumberedSketch
 from tensorsmith.cli.tasks import TaskLine, TaskList
 from tensorsmith.cli.tune import Tuned, TunedVariant
 from tensorsmith.frontends.operators import Operator
 from tensorsmith.graph.weights_error import OutputError, WeightsError
+from tensorsmith.measure import referee
 from tensorsmith.measure.fleet.published import FleetStatus
 from tensorsmith.measure.runner import NodeStatus
 from tensorsmith.records import Store, Timing
@@ -156,16 +158,31 @@ def test_export(dense: str, tmp_path: Path) -> None:
 
 def test_bench(dense: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["tensorsmith.cli.bench"]
-    times = {"tensorsmith": sys.modules["tensorsmith.cli.race"].Times(2e-3, 3e-3)}
-    monkeypatch.setattr(module, "race", lambda runs, seconds: times)
+    timed = referee.Comparison({"tensorsmith": referee.Timing(2e-3, (3e-3, 4e-3, 3e-3), 1, disturbed=1)}, retaken=5)
+    monkeypatch.setattr(module, "compare", lambda runs, ours, seconds: timed)
     found, text = (f("bench", dense, "--vs", "", "--profile") for f in (answer, said))
     (system,) = found["race"]["systems"]
     assert system == {
-        "system": "tensorsmith", "best": 2e-3, "median": 3e-3, "relative": 1.0, "largest_difference": None, "same": True,
+        "system": "tensorsmith", "best": 2e-3, "median": 3e-3, "relative": 1.0, "median_relative": 1.0, "slots": 3, "disturbed": 1,
+        "largest_difference": None, "same": True,
     }  # fmt: skip
-    assert "tensorsmith 2.00 ms 3.00 ms 1.00x" in text and f"{found['threads']} threads" in text
+    assert found["race"]["retaken"] == 5 and "after 5 retakes of disturbed ones" in text
+    assert "tensorsmith 3.00 ms 1.00x 2.00 ms 1.00x 1 of 3" in text and f"{found['threads']} threads" in text
     assert sum(k["share"] for k in found["profile"]) == pytest.approx(1.0) and found["profile"][0]["name"] in text
     assert found["report"] is None and found["notes"] == []
+
+
+def test_bench_has_the_ratio_by_medians_and_by_bests(dense: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["tensorsmith.cli.bench"]
+    timings = {"tensorsmith": referee.Timing(2e-3, (4e-3,), 1), "other": referee.Timing(3e-3, (5e-3,), 1, disturbed=1)}
+    monkeypatch.setattr(module, "compare", lambda runs, ours, seconds: referee.Comparison({name: timings[name] for name in runs}))
+    monkeypatch.setattr(module, "make_peers", lambda *given: [Peer("other", lambda: None, [])])
+    monkeypatch.setattr(module, "largest_difference", lambda a, b: (0.5, True))
+    found, text = (f("bench", dense) for f in (answer, said))
+    ours, other = found["race"]["systems"]
+    assert (ours["relative"], ours["median_relative"], ours["disturbed"]) == (1.0, 1.0, 0)
+    assert (other["relative"], other["median_relative"], other["disturbed"]) == (1.5, 1.25, 1)
+    assert "other 5.00 ms 1.25x 3.00 ms 1.50x 1 of 1 0.5" in text
 
 
 def test_bench_notes_what_disturbs_it(dense: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +213,7 @@ def test_tune(dense: str, tmp_path: Path) -> None:
 
 
 def test_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Shown(Race((System("tuned", 1e-3, 2e-3, 1.0, None, True),), 3.0), 1234, ("onnxruntime is left out",))
+    shown = Shown(Race((System("tuned", 1e-3, 2e-3, 1.0, 1.0, 4, 0, None, True),), 0, 3.0), 1234, ("onnxruntime is left out",))
     monkeypatch.setattr(sys.modules["tensorsmith.cli.demo"], "_demo", lambda path, seconds: shown)
     found = answer("demo")
     assert found["race"]["systems"][0]["best"] == 1e-3 and (found["file_bytes"], found["notes"]) == (1234, list(shown.notes))

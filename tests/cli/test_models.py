@@ -242,7 +242,7 @@ def test_a_record_file_that_is_missing(command: str, dense: str, tmp_path: Path)
         (np.zeros((4, 8)), "x={}", "input x must be float32[4, 8], this is float64[4, 8]"),
         (np.zeros((4, 9), np.float32), "x={}", "input x must be float32[4, 8], this is float32[4, 9]"),
         (np.zeros((4, 8), np.float32), "z={}", "dense has no input 'z'; its inputs are x"),
-        (np.zeros((4, 8), np.float32), "{}", "write NAME=FILE.npy, or FILE.npz"),
+        (np.zeros((4, 9), np.float32), "{}", "input x must be float32[4, 8], this is float32[4, 9]"),
         (np.array([{}]), "x={}", "is no array of NumPy (.npy or .npz), or holds Python objects"),
     ],
 )
@@ -258,6 +258,7 @@ def test_inputs_missing_or_twice(tmp_path: Path) -> None:
     assert "input offset is missing; give --input offset=FILE.npy, a offset: f32[5, 3]" in mistake("run", model, "--input", ids)
     assert "input ids is given twice" in mistake("run", model, "--input", ids, "--input", ids)
     assert "there is no file none.npy" in mistake("run", model, "--input", "ids=none.npy")
+    assert "write NAME=FILE.npy, or FILE.npz" in mistake("run", model, "--input", tmp_path / "ids.npy")
     (tmp_path / "text.npy").write_text("no array")
     assert "is no array of NumPy" in mistake("run", model, "--input", f"ids={tmp_path / 'text.npy'}")
 
@@ -343,3 +344,19 @@ def test_compile_for_another_machine(dense: str, tmp_path: Path) -> None:
     assert isinstance(result.exception, UserError) and "was compiled for cortex-a72" in str(result.exception)
     result = invoke("compile", dense, "-o", tmp_path / "x.tsm", "--target", "cortex-a7")
     assert isinstance(result.exception, UserError) and "did you mean 'cortex-a76'" in str(result.exception)
+
+
+def test_threads(tmp_path: Path) -> None:
+    """`--threads` reaches what is compiled, what runs, and what is said of it."""
+    model, file = write_dense(tmp_path / "dense.onnx"), str(tmp_path / "dense.tsm")
+    assert CliRunner().invoke(app, ["compile", model, "--threads", "1", "-o", file]).exit_code == 0
+    assert ts.load_executable(file).threads == 1
+    for arguments, threads in (([], 1), (["--threads", "2"], 2)):
+        result = CliRunner().invoke(app, ["bench", file, "--vs", "", "--seconds", "0", "--json", *arguments])
+        assert json.loads(result.stdout)["threads"] == threads
+    result = CliRunner().invoke(app, ["bench", model, "--vs", "", "--seconds", "0", "--threads", "1"])
+    assert "; 1 thread\n" in result.output
+    assert CliRunner().invoke(app, ["run", file, "--threads", "2"]).exit_code == 0
+    for command in (["run", file], ["bench", file, "--vs", ""], ["compile", model], ["tune", model]):
+        problem = CliRunner().invoke(app, [*command, "--threads", "0"]).exception
+        assert isinstance(problem, UserError) and told(problem) == "--threads is 0; give a whole number, 1 to 4096"

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import tensorsmith as ts
 from tensorsmith.cli import app
 from tensorsmith.cli.arrays import check_writable
+from tensorsmith.cli.words import told
 from tensorsmith.errors import UserError
 
 RUN = CliRunner()
@@ -61,6 +62,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["tensorsmith.cli.tune"], "search", tune)
     given = ["--time", "1h30m", "--effort", "normal", "--patience", "7", "--db", "x.db", "--seed", "3", "--cold"]
     given += ["--policy", "random", "--rules", "ansor", "--model", "prior", "--formulations", "direct", "--weights", "bf16"]
+    given += ["--threads", "2"]
     result = RUN.invoke(app, ["tune", definition, *given])
     assert result.exception.args[0] == {
         "trials": None,
@@ -77,7 +79,9 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "weights": "bf16",
         "target": None,
         "runner": "local",
+        "fallback": True,
         "early_stop": True,
+        "threads": 2,
         "verbose": False,
     }
 
@@ -91,7 +95,10 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--patience", "-3"], "patience is -3"),
         (["--policy", "annealing"], "there is no policy 'annealing'; known are tensorsmith, ansor, ansor-nofinetune"),
         (["--rules", "all"], "there is no rule set 'all'; known are default, ansor"),
-        (["--model", "oracle"], "there is no cost model 'oracle'; known are trees, ensemble, mlp, halide, prior, random, and"),
+        (
+            ["--model", "oracle"],
+            "there is no cost model 'oracle'; known are trees, ensemble, ansor, mlp, halide, treegru, prior, random",
+        ),
         (["--policy", "nowhere:Policy"], "nowhere cannot be imported"),
         (["--formulations", "some"], "there is no formulation 'some'; known are all, direct"),
     ],
@@ -158,3 +165,27 @@ def test_help_names_every_option() -> None:
         "--verbose",
     ):
         assert option in out
+
+
+def test_a_machine_that_is_not_here() -> None:
+    """What can be done for it instead, before anything is derived."""
+    result = RUN.invoke(app, ["tune", "GMM-small", "--trials", "1", "--target", "a64fx"])
+    assert isinstance(result.exception, UserError) and "deriving sketches" not in result.output
+    for words in (
+        "programs for a64fx cannot be measured here: what was compiled for a64fx (aarch64-unknown-linux-gnu), this is ",
+        'give --runner, as in "ssh board"; without a search, `tensorsmith compile MODEL --target a64fx` makes an executable, '
+        "`tensorsmith export MODEL --target a64fx -o FOLDER` a C library",
+    ):
+        assert words in told(result.exception)
+    assert "ts.compile(model, target='a64fx').export(folder)" in str(result.exception)
+
+
+def test_a_machine_that_nobody_knows() -> None:
+    problem = RUN.invoke(app, ["tune", "GMM-small", "--trials", "1", "--target", "cortex-m4"]).exception
+    assert isinstance(problem, UserError)
+    said = told(problem)
+    assert said.startswith("there is no target 'cortex-m4', did you mean 'cortex-a76', 'cortex-a72' or 'cortex-a5")
+    assert (
+        "`tensorsmith targets` lists all machines that can be generated for, of x86_64, aarch64, arm64, riscv64, wasm32, gpu"
+        in said
+    )

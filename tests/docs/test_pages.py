@@ -1,4 +1,4 @@
-"""What the pages say about the project is so: links, files, names, versions, the picture."""
+"""What the pages say about the project is so: links, files, names, versions."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def files_named(text: str) -> set[str]:
-    """Paths of files and folders in backticks: `space/derive.py`, `tests/golden/`, `docs/make/picture.py`. A folder by its own name
-    alone is one of those that the page speaks of."""
+    """Paths of files and folders in backticks: `space/derive.py`, `tests/golden/`, `docs/make/reference.py`. A folder by its own
+    name alone is one of those that the page speaks of."""
     words = re.findall(r"`([\w./-]+)`", text)
     return {w for w in words if "/" in w.rstrip("/") and (w.endswith("/") or re.search(r"\.(py|md|yml|toml|svg)$", w))}
 
@@ -149,7 +149,7 @@ def test_the_changelog_knows_this_version() -> None:
     assert f'\nversion = "{ts.__version__}"\n' in (ROOT / "pyproject.toml").read_text()
 
 
-# -- the picture -------------------------------------------------------------------------------------------------------
+# -- the reference ---------------------------------------------------------------------------------------------------
 
 
 def script(name: str) -> ModuleType:
@@ -158,17 +158,6 @@ def script(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_the_picture_shows_the_table() -> None:
-    """After new figures: `python docs/make/picture.py`."""
-    picture = script("picture")
-    found = picture.ratios((DOCS / "benchmarks.md").read_text())
-    assert set(found) == set(picture.NAMES) and all(0.5 < r < picture.SCALE for r in found.values())
-    assert picture.PICTURE.read_text() == picture.draw(found)
-
-
-# -- the reference -----------------------------------------------------------------------------------------------------
 
 
 def referred() -> list[str]:

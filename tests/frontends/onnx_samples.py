@@ -44,6 +44,12 @@ def samples(kind: str, version: int) -> list[Sample]:
         cubic = Sample([IMAGE, None, scales], (2,), {"mode": "cubic", "cubic_coeff_a": -0.6})
         cropped = {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"}
         return [cubic, Sample([IMAGE, crop, None, integers(2, 4, 8, 5)], (1, 3), cropped)]
+    if kind.startswith("Reduce") and version >= (13 if kind == "ReduceSum" else 18):
+        return [_sample(kind, version), Sample([IMAGE])]
+    if kind in ("RNN", "GRU", "LSTM"):
+        plain, names = _sample(kind, version), {"RNN": 1, "GRU": 2, "LSTM": 3}
+        with_numbers = {**plain.attributes, "activations": ["HardSigmoid"] * names[kind]}
+        return [plain, Sample(plain.arrays, plain.constants, with_numbers, plain.outputs)]
     return [_sample(kind, version)]
 
 

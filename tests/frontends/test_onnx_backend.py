@@ -109,5 +109,5 @@ def test_what_is_not_supported_is_said_so() -> None:
         backend.run_model(model("g (float[2, 2] x) => (float y) { y = Det(x) }"), [X[:, :2]])
     with pytest.raises(BackendIsNotSupposedToImplementIt, match="strings"):
         backend.run_model(model("g (string[2] x) => (string[2] y) { y = Identity(x) }"), [np.array(["a", "b"])])
-    with pytest.raises(UserError, match=r"takes 1 inputs \(x\), 2 given"):
+    with pytest.raises(UserError, match=r"takes 1 input \(x\), 2 given"):
         backend.run_model(model("g (float[2] x) => (float[2] y) { y = Relu(x) }"), [X, X])

@@ -252,7 +252,7 @@ def test_range_shape_size_and_nonzero() -> None:
     check("Shape", [X], opset=15, start=-2)
     check("Size", [X], opset=13)
     check("NonZero", [np.array([[1, 0], [2, 3]], "f4")], constants=(0,), opset=13)
-    with pytest.raises(NeedsConstant, match="NonZero node: the data"):
+    with pytest.raises(NeedsConstant, match="NonZero node: the size of its result depends on the data"):
         load_onnx(model_of("NonZero", [X], opset=13)[0])
 
 
@@ -268,7 +268,7 @@ def test_range_shape_size_and_nonzero() -> None:
     ],
 )
 def test_random_numbers_are_refused(kind: str, arrays: list, attributes: dict) -> None:
-    with pytest.raises(UserError, match=f"{kind} node draws at random in every call.*an input of the model"):
+    with pytest.raises(UserError, match=f"{kind} node draws at random in every call; give the model a seed, seed=0, or make"):
         load_onnx(model_of(kind, arrays, **attributes)[0])
 
 
@@ -296,7 +296,7 @@ def test_dropout_that_drops_is_refused() -> None:
         ("Unsqueeze", [X, ints(9)], {}, "dimension 9 does not exist"),
         ("Split", [X, ints(1, 1)], {"axis": 2, "outputs": 2}, "do not make up"),
         ("Slice", [X, ints(0), ints(2), ints(0), ints(0)], {}, "do not fit"),
-        ("Pad", [X, ints(1)], {}, "1 pads for 3 dimensions"),
+        ("Pad", [X, ints(1)], {}, "1 pad for 3 dimensions"),
         ("Gather", [X, ints(7)], {"axis": 1}, r"are not all in -3\.\.2"),
         ("Gather", [X, np.array([0.5], "f4")], {}, "must be integers"),
         ("ScatterND", [X, np.array([[0, 3]]), random(1, 4)], {}, "not in"),

@@ -167,3 +167,101 @@ def test_blocks_that_are_read_otherwise_become_constants() -> None:
     y, r = ts.compile(loaded)(x)
     np.testing.assert_allclose(y, x @ weights, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(r, np.maximum(weights, 0), rtol=1e-5)
+
+
+def of_runtime(kind: str, arrays: dict[str, Any], outputs: int, constants: set[str], **attributes: Any) -> ModelProto:
+    """A model of one node of ONNX Runtime's; arrays that are None are left out."""
+    node = helper.make_node(
+        kind,
+        [name if a is not None else "" for name, a in arrays.items()],
+        [f"y{n}" for n in range(outputs)],
+        domain="com.microsoft",
+        name="node",
+        **attributes,
+    )
+    given = {name: a for name, a in arrays.items() if a is not None}
+    return helper.make_model(
+        helper.make_graph(
+            [node],
+            "g",
+            [
+                helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+                for name, a in given.items()
+                if name not in constants
+            ],
+            [helper.make_empty_tensor_value_info(f"y{n}") for n in range(outputs)],
+            [numpy_helper.from_array(a, name) for name, a in given.items() if name in constants],
+        ),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=8,
+    )
+
+
+def both(model: ModelProto, inputs: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What the compiled model gives, and what ONNX Runtime gives."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, inputs)
+    loaded = ts.load(model)
+    mine, reference = ts.compile(loaded).run(inputs), loaded.evaluate(inputs)
+    for name, array in mine.items():
+        np.testing.assert_allclose(array, reference[name], rtol=1e-4, atol=1e-4)
+    return list(zip(mine.values(), theirs))
+
+
+def some_bytes(kind: type, *shape: int, seed: int = 0) -> np.ndarray:
+    limits = np.iinfo(kind)
+    return np.random.default_rng((seed, *shape)).integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+@pytest.mark.parametrize("quantised", [True, False], ids=["bytes", "floats"])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("with_c", [True, False])
+@pytest.mark.parametrize("options", [{"transB": 1}, {"alpha": 0.5, "transA": 1}], ids=str)
+def test_qgemm(quantised: bool, per_channel: bool, with_c: bool, options: dict[str, Any]) -> None:
+    a, b = some_bytes(np.uint8, 5, 12), some_bytes(np.int8, 12, 7)
+    arrays = {
+        "a": a.T.copy() if options.get("transA") else a,
+        "a_scale": np.array(0.02, "f4"),
+        "a_zero": np.array(113, "u1"),
+        "b": b.T.copy() if options.get("transB") else b,
+        "b_scale": np.linspace(0.01, 0.03, 7, dtype="f4") if per_channel else np.array(0.01, "f4"),
+        "b_zero": np.zeros(7, "i1") if per_channel else np.array(-3, "i1"),
+        "c": np.arange(-3000, 4000, 1000, dtype="i4") if with_c else None,
+        "y_scale": np.array(0.6, "f4") if quantised else None,
+        "y_zero": np.array(120, "u1") if quantised else None,
+    }
+    if not quantised:
+        del arrays["y_scale"], arrays["y_zero"]
+    model = of_runtime("QGemm", arrays, 1, set(arrays) - {"a"}, **options)
+    ((mine, theirs),) = both(model, {"a": arrays["a"]})
+    assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+    np.testing.assert_allclose(mine.astype("f8"), theirs.astype("f8"), atol=1 if quantised else 1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_dynamic_quantize_lstm(direction: str, per_channel: bool) -> None:
+    ways, steps, batch, inputs, hidden = (2 if direction == "bidirectional" else 1), 3, 2, 6, 4
+    rng = np.random.default_rng(3)
+    kind = np.int8 if per_channel else np.uint8
+    shape = (ways, 4 * hidden) if per_channel else (ways,)
+    zero = np.zeros(shape, kind) if per_channel else np.full(shape, 121, kind)
+    arrays: dict[str, Any] = {
+        "x": rng.uniform(-1, 1, (steps, batch, inputs)).astype("f4"),
+        "w": some_bytes(kind, ways, inputs, 4 * hidden),
+        "r": some_bytes(kind, ways, hidden, 4 * hidden, seed=1),
+        "b": rng.uniform(-1, 1, (ways, 8 * hidden)).astype("f4"),
+        "lengths": None,
+        "h": rng.uniform(-1, 1, (ways, batch, hidden)).astype("f4"),
+        "c": rng.uniform(-1, 1, (ways, batch, hidden)).astype("f4"),
+        "p": None,
+        "w_scale": rng.uniform(0.004, 0.008, shape).astype("f4"),
+        "w_zero": zero,
+        "r_scale": rng.uniform(0.004, 0.008, shape).astype("f4"),
+        "r_zero": zero,
+    }
+    model = of_runtime("DynamicQuantizeLSTM", arrays, 3, set(arrays) - {"x"}, hidden_size=hidden, direction=direction)
+    for mine, theirs in both(model, {"x": arrays["x"]}):
+        assert mine.shape == theirs.shape
+        np.testing.assert_allclose(mine, theirs, atol=1e-3, rtol=1e-3)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.frontends.onnx_nodes import model_of
+from tests.frontends.onnx_nodes import model_of, random
 from tests.frontends.onnx_samples import IMAGE, Sample, samples
 
 from tensorsmith.errors import UserError
@@ -99,6 +99,56 @@ def heeds(kind: str, version: int, plain: Sample, name: str, attribute: Any) -> 
             return True
         same = True
     return not same
+
+
+@pytest.mark.parametrize(("kind", "version"), cases())
+def test_every_attribute_may_have_its_default(kind: str, version: int) -> None:
+    """Exporters write out what they need not write: that changes nothing."""
+    schema = [s for s in history()[kind] if s.since_version <= version][-1]
+    for plain in samples(kind, version):
+        before = meaning(imported(kind, version, plain))
+        for name, attribute in schema.attributes.items():
+            if name not in plain.attributes and attribute.default_value.type:
+                given = helper.get_attribute_value(attribute.default_value)
+                after = meaning(imported(kind, version, replace(plain, attributes={**plain.attributes, name: given})))
+                if attribute.type == Types.FLOAT:  # the file has 32 bits of what is written in 64 here
+                    assert [node[:3] for node in after[0]] == [node[:3] for node in before[0]], name
+                else:
+                    assert after == before, name
+
+
+#: attributes that say nothing beside what the rest of the node says, each with a node like that
+WITHOUT_EFFECT: list[tuple[str, int, Sample, dict[str, Any]]] = [
+    ("ReduceSum", 13, samples("ReduceSum", 13)[0], {"noop_with_empty_axes": 1}),
+    ("ReduceMean", 18, samples("ReduceMean", 18)[0], {"noop_with_empty_axes": 1}),
+    ("ReduceMax", 20, samples("ReduceMax", 20)[0], {"noop_with_empty_axes": 1}),
+    ("Resize", 18, samples("Resize", 18)[0], {"keep_aspect_ratio_policy": "not_larger"}),
+    ("Split", 18, Sample([IMAGE, np.array([1, 3])], (1,), {"axis": 1}, 2), {"num_outputs": 2}),
+    ("Attention", 23, samples("Attention", 23)[0], {"q_num_heads": 2, "kv_num_heads": 2}),
+    ("Add", 6, Sample([IMAGE, -IMAGE]), {"axis": 1, "broadcast": 0}),
+    ("DequantizeLinear", 21, Sample([IMAGE.astype("u1"), np.array(0.5, "f4")], (0, 1)), {"block_size": 2, "axis": 3}),
+    ("LSTM", 14, samples("LSTM", 14)[0], {"activation_alpha": [0.0, 0.0, 0.0], "activation_beta": [0.0, 0.0, 0.0]}),
+    ("MaxPool", 12, Sample([IMAGE], (), {"kernel_shape": [2, 2]}), {"storage_order": 1}),
+    ("TopK", 11, samples("TopK", 11)[0], {"sorted": 0}),
+    ("BatchNormalization", 15, samples("BatchNormalization", 15)[0], {"momentum": 0.5}),
+    ("Conv", 11, Sample([IMAGE, random(4, 4, 3, 3)], (1,), {"auto_pad": "VALID"}), {"kernel_shape": [3, 3]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "version", "plain", "more"), WITHOUT_EFFECT, ids=lambda v: v if isinstance(v, str) else "")
+def test_attributes_without_effect_are_taken(kind: str, version: int, plain: Sample, more: dict[str, Any]) -> None:
+    both = replace(plain, attributes={**plain.attributes, **more})
+    assert meaning(imported(kind, version, both)) == meaning(imported(kind, version, plain))
+
+
+def test_outputs_that_nobody_reads_are_taken() -> None:
+    """Exporters list the results that only training has."""
+    plain = samples("BatchNormalization", 9)[0]
+    model, _ = model_of("BatchNormalization", plain.arrays, 5, 9)
+    with pytest.raises(UserError, match="BatchNormalization node has 5 outputs; only 1 can be read"):
+        load_onnx(model)
+    del model.graph.output[1:]
+    assert meaning(load_onnx(model)) == meaning(imported("BatchNormalization", 9, plain))
 
 
 @pytest.mark.parametrize(("kind", "version"), cases())

@@ -50,7 +50,7 @@ def test_other_types(kind):
     check("MatMul", [a, b])
 
 
-@pytest.mark.parametrize(("trans_a", "trans_b", "alpha", "beta"), itertools.product((0, 1), (0, 1), (1.0, 0.5), (1.0, 0.25)))
+@pytest.mark.parametrize(("trans_a", "trans_b", "alpha", "beta"), list(itertools.product((0, 1), (0, 1), (1.0, 0.5), (1.0, 0.25))))
 @pytest.mark.parametrize("constants", [(), (1, 2)])
 def test_gemm(trans_a, trans_b, alpha, beta, constants):
     a, b = random(*((4, 3) if trans_a else (3, 4))), random(*((5, 4) if trans_b else (4, 5)), seed=1)

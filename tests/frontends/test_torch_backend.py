@@ -172,6 +172,70 @@ def test_a_warning_may_be_an_error() -> None:
             _compiled(Odd())(torch.randn(3, 4))
 
 
+def test_a_call_that_fails_in_our_code_is_handed_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so once, and PyTorch has the graph from then on. An argument that the graph changes is changed once."""
+
+    def fails(self: Any, tensors: Any) -> Any:
+        raise UserError("not today")
+
+    monkeypatch.setattr(module_of_partition.Network, "__call__", fails)
+
+    def changes(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        total += x
+        return x * 2
+
+    run, x, total = _compiled(changes), torch.ones(3), torch.zeros(3)
+    with torch.no_grad():
+        (said,) = _said(lambda: run(x, total))
+        assert "it runs in PyTorch from now on: UserError: not today" in said
+        assert torch.equal(total, x)
+        assert _said(lambda: run(x, total)) == []
+        assert torch.equal(run(x, total), x * 2) and torch.equal(total, x * 3)
+
+
+def test_an_error_that_pytorch_raises_too_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph stays ours: the next call is right again."""
+
+    def looked_up(table: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return torch.special.i0(table)[i] + 1  # i0 runs in PyTorch
+
+    run, table = _compiled(looked_up), torch.arange(3.0)
+    usual = module_of_partition.Network.__call__
+
+    def checked(self: Any, tensors: Any) -> Any:
+        if any(t.dtype == torch.int64 and t.max() > 2 for t in tensors):
+            raise UserError("out of range")
+        return usual(self, tensors)
+
+    monkeypatch.setattr(module_of_partition.Network, "__call__", checked)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        right = run(table, torch.tensor([1]))
+        with pytest.raises(IndexError):
+            run(table, torch.tensor([7]))
+        calls: list[int] = []
+        monkeypatch.setattr(module_of_partition.Network, "__call__", lambda self, t: calls.append(1) or usual(self, t))
+        assert torch.equal(run(table, torch.tensor([1])), right) and calls
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("layer", [nn.BatchNorm2d, nn.InstanceNorm2d])
+def test_norms_in_training_change_their_statistics(layer: Any, dtype: torch.dtype, built: list[Any]) -> None:
+    torch.manual_seed(0)
+    module = layer(3, affine=True, track_running_stats=True).to(dtype).train()
+    other = layer(3, affine=True, track_running_stats=True).to(dtype).train()
+    run = _compiled(module)
+    tolerance = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 2 * torch.finfo(dtype).eps}
+    with torch.no_grad():
+        for _ in range(2):
+            x = torch.randn(2, 3, 4, 5).to(dtype)
+            got = run(x)
+            torch.testing.assert_close(got, other(x), **tolerance)
+            for name, state in other.state_dict().items():
+                torch.testing.assert_close(module.state_dict()[name], state, **tolerance)
+    assert len(built) == 1
+
+
 def test_where_gradients_are_recorded_it_runs_in_pytorch() -> None:
     module, x = Dense(), torch.randn(3, 6)
     compiled = _compiled(module)
@@ -399,7 +463,7 @@ def test_a_graph_is_tuned_with_a_database(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"speed": 3}, "no option 'speed'; it has database, seconds, effort, threads"),
-        ({"threads": 0}, "threads is 0; give a whole number of at least 1"),
+        ({"threads": 0}, "threads is 0; give a whole number, 1 to 4096"),
         ({"effort": "fast"}, "no effort 'fast'; it is one of model, quick, normal, thorough"),
         ({"seconds": "10"}, "seconds is '10'; give a number"),
         ({"database": 3}, "database is 3; give the path of a record file"),

@@ -300,3 +300,27 @@ def test_masks_that_are_known_cost_no_more_than_they_must(mask: torch.Tensor | N
     model = ts.from_torch(attention, (q, k, v))
     assert {n.operator for n in model.graph.nodes} & {"softmax", "masked_softmax", "where", "add"} == operators
     assert _close(ts.compile(model)(q, k, v), attention(q, k, v))
+
+
+@pytest.mark.parametrize(("height", "width", "kernel", "stride"), [(7, 7, 3, 1), (5, 8, 5, 2), (3, 4, 7, 1)])
+def test_a_convolution_of_tokens(height: int, width: int, kernel: int, stride: int) -> None:
+    """As CoaT's position encoding: tokens but for the first are an image, which is padded where it is read."""
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(6, 6, kernel, stride, padding=kernel // 2, groups=6).eval()
+
+    def encoded(x: torch.Tensor) -> torch.Tensor:
+        image = x[:, 1:].transpose(1, 2).reshape(x.shape[0], 6, height, width)
+        return torch.cat([x[:, :1], layer(image).flatten(2).transpose(1, 2)], 1)
+
+    x = torch.randn(2, 1 + height * width, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(ts.compile(ts.from_torch(encoded, (x,)))(x)), encoded(x), rtol=1e-5, atol=1e-5)
+
+
+def test_pytorch_s_dumps_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    def by_data(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.nonzero().shape[0] > 3 else x
+
+    with pytest.raises(UserError, match="data-dependent"):
+        ts.from_torch(by_data, torch.ones(5))
+    assert capfd.readouterr() == ("", "")

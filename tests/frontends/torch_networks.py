@@ -139,6 +139,17 @@ def clip() -> Network:
     return CLIPModel(config).eval(), inputs
 
 
+def mixtral() -> Network:
+    """A mixture of experts: products by groups of rows."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        num_local_experts=4, num_experts_per_tok=2, max_position_embeddings=64, use_cache=False,
+    )  # fmt: skip
+    return MixtralForCausalLM(config).eval(), {"input_ids": torch.randint(0, 64, (1, 7))}
+
+
 def llama() -> Network:
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -245,7 +256,8 @@ PAPER: dict[str, Callable[[], Network]] = {
 OTHERS: dict[str, Callable[[], Network]] = {
     f.__name__: f
     for f in (
-        vit, efficientnet, convnext, swin, whisper_encoder, gpt2, t5_encoder, clip, llama, unet, deeplab, tagger, squeeze_excite,
+        vit, efficientnet, convnext, swin, whisper_encoder, gpt2, t5_encoder, clip, llama, mixtral, unet, deeplab, tagger,
+        squeeze_excite,
         transformer_encoder,
     )
 }  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tensorsmith.compile import compile as build
+from tensorsmith.elements import TABLE
 from tensorsmith.errors import UserError
 from tensorsmith.graph import operators
 from tensorsmith.graph.builder import Builder
@@ -268,6 +269,20 @@ def test_top_k(largest: bool) -> None:
     x = integers(3, 11, low=-4, high=4).astype("f4")  # with many that are equal
     order = np.argsort(-x if largest else x, axis=1, kind="stable")[:, :5]
     check("top_k", [x], (np.take_along_axis(x, order, 1), order), k=5, axis=1, largest=largest)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "bf16"])
+def test_top_k_has_nan_for_the_largest(kind: str, largest: bool) -> None:
+    """Each element has a place of its own: what comes out is a permutation, however many NaNs and zeros there are."""
+    special = [3, np.nan, -1, 2, -0.0, 0.0, np.inf, np.nan, -np.inf, 2, np.nan, 1.5]
+    rows = np.stack([np.random.default_rng(n).permutation(special) for n in range(6)] + [np.full(12, np.nan)])
+    x = rows.astype(TABLE["bf16"].numpy if kind == "bf16" else kind)
+    key = np.where(np.isnan(rows), np.inf, rows), np.isnan(rows)  # of equal numbers, NaN comes last
+    ascending = np.lexsort((np.broadcast_to(np.arange(12), rows.shape), *key), axis=1)
+    falling = np.lexsort((np.broadcast_to(np.arange(12), rows.shape), -key[0], ~key[1]), axis=1)
+    order = falling if largest else ascending
+    check("top_k", [x], (np.take_along_axis(x, order, 1), order), k=12, axis=1, largest=largest)
 
 
 # reductions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,3 +147,39 @@ def test_affine_arithmetic(factor):
     form = Affine({"i": 2, "j": -1}, 3)
     assert form.scaled(factor) == (Affine() if factor == 0 else Affine({"i": 2 * factor, "j": -factor}, 3 * factor))
     assert form + form.scaled(-1) == Affine()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_ranges_under_random_conditions_hold_every_value(seed: int) -> None:
+    """Of all points at which the conditions hold, every value of the form is in its range."""
+    generator = np.random.default_rng(seed)
+    names = ["a", "b", "c"][: generator.integers(1, 4)]
+    ranges = {n: (low, low + int(generator.integers(0, 5))) for n, low in zip(names, generator.integers(-3, 3, 3).tolist())}
+
+    def form() -> Affine:
+        chosen = [n for n in names if generator.random() < 0.7] or names[:1]
+        return Affine({n: int(generator.choice([-7, -3, -2, -1, 1, 2, 3, 7])) for n in chosen}, int(generator.integers(-4, 5)))
+
+    facts, target = [form() for _ in range(generator.integers(1, 5))], form()
+
+    def value(f: Affine, point: dict[str, int]) -> int:
+        return f.offset + sum(c * point[n] for n, c in f.terms.items())
+
+    points = [dict(zip(names, p)) for p in itertools.product(*(range(ranges[n][0], ranges[n][1] + 1) for n in names))]
+    values = [value(target, p) for p in points if all(value(f, p) >= 0 for f in facts)]
+    low, high = Bounds(ranges, tuple(facts)).affine_range(target)
+    assert all(low <= v <= high for v in values)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_range_of_a_padded_image_in_rows_is_exact(seed: int) -> None:
+    """What guards rows and columns of an image guards their places in a list of pixels, with a stride and a window besides."""
+    generator = np.random.default_rng(seed)
+    height, width, pad, stride, window, first = (int(n) for n in generator.integers((2, 2, 0, 1, 1, 0), (9, 9, 4, 4, 4, 3)))
+    h, w, kh, kw = (Var(n) for n in ("h", "w", "kh", "kw"))
+    row, column = h * stride + kh - pad, w * stride + kw - pad
+    steps = [(n + 2 * pad - window) // stride + 1 if n + 2 * pad >= window else 1 for n in (height, width)]
+    bounds = Bounds({"h": (0, steps[0] - 1), "w": (0, steps[1] - 1), "kh": (0, window - 1), "kw": (0, window - 1)})
+    inside = bounds.given((row >= 0) & (row < height) & (column >= 0) & (column < width))
+    low, high = inside.range(row * width + column + first) or (-1, -1)
+    assert first <= low and high <= first + height * width - 1

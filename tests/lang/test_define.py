@@ -27,7 +27,7 @@ B = ts.compute((4,), lambda i: A[i, 0] + 1.0, name="B")
         (lambda: ts.reduce_axis(3, name=7), "called 7"),
         (lambda: ts.compute((2,), None), "a function of its axes"),
         (lambda: ts.compute((2,), max), "a function of its axes"),
-        (lambda: ts.compute((2,), lambda *, i: 1.0), "1 dimensions"),
+        (lambda: ts.compute((2,), lambda *, i: 1.0), "1 dimension,"),
         (lambda: ts.compute((2,), lambda i: 1.0, name=3), "called 3"),
         (lambda: ts.workload(None), "list of tensors"),
         (lambda: ts.workload(A), "list of tensors"),

@@ -29,10 +29,14 @@ OF_BYTES = "tests/rewrites/test_winograd_of_bytes.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
 POOL = "tests/runtime/test_pool.py::"
+THREADS = "tests/runtime/test_threads.py::"
 BENCH = "tests/measure/test_bench.py::"
 TIMING = "tests/measure/test_timing.py::"
 DISPATCH = "tests/measure/fleet/test_dispatch.py::"
 SIMULATED = "tests/measure/fleet/test_simulated.py::"
+HOSTILE = "tests/measure/fleet/test_hostile.py::"
+STATION = "tests/measure/fleet/test_station.py::"
+PUBLISHED = "tests/measure/fleet/test_published.py::"
 ELSEWHERE = "tests/tuning/test_elsewhere.py::"
 RECORDS = "tests/records/test_store.py::"
 NAMES = "tests/records/test_names.py::"
@@ -51,12 +55,16 @@ RUN = "tests/tuning/test_run.py::"
 FINALS = "tests/tuning/test_finals.py::"
 VERDICT = "tests/tuning/test_verdict.py::"
 RACE = "tests/tuning/test_race.py::"
+REFEREE = "tests/measure/test_referee.py::"
 BF16 = "tests/backends/cpu/codegen/test_bf16.py::"
 BF16_DOTS = "tests/backends/cpu/test_bf16_dots.py::"
 BF16_PRODUCTS = "tests/property/test_bf16_products.py::"
 WEIGHTS = "tests/graph/test_weights.py::"
 MERGING = "tests/graph/test_merging.py::"
 TRANSPOSE = "tests/backends/cpu/codegen/test_transpose.py::"
+HEED = "tests/frontends/test_onnx_heed.py::"
+CUT = "tests/frontends/test_onnx_cut.py::"
+DRAWN = "tests/frontends/test_onnx_random.py::"
 WHOLE = "tests/backends/cpu/codegen/test_whole.py::"
 
 _LANGUAGE = (
@@ -215,6 +223,63 @@ _GRAPH = (
         "if (base, kernel, number) not in self.packed:",
         "if base:",
         ("tests/graph/test_model.py::test_a_weight_is_packed_once_for_all_steps",),
+    ),
+)
+
+_ONNX = (
+    Mutant(
+        "an-attribute-that-says-nothing-is-refused",
+        'none = bool(node.version >= since and node.attribute("noop_with_empty_axes", 0))',
+        'none = not axes and bool(node.version >= since and node.attribute("noop_with_empty_axes", 0))',
+        (HEED + "test_attributes_without_effect_are_taken", "tests/frontends/test_onnx_patterns.py::test_patterns_of_exporters"),
+    ),
+    Mutant(
+        "outputs-that-nobody-reads-are-asked-for",
+        "scope.refused |= dict.fromkeys(node.output[len(results) :], few)",
+        "scope.find(few, few) if len(results) < len(node.output) else None",
+        (HEED + "test_outputs_that_nobody_reads_are_taken",),
+    ),
+    Mutant(
+        "nodes-that-no-output-needs",
+        "if any(name in wanted for name in node.output):\n            kept.append(node)\n            wanted.update(reads_of(node))",
+        "if True:\n            kept.append(node)\n            wanted.update(reads_of(node))",
+        (CUT + "test_nodes_that_no_output_needs_are_not_looked_at", CUT + "test_a_detector_is_cut_before_it_chooses"),
+    ),
+    Mutant(
+        "what-an-inner-graph-reads-is-cut-off",
+        "yield from _captured(attribute.g)",
+        "yield from ()",
+        (CUT + "test_what_an_inner_graph_reads_of_the_outer_one_stays",),
+    ),
+    Mutant(
+        "a-seed-that-does-not-count",
+        'text = f"{self.seed} {len(self._keys)}',
+        'text = f"0 {len(self._keys)}',
+        (DRAWN + "test_calls_differ_and_so_do_nodes_and_seeds_and_all_of_it_comes_again",),
+    ),
+    Mutant(
+        "a-round-of-the-generator-less",
+        "for n in range(ROUNDS):",
+        "for n in range(ROUNDS - 1):",
+        (DRAWN + "test_the_generator_gives_its_known_answers",),
+    ),
+    Mutant(
+        "every-call-draws-the-same",
+        "number, self._number = self._number, (self._number + 1) % _NUMBERS",
+        "number = self._number",
+        (DRAWN + "test_calls_differ_and_so_do_nodes_and_seeds_and_all_of_it_comes_again",),
+    ),
+    Mutant(
+        "sizes-count-calls-by-themselves",
+        "executable.calls = self.calls",
+        "pass",
+        (DRAWN + "test_open_dimensions_share_the_count",),
+    ),
+    Mutant(
+        "the-factor-of-a-quantised-product",
+        "scale = scale if alpha == 1 else",
+        "scale = scale if alpha <= 1 else",
+        ("tests/frontends/test_onnx_contrib.py::test_qgemm",),
     ),
 )
 
@@ -409,6 +474,24 @@ _CODE = (
             "tests/program/test_layout.py::test_neighbours_are_kept_off_one_set",
             "tests/backends/cpu/features/test_golden.py::test_memory_of_our_own_has_gaps_that_keep_rows_off_one_set",
         ),
+    ),
+    Mutant(
+        "ansor-features-forget-earlier-stores",
+        "if len(entries) > 1:",
+        "if len(entries) > 2:",
+        ("tests/learn/features/test_ansor.py::test_a_copy_in_the_loop_that_reads_it",),
+    ),
+    Mutant(
+        "ansor-features-touch-whole-rows",
+        "low[d][p] + np.minimum(far, 0), high[d][p] + np.maximum(far, 0)",
+        "low[d][p] + np.minimum(far, 0), np.maximum(high[d][p], far)",
+        ("tests/learn/features/test_ansor.py::test_a_convolution_by_hand",),
+    ),
+    Mutant(
+        "the-pragma-unrolls-one-loop-too-many",
+        "flag(steps * count * stores <= limit)",
+        "flag(steps * stores <= limit)",
+        ("tests/learn/features/test_ansor.py::test_the_pragma_unrolls_whole_loops_from_the_innermost_one_on",),
     ),
     Mutant(
         "features-take-short-loops-for-loops",
@@ -715,8 +798,8 @@ _GPU = (
     ),
     Mutant(
         "an-estimate-that-is-no-better-is-taken",
-        'if default is not None and default < self.seconds.get(task.workload, float("inf")):',
-        "if default is not None and default < 0:",
+        'default is not None and default < self.seconds.get(task.workload, float("inf")):',
+        "default is not None and default < 0:",
         ("tests/tuning/test_estimated.py::test_the_default_schedule_is_kept_where_nothing_is_better",),
     ),
     Mutant(
@@ -728,6 +811,12 @@ _GPU = (
 )
 
 _RUNTIME = (
+    Mutant(
+        "an-input-is-filled-up-with-anything",
+        "made = aligned_zeros(argument.shape, argument.numpy_dtype)",
+        "made = aligned_empty(argument.shape, argument.numpy_dtype)",
+        ("tests/runtime/test_padding.py::test_around_an_input_there_are_zeros",),
+    ),
     Mutant(
         "the-last-share-is-cut",
         "%share = udiv i64 %up.less, %threads",
@@ -804,6 +893,18 @@ _LEARNING = (
         ("tests/learn/test_forest.py::test_a_value_at_a_threshold_goes_left",),
     ),
     Mutant(
+        "a-plan-is-diverse-whatever-the-scores",
+        "scores = score(self.plan).tolist() if s.alpha else [0.0] * len(self.plan)",
+        "scores = [0.0] * len(self.plan)",
+        ("tests/search/test_annealing.py::test_the_plan_of_the_paper_is_by_score_where_alpha_is_small",),
+    ),
+    Mutant(
+        "bagging-draws-nothing",
+        "drawn = np.random.default_rng((self.doubt.seed, n)).integers(0, max(1, len(samples)), len(samples))",
+        "drawn = np.arange(len(samples))",
+        ("tests/learn/test_bagged.py::test_members_differ_and_a_doubt_is_worth_kappa",),
+    ),
+    Mutant(
         "transfer-teaches-nothing",
         "samples.add(features, best[key] / ran[n][1], key, prior)",
         "samples.add(features, 1.0, key, prior)",
@@ -861,6 +962,96 @@ _MACHINES = (
         ("tests/backends/cpu/export/test_export.py::test_a_library_checks_indices_if_the_executable_does",),
     ),
     Mutant(
+        "weights-anywhere",
+        'section(b".rodata", _PROGRAM, _ALLOCATED, 0, 0, 0, ALIGNMENT, 0)',
+        'section(b".rodata", _PROGRAM, _ALLOCATED, 0, 0, 0, 1, 0)',
+        (
+            "tests/backends/cpu/export/test_export.py::test_weights_say_how_they_are_aligned",
+            "tests/backends/cpu/export/test_export.py::test_linked_weights_are_aligned",
+        ),
+    ),
+    Mutant(
+        "a-name-of-a-model-in-a-comment",
+        'what = f"/* {name}: {argument.dtype}',
+        'what = f"/* {argument.name}: {argument.dtype}',
+        (
+            "tests/backends/cpu/export/test_names.py::test_names_of_inputs_and_outputs_are_data",
+            "tests/backends/cpu/export/test_names.py::test_nothing_but_identifiers_and_strings",
+        ),
+    ),
+    Mutant(
+        "a-name-of-a-model-as-it-is-in-a-string",
+        """chr(b) if chr(b) in _HARMLESS else f"\\\\{b:03o}" for b in data""",
+        """chr(b) for b in data""",
+        (
+            "tests/backends/cpu/export/test_names.py::test_strings_say_what_they_said",
+            "tests/backends/cpu/export/test_names.py::test_graph_input_and_output_of_one_name_compile",
+        ),
+    ),
+    Mutant(
+        "a-parameter-of-a-library-without-a-prefix",
+        'name = first = f"{prefix}_{word(text) or n}"',
+        'name = first = f"{word(text) or prefix}"',
+        (
+            "tests/backends/cpu/export/test_names.py::test_graph_input_and_output_of_one_name_compile",
+            "tests/backends/cpu/export/test_names.py::test_names_stay_recognisable",
+        ),
+    ),
+    Mutant(
+        "a-library-called-as-its-model",
+        'return "_".join(filter(None, ("net", word(text))))',
+        'return word(text) or "net"',
+        ("tests/backends/cpu/export/test_names.py::test_a_library_is_built_whatever_its_graph_is_called",),
+    ),
+    Mutant(
+        "the-compiler-s-first-line",
+        "return plain((wrong or lines or",
+        "return plain((lines or",
+        ("tests/backends/cpu/export/test_names.py::test_what_the_compiler_says_is_said",),
+    ),
+    Mutant(
+        "names-of-tensors-in-kernels-for-gpus",
+        'return name.replace("_", "__").replace(".", "_")\n    kept',
+        'return name.replace("_", "__").replace(".", "_")\n    return name\n    kept',
+        (
+            "tests/backends/gpu/test_names.py::test_a_compiler_takes_c",
+            "tests/backends/gpu/test_names.py::test_llvm_takes_it_for_every_machine",
+        ),
+    ),
+    Mutant(
+        "arrays-called-as-variables",
+        'return f"a_{_identifier(name)}"',
+        'return f"v_{_identifier(name)}"',
+        (
+            "tests/backends/gpu/test_names.py::test_a_compiler_takes_c",
+            "tests/backends/gpu/test_names.py::test_identifiers_differ_where_names_do",
+        ),
+    ),
+    Mutant(
+        "text-of-a-model-as-it-is",
+        "return shown if shown.isprintable() else",
+        "return shown if shown else",
+        ("tests/cli/test_strangers.py::test_one_function", "tests/cli/test_strangers.py::test_objects"),
+    ),
+    Mutant(
+        "what-a-run-says-as-it-is",
+        "console.print(page(text), markup=False)",
+        "console.print(text, markup=False)",
+        ("tests/cli/test_strangers.py::test_what_a_run_says",),
+    ),
+    Mutant(
+        "errors-as-they-are",
+        'return page("".join(words(part)',
+        'return str("".join(words(part)',
+        ("tests/cli/test_strangers.py::test_errors_warnings_and_logs",),
+    ),
+    Mutant(
+        "a-temporary-name-that-can-be-foreseen",
+        'path.with_name(f".{secrets.token_hex(16)}.part")',
+        'path.with_name(f".{path.name}.part")',
+        ("tests/test_files.py::test_nobody_can_foresee_the_name", "tests/test_files.py::test_a_link_is_not_followed"),
+    ),
+    Mutant(
         "a-library-for-the-old-machine",
         "if target is not None and (there := given_or_native(target)) != self.network.target:",
         "if target is not None and (there := given_or_native(target)) == self.network.target:",
@@ -893,8 +1084,8 @@ _MACHINES = (
     ),
     Mutant(
         "the-other-machine-gets-all-bits",
-        "            weights=weights,\n            check_indices=check_indices,",
-        "            check_indices=check_indices,",
+        "            weights=weights,\n            threads=threads,",
+        "            threads=threads,",
         ("tests/backends/cpu/export/test_export.py::test_weights_in_fewer_bits_are_so_on_the_other_machine_too",),
     ),
     Mutant(
@@ -912,6 +1103,12 @@ _MACHINES = (
 )
 
 _SEARCH = (
+    Mutant(
+        "halide-blesses-every-structure",
+        "penalty += self.settings.unblessed",
+        "penalty += 0",
+        ("tests/search/test_other_policies.py::test_a_structure_that_no_good_schedule_had_before_is_penalised",),
+    ),
     Mutant(
         "an-ablation-keeps-the-prior",
         "prior if self.prior else np.zeros_like(prior)",
@@ -1115,9 +1312,54 @@ _FLEET = (
     ),
     Mutant(
         "an-emulator-is-not-heard",
-        'emulated = bool(self._facts.get(node, {}).get("emulated"))',
+        "emulated = bool(self._facts.get(node, _UNKNOWN).emulated)",
         "emulated = False",
         (ELSEWHERE + "test_emulated_times_order_a_run_and_are_never_stored",),
+    ),
+    Mutant(
+        "any-number-of-a-node-is-a-time",
+        "type(value) not in (int, float) or not low <= value <= high:",
+        "type(value) not in (int, float):",
+        (
+            HOSTILE + "test_a_malformed_result_is_a_failed_trial_with_a_cause",
+            HOSTILE + "test_any_garbled_answer_is_read_or_malformed",
+        ),
+    ),
+    Mutant(
+        "a-node-that-leaves-results-out-is-asked-again",
+        "            if lacking:",
+        "            if False:",
+        (HOSTILE + "test_a_node_that_leaves_results_out_is_given_up",),
+    ),
+    Mutant(
+        "a-command-may-print-without-end",
+        """            if len(self._before) > _MOST_BEFORE:
+                raise InternalError(""",
+        """            if False:
+                raise InternalError(""",
+        (HOSTILE + "test_a_command_that_prints_without_end_is_no_node",),
+    ),
+    Mutant(
+        "a-node-imports-what-a-message-names",
+        "    if place not in allowed | known_modules():",
+        "    if False:",
+        (
+            STATION + "test_a_module_that_a_message_names_is_not_imported",
+            STATION + "test_a_setup_names_no_module_either",
+            STATION + "test_a_tuner_is_told_why_its_plug_in_is_refused",
+        ),
+    ),
+    Mutant(
+        "another-user-s-folder-is-read",
+        "found.st_uid == _user()",
+        "True",
+        (PUBLISHED + "test_a_folder_of_another_user",),
+    ),
+    Mutant(
+        "a-link-in-the-folder-s-place-is-followed",
+        "found = place.lstat()",
+        "found = place.stat()",
+        (PUBLISHED + "test_a_link_in_its_place",),
     ),
 )
 
@@ -1244,15 +1486,39 @@ _TUNING = (
     ),
     Mutant(
         "one-condition-is-enough-to-win",
-        "all(c in found and found[c].ahead for c in conditions)",
-        "any(c in found and found[c].ahead for c in conditions)",
+        "all(c in found and found[c].ahead for c in judged)",
+        "any(c in found and found[c].ahead for c in judged)",
         (FINALS + "test_who_loses_after_a_pause_stands_behind_the_default_whatever_its_seconds",),
     ),
     Mutant(
         "wins-after-a-pause-make-up-for-none-back-to-back",
-        "if found[Condition.BACK_TO_BACK].sure and all(",
+        "if found[judged[0]].sure and all(",
         "if all(",
         (VERDICT + "test_no_win_elsewhere_makes_up_for_what_is_not_there_back_to_back",),
+    ),
+    Mutant(
+        "what-a-kernel-takes-alone-decides",
+        "return tuple(c for c in conditions if c is not Condition.ALONE) or (Condition.ALONE,)",
+        "return tuple(conditions)",
+        (VERDICT + "test_a_kernel_that_is_faster_alone_has_not_won",),
+    ),
+    Mutant(
+        "finalists-are-not-called-as-users-call",
+        "elif condition is Condition.ALONE:",
+        "elif condition:",
+        ("tests/measure/test_calls.py::test_conditions_of_callers_are_calls_of_the_bound_executable",),
+    ),
+    Mutant(
+        "a-policys-own-best-may-be-anybodys",
+        "return [record for record in every if record.key in self._asked][:k]",
+        "return every[:k]",
+        ("tests/tuning/test_answer.py::test_records_of_others_are_not_the_policys_own",),
+    ),
+    Mutant(
+        "the-result-is-compiled-after-the-time-is-up",
+        "return None if self._end is None else self._end - self._kept - self._now()",
+        "return None if self._end is None else self._end - self._now()",
+        ("tests/tuning/test_budget.py::test_a_clock_keeps_time_for_what_comes_after_the_run",),
     ),
     Mutant(
         "the-luckiest-of-several-wins",
@@ -1268,33 +1534,45 @@ _TUNING = (
     ),
     Mutant(
         "equal-programs-race-on",
-        "out = dropped or margins[_FIRST].hopeless or ",
+        "out = dropped or margins[main].hopeless or ",
         "out = dropped or ",
         (RACE + "test_who_is_equal_or_behind_back_to_back_is_out_at_once",),
     ),
     Mutant(
         "lost-by-a-single-call",
-        "m.lost and len(own[c]) >= LEAST_ELSEWHERE",
-        "m.lost",
+        "margins[c].lost and len(own[c]) >= LEAST_ELSEWHERE",
+        "margins[c].lost",
         (RACE + "test_equal_programs_hardly_ever_win_and_better_ones_mostly_do",),
     ),
     Mutant(
         "back-in-a-race-after-dropping-out",
-        "dropped = len(own) < len((rounds[holder] or {})[_FIRST])",
+        "dropped = len(own) < len((rounds[holder] or {})[main])",
         "dropped = False",
         (RACE + "test_who_has_dropped_out_stays_out",),
     ),
     Mutant(
         "no-verdict-when-time-is-up",
-        "if not self.ctrl_c.came:  # whoever",
-        "if not self.stopped():  # whoever",
-        (RUN + "test_where_no_time_is_left_for_a_final_the_times_of_the_search_are_for_the_default_schedule",),
+        "if not self.ctrl_c.came or not self.options.fallback:",
+        "if not self.stopped() or not self.options.fallback:",
+        (RUN + "test_where_no_time_is_left_for_a_final_the_default_schedule_stays",),
     ),
     Mutant(
         "a-lead-within-the-spread-of-two-times",
         "max(LEAST_GAIN, math.hypot(first.trial.spread, own.trial.spread))",
         "LEAST_GAIN",
-        (FINALS + "test_without_a_final_the_default_stays_unless_another_is_ahead_by_what_a_win_is_worth",),
+        (FINALS + "test_where_the_search_is_trusted_the_default_stays_unless_another_is_ahead_by_what_a_win_is_worth",),
+    ),
+    Mutant(
+        "a-search-decides-without-a-final",
+        "if trust_search and least < (1 - max(",
+        "if least < (1 - max(",
+        (FINALS + "test_without_a_final_the_default_stays",),
+    ),
+    Mutant(
+        "no-time-reserved-for-a-final",
+        "self.clock.reserve(self.opened.get(task).seconds_of_final())",
+        "pass",
+        (RUN + "test_slow_programs_have_more_time_for_their_final",),
     ),
     Mutant(
         "times-alone-against-times-in-turns",
@@ -1308,12 +1586,43 @@ _TUNING = (
         "pass",
         ("tests/measure/test_contest.py::test_all_have_their_turn_in_every_round_in_changing_order",),
     ),
+    Mutant(
+        "a-referee-with-one-order",
+        "draw.shuffle(order)",
+        "pass",
+        (
+            REFEREE + "test_the_order_is_drawn_anew_in_every_round",
+            REFEREE + "test_the_order_is_that_of_the_seed",
+            REFEREE + "test_the_peak_has_a_place_in_the_order",
+        ),
+    ),
+    Mutant(
+        "disturbed-slots-kept",
+        "if not slot.disturbed or self._left <= 0:",
+        "if True:",
+        (
+            REFEREE + "test_a_disturbed_slot_is_taken_again_and_its_samples_do_not_count",
+            REFEREE + "test_everyone_has_as_many_slots_however_disturbed",
+        ),
+    ),
+    Mutant(
+        "retakes-without-end",
+        "self._left -= self._machine.clock() - begun",
+        "pass",
+        (REFEREE + "test_all_retakes_together_take_no_longer_than_the_contest",),
+    ),
+    Mutant(
+        "slots-beside-spinning-threads",
+        "still = 0 if others_running() else still + 1",
+        "still += 1",
+        (REFEREE + "test_a_slot_begins_when_all_is_still",),
+    ),
 )
 
 _UNMEASURED = (
     Mutant(
         "opinions-of-one-lesson",
-        "samples if n == 0 else _some(samples, self._part(samples, n))",
+        "samples if n == 0 else samples.some(self._part(samples, n))",
         "samples",
         (ENSEMBLE + "test_the_first_learns_from_all_and_each_of_the_others_leaves_some_workloads_out",),
     ),
@@ -1395,6 +1704,16 @@ _UNMEASURED = (
 )
 
 _REPORT = (
+    Mutant(
+        "a-share-above-the-roof-without-a-reason",
+        """    if share <= 1:
+        return Reached(share)
+""",
+        """    if share <= 9:
+        return Reached(share)
+""",
+        ("tests/report/test_collect.py::test_a_share_of_the_roof_above_1_has_a_reason",),
+    ),
     Mutant(
         "pauses-count-as-tuning",
         "(gap if gap <= _PAUSE else 0.0)",
@@ -1716,6 +2035,7 @@ _NARROW = (
 MUTANTS = (
     *_LANGUAGE,
     *_GRAPH,
+    *_ONNX,
     *_SPACE,
     *_PROGRAM,
     *_CODE,
@@ -1740,7 +2060,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-name-is-markup-in-a-notebook",
-        "{html.escape(cell.text)}</td>",
+        "{_safe(cell.text)}</td>",
         "{cell.text}</td>",
         ("tests/show/test_html.py::test_cells_are_escaped_and_ordered_by_their_values",),
     ),
@@ -1757,9 +2077,69 @@ MUTANTS = (
         ("tests/test_tune_network.py::test_latencies_count_all_tasks_from_the_start_and_never_rise",),
     ),
     Mutant(
+        "our-linker-forgets-the-addend",
+        "_GOTOFF64: target + addend - got,",
+        "_GOTOFF64: target - got + 8,",
+        ("tests/backends/cpu/test_elf.py::test_everything_is_found",),
+    ),
+    Mutant(
+        "generated-code-can-be-written",
+        "_protect(base, _up(table + 8 * len(symbols), mmap.PAGESIZE))",
+        "_protect(base, 0)",
+        ("tests/backends/cpu/test_elf.py::test_code_cannot_be_written",),
+    ),
+    Mutant(
+        "512-bit-code-runs-where-the-system-does-not-save-its-registers",
+        "return state & _AVX512_STATE == _AVX512_STATE",
+        "return True",
+        ("tests/runtime/test_serving.py::test_registers_that_the_system_does_not_save",),
+    ),
+    Mutant(
+        "an-executable-s-own-threads-are-forgotten-by-the-long-call",
+        "        pool = shared(self.network.threads)\n        frame = self._take_frame(pool)",
+        "        pool = shared()\n        frame = self._take_frame(pool)",
+        (THREADS + "test_the_same_result_on_any_number_of_threads",),
+    ),
+    Mutant(
+        "an-executable-s-own-threads-are-forgotten-by-the-plain-call",
+        '"addresses": pool.addresses(threads),',
+        '"addresses": pool.addresses(None),',
+        (THREADS + "test_plain_calls_find_the_pool_of_their_executable",),
+    ),
+    Mutant(
+        "a-file-forgets-its-threads",
+        "            threads=_threads(header),\n",
+        "",
+        (THREADS + "test_files_and_pickles_remember", THREADS + "test_models_and_open_dimensions"),
+    ),
+    Mutant(
+        "records-of-other-numbers-of-threads-are-used",
+        "return target.with_facts(cores=threads)",
+        "return target",
+        (THREADS + "test_records_of_other_numbers_are_not_mixed",),
+    ),
+    Mutant(
         "deep-copies-share-their-constants",
         "constants=tuple(_copied(array, memo) for array in self.network.constants)",
         "constants=self.network.constants",
         ("tests/runtime/test_pickle.py::test_copies",),
+    ),
+    Mutant(
+        "nan-has-no-place-in-a-sort",
+        "(a <= b) | (b != b)",
+        "a <= b",
+        ("tests/graph/test_operators_basic.py::test_top_k_has_nan_for_the_largest",),
+    ),
+    Mutant(
+        "a-guard-of-rows-says-nothing-of-pixels",
+        "not fact.terms.keys() <= form.terms.keys()",
+        "fact.terms.keys() != form.terms.keys()",
+        ("tests/lang/test_affine.py::test_the_range_of_a_padded_image_in_rows_is_exact",),
+    ),
+    Mutant(
+        "a-fact-counts-against-its-sign",
+        "if own * theirs < 0 or any(",
+        "if any(",
+        ("tests/lang/test_affine.py::test_ranges_under_random_conditions_hold_every_value",),
     ),
 )

@@ -37,6 +37,8 @@ _PATIENCE = 120.0  # seconds for what takes one, where nobody else is busy
 @contextmanager
 def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
     """A browser of its own, with an empty profile, that keeps what the console says."""
+    if not (CHROMIUM and DRIVER):
+        raise RuntimeError("there is no Chromium here: `make test-browser` installs it, or let CHROMIUM and CHROMEDRIVER name both")
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
     for flag in (*FLAGS, f"--user-data-dir={profile}"):

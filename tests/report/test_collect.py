@@ -18,7 +18,20 @@ from tensorsmith.ops import catalogue
 from tensorsmith.records import Store, Timing, candidate_key
 from tensorsmith.report import collect
 from tensorsmith.report.candidates import Candidates, in_order
-from tensorsmith.report.data import ALONE, DEFAULT, ESTIMATED, FIRST, IN_NETWORK, Change, Forecast, Report, Runner
+from tensorsmith.report.data import (
+    ALONE,
+    DEFAULT,
+    ESTIMATED,
+    FIRST,
+    IN_NETWORK,
+    Change,
+    Forecast,
+    Kernel,
+    Report,
+    Roof,
+    Runner,
+    reached,
+)
 from tensorsmith.rewrites.formulations import formulations, likely
 from tensorsmith.runtime.profile import Profile, StepTime
 from tensorsmith.search.trial import Status, Trial
@@ -248,3 +261,37 @@ def test_candidates_are_worked_out_once(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "backend_of", None)
     again = collected(path, candidates=kept)
     assert again.settings == first.settings
+
+
+@pytest.mark.parametrize(
+    ("seconds", "flops", "moved", "share", "why"),
+    [
+        (6e-6, 12000, 6000.0, 0.5, ""),
+        (3e-6, 12000, 6000.0, 1.0, ""),
+        (2e-6, 6000, 6000.0, 1.5, "its data stay in the caches"),
+        (
+            1e-6,
+            12000,
+            600.0,
+            3.0,
+            "it does fewer operations than the definition, which are counted, or the roof was estimated too low",
+        ),
+    ],
+)
+def test_a_share_of_the_roof_above_1_has_a_reason(seconds: float, flops: int, moved: float, share: float, why: str) -> None:
+    kernel, roof = Kernel("k", "", 1, seconds, 1.0, flops, "", moved), Roof(4e9, 2e9, "estimated")
+    found = reached(kernel, roof)
+    assert found is not None and found.share == pytest.approx(share) and found.why == why
+    busy = reached(kernel, dataclasses.replace(roof, source="measured"))
+    assert busy is not None and busy.why == why.replace("estimated too low", "measured while the machine was busy")
+    assert reached(dataclasses.replace(kernel, bytes=0.0), roof) is None
+
+
+def test_another_formulation_is_the_reason(tmp_path: Path) -> None:
+    with Store.open(tuned(tmp_path / "tune.db"), read_only=True) as store:
+        (setting,) = collect.of_records(store).settings
+    task = setting.tasks[0]
+    assert task.winner is not None
+    made = dataclasses.replace(task, winner=dataclasses.replace(task.winner, formulation="winograd4"))
+    found = reached(made, Roof(1e3, 1e15, "measured"))
+    assert found is not None and found.why == "winograd4 does fewer operations than the definition, which are counted"

@@ -64,7 +64,7 @@ def test_a_missing_library_is_told_before_the_work(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setattr(COMMAND.collect, "of_records", None)
     result = run(tuned(tmp_path / "tune.db"), "-o", tmp_path / "page.html")
-    assert "pip install 'tensorsmith[report]'" in str(result.exception)
+    assert "pip install '.[report]' in a checkout" in str(result.exception)
 
 
 def test_a_peak_is_measured_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_watching_ends_with_a_page_that_stays(tmp_path: Path, monkeypatch: pytes
     result = run(tmp_path / "tune.db", "-o", page, "--watch", "--every", 3)
     assert result.exit_code == 0 and seen == [3.0]
     assert embedded(page.read_text())["refresh"] is None
-    assert result.output.splitlines()[-1].startswith(f"{page}: 1 tasks, 1 trials")
+    assert result.output.splitlines()[-1].startswith(f"{page}: 1 task, 1 trial")
 
 
 @pytest.mark.filterwarnings("ignore:.*there are no records yet:UserWarning")

@@ -15,17 +15,17 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
-from tests.report.browser import CHROMIUM, DRIVER, Browser, chromium
+from tests.report.browser import Browser, chromium
 from tests.report.samples import LARGE, SMALL, TARGET, TIMING, default, failure, tuned
 
 from tensorsmith.records import Store
 from tensorsmith.report import collect
-from tensorsmith.report.data import Kernel, Report, Roof, Runner
+from tensorsmith.report.data import Forecast, Kernel, Report, Roof, Runner, Total
 from tensorsmith.search.trial import Status
 
 TABS = ["time", "curves", "roofline", "programs", "failures", "forecasts", "before", "machine"]
 
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs the Debian packages chromium and chromium-driver")
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -231,3 +231,100 @@ def test_a_page_that_follows_keeps_what_was_chosen(browser: Browser, report: Rep
     page.go(tmp_path / "report.html")
     assert page.one("#panel-curves").is_displayed() and not page.one("#follow").is_selected()
     assert Select(page.one("#curve-task")).first_selected_option.text == "C f32[32, 16]"
+
+
+# -- what people look at -----------------------------------------------------------------------------------------------------------
+
+COVERED = (Path(__file__).parent / "covered.js").read_text()
+
+
+@pytest.mark.parametrize("width", [1400, 700])
+def test_nothing_covers_anything_in_a_chart(page: Browser, width: int) -> None:
+    page.driver.set_window_size(width, 1000)
+    page.driver.refresh()
+    for name in ("time", "curves", "roofline", "failures", "forecasts", "before"):
+        page.tab(name)
+        assert page.undrawn == 0 and page.run(COVERED) == [], name
+    page.tab("curves")
+    for task in ("D f32[64, 64]", "C f32[32, 16]"):
+        Select(page.one("#curve-task")).select_by_visible_text(task)
+        assert page.undrawn == 0 and len(page.find("#panel-curves .legend .bg")) == 2 and page.run(COVERED) == [], task
+    page.driver.set_window_size(1280, 1000)
+
+
+def labels(page: Browser, axis: str) -> list[str]:
+    """Of the first chart that is to be seen."""
+    return page.run(
+        f"return [...charts.find((c) => c.node.offsetParent).node.querySelectorAll('.{axis} text')].map((x) => x.textContent)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("decades", "wanted"),
+    [
+        (0.3, 8),  # as on a linear axis
+        (1.5, 6),  # 1, 2, 5
+        (3.0, 10),
+        (6.0, 7),  # powers of ten
+    ],
+)
+def test_a_logarithmic_axis_has_few_labels(browser: Browser, report: Report, tmp_path: Path, decades: float, wanted: int) -> None:
+    (setting,) = report.settings
+    forecasts = tuple(Forecast("x", 1e-5 * 10 ** (decades * n / 9), 1e-5 * 10 ** (decades * n / 9)) for n in range(10))
+    task = dataclasses.replace(setting.tasks[0], forecasts=forecasts)
+    page = browser.open(dataclasses.replace(report, settings=(dataclasses.replace(setting, tasks=(task,)),)), tmp_path / "r.html")
+    page.tab("forecasts")
+    for axis in ("xtick", "ytick"):
+        found = labels(page, axis)
+        assert 2 <= len(found) <= wanted and len(set(found)) == len(found), found
+        assert all(float(text.replace(",", "")) > 0 for text in found)  # whole numbers, not the digits of each decade
+    assert page.run(COVERED) == []
+
+
+def test_the_curve_of_a_network_is_not_flattened(browser: Browser, report: Report, tmp_path: Path) -> None:
+    (setting,) = report.settings
+    totals = tuple(Total(float(n), n, 1e-3 * (1 - n / 1000)) for n in range(1, 20))
+    page = browser.open(dataclasses.replace(report, settings=(dataclasses.replace(setting, totals=totals),)), tmp_path / "r.html")
+    page.tab("curves")
+    low, high = page.run("return charts.find((c) => c.node.offsetParent).node._fullLayout.yaxis.range")
+    assert low > 970 and high < 1005
+
+
+def test_a_share_above_the_roof_has_its_reason(browser: Browser, tmp_path: Path) -> None:
+    kernels = (
+        Kernel("fits", "f32[8]", 1, 6e-6, 0.5, 12000, "record", 6000.0),
+        Kernel("cached", "f32[8]", 1, 2e-6, 0.3, 6000, "record", 6000.0),
+        Kernel("winograd", "f32[8]", 1, 1e-6, 0.2, 12000, "record", 600.0),
+    )
+    alone = Report("net", "a profile", "net", 0.0, (), (), kernels, roof=Roof(4e9, 2e9, "estimated"))
+    page = browser.open(alone, tmp_path / "profile.html")
+    panel = page.tab("roofline")
+    assert page.column(panel, 5) == ["50.0 %", "150.0 %", "300.0 %"]
+    fits, cached, winograd = page.column(panel, 7)
+    assert (
+        fits == "\u2013"
+        and cached == "its data stay in the caches"
+        and winograd.startswith("it does fewer operations than the definition")
+    )
+    hover = page.run("return charts.find((c) => c.node.offsetParent).node.data[1].text")
+    assert "150.0 % of the roof (its data stay in the caches), " in hover[1] and "50.0 % of the roof, " in hover[0]
+
+
+def test_a_default_schedule_that_wins_is_shown_once(browser: Browser, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "tune.db") as store:
+        store.add(SMALL, TARGET, TIMING, [default(SMALL, 1e-3)])
+        report = collect.of_records(store)
+    page = browser.open(report, tmp_path / "report.html")
+    panel = page.tab("programs")
+    (only,) = panel.find_elements(By.TAG_NAME, "section")
+    assert only.find_element(By.TAG_NAME, "h3").text == "The default schedule is the winner: 1.00 ms"
+    heads = [th.text.split(" \u2195")[0] for th in page.tab("before").find_elements(By.TAG_NAME, "th")]
+    assert heads == [
+        "task",
+        "calls",
+        "before",
+        "after",
+        "faster",
+        "timed",
+        "before is the",
+    ]  # timed alone: no columns say that again

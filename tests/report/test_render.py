@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from tests.report.samples import SMALL, TARGET, TIMING, default, tuned
 
 import tensorsmith as ts
 from tensorsmith.errors import UserError
+from tensorsmith.files import replacing
 from tensorsmith.records import Store
 from tensorsmith.report import collect, render
 from tensorsmith.report.data import Report, Roof
@@ -79,12 +83,15 @@ def test_written_whole_or_not_at_all(report: Report, tmp_path: Path, monkeypatch
     with pytest.raises(UserError, match="cannot be written: "):
         render.write(report, tmp_path)
 
-    def half(self: Path, text: str, **options: str) -> int:
-        with open(self, "w") as stream:
-            stream.write(text[: len(text) // 2])
-        raise OSError("the disk is full")
+    @contextlib.contextmanager
+    def half(path: Path) -> Iterator[io.BytesIO]:
+        with replacing(path) as stream:
+            written = io.BytesIO()
+            yield written
+            stream.write(written.getvalue()[: len(written.getvalue()) // 2])
+            raise OSError("the disk is full")
 
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(render, "replacing", half)
     with pytest.raises(UserError, match=r"report\.html cannot be written: the disk is full"):
         render.write(report, path)
     assert not list(tmp_path.rglob("*.part")) and path.read_text() == before
@@ -92,7 +99,7 @@ def test_written_whole_or_not_at_all(report: Report, tmp_path: Path, monkeypatch
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly", None)  # importing it now fails
-    with pytest.raises(UserError, match=r"pip install 'tensorsmith\[report\]'$"):
+    with pytest.raises(UserError, match=r"pip install '\.\[report\]' in a checkout of Tensorsmith$"):
         render.library()
 
 

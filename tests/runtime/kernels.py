@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tensorsmith.backends.cpu.link import Linked, link
+from tensorsmith.backends.cpu.link import link
 from tensorsmith.backends.cpu.llvm import compile_ir
 from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.built import Kernel, of_one_kernel
+from tensorsmith.runtime.device import Loaded
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.targets.target import Target, native
 
 
-def linked(text: str, target: Target | None = None, passes: str | None = None, given: Mapping[str, int] | None = None) -> Linked:
+def linked(text: str, target: Target | None = None, passes: str | None = None, given: Mapping[str, int] | None = None) -> Loaded:
     return link(compile_ir(text, target or native(), passes=passes), given)
 
 

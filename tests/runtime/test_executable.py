@@ -147,7 +147,7 @@ def test_several_outputs():
     total, difference = two(a, b)
     assert np.array_equal(total, a + b) and np.array_equal(difference, a - b)
     c = np.empty(6, np.float32)
-    with pytest.raises(UserError, match="out has 1 arrays, two has 2 outputs"):
+    with pytest.raises(UserError, match="out has 1 array, two has 2 outputs"):
         two(a, b, out=c)
     with pytest.raises(UserError, match="out for D overlaps the memory of C"):
         two(a, b, out=(c, c))
@@ -293,7 +293,7 @@ def test_bind_copies_and_leaves_the_rest():
     assert np.array_equal(bound(A), A + B)
     assert np.array_equal(bound(A=A), A + B)
     assert np.array_equal(add(A, b), A)
-    with pytest.raises(UserError, match=r"takes 1 inputs \(A\), 2 given"):
+    with pytest.raises(UserError, match=r"takes 1 input \(A\), 2 given"):
         bound(A, B)
     with pytest.raises(UserError, match="no input 'B' left to bind"):
         bound.bind(B=b)

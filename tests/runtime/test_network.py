@@ -79,7 +79,7 @@ def test_results_are_not_overwritten_by_the_next_call():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), r"perceptron takes 1 inputs \(x\), 0 given"),
+        ((), r"perceptron takes 1 input \(x\), 0 given"),
         ((random(4, 23),), r"x must have shape \(4, 24\), \(4, 23\) given"),
         ((random(4, 24).astype(float),), "x must be f32, f64 given"),
         (([1.0],), "x is a list; give a NumPy array"),

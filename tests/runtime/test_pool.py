@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from tests.runtime.kernels import linked
 
-from tensorsmith.backends.cpu.link import Linked
 from tensorsmith.errors import UserError
 from tensorsmith.runtime import driver, pool
+from tensorsmith.runtime.device import Loaded
 
 # ctx points to a table of i64: entry i is incremented by 1 + (1 << 32) * thread of the thread that ran it.
 # The nested body has a context (ptr pool, ptr parallel_for, ptr table) and runs 10 inner indices per outer one.
@@ -90,11 +90,11 @@ PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c
 
 
 @pytest.fixture(scope="module")
-def bodies() -> Linked:
+def bodies() -> Loaded:
     return linked(BODIES)
 
 
-def run(where: pool.Pool, bodies: Linked, table: np.ndarray, count: int) -> None:
+def run(where: pool.Pool, bodies: Loaded, table: np.ndarray, count: int) -> None:
     PARALLEL_FOR(where.parallel_for_address)(where.handle, bodies.address("count"), table.ctypes.data, count)
 
 

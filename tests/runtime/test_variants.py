@@ -107,9 +107,8 @@ def test_named_sizes_are_compiled_at_once() -> None:
     [
         ((rows(4)[0],), r"x must have 2 dimensions \[batch, 16\], \(16,\) given"),
         ((rows(4)[:, :15],), r"x must have shape \[batch, 16\], \(4, 15\) given"),
-        ((rows(4)[:0],), "batch is 0 in x; an open dimension has sizes from 1 on"),
         ((rows(4).astype(np.float64),), "x must be f32, f64 given"),
-        ((rows(4), rows(4)), r"takes 1 inputs \(x\), 2 given"),
+        ((rows(4), rows(4)), r"takes 1 input \(x\), 2 given"),
         (("text",), "x is a str; give a NumPy array"),
     ],
 )
@@ -135,8 +134,7 @@ def test_two_inputs_must_agree() -> None:
     [
         (lambda: ts.compile(model()).at(length=3), "there is no open dimension 'length'; there is batch"),
         (lambda: ts.compile(model()).at(), "the size of batch is missing"),
-        (lambda: model().at(batch=0), "batch is 0; an open dimension has sizes from 1 on"),
-        (lambda: model().at(batch=-3), "batch is -3; an open dimension has sizes from 1 on"),
+        (lambda: model().at(batch=-3), "batch is -3; an open dimension has sizes from 0 on"),
         (lambda: model().at(batch=2.5), "the size of batch is 2.5; give a whole number"),
         (lambda: ts.compile(model(), keep=0), "keep is 0; give how many"),
         (lambda: ts.compile(model().at(batch=1), keep=3), "keep and background are for models with open dimensions"),
@@ -416,3 +414,17 @@ def test_what_a_header_cannot_say(saved: Path, tmp_path: Path, change: Any, mess
     path.write_bytes(prologue + text + content[_PROLOGUE.size + size :])
     with pytest.raises(UserError, match=message):
         read(path)
+
+
+def test_profile_and_benchmark_are_of_the_variant_of_their_inputs() -> None:
+    executable = ts.compile(model({"batch": [2]}))
+    x = np.ones((2, 16), np.float32)
+    (only,) = executable.variants
+    found = executable.profile(x, rounds=1)
+    assert [s.name for s in found.steps] == [s.name for s in only.executable.profile(rounds=1).steps]
+    assert executable.profile(rounds=1, **{executable.inputs[0].name: np.ones((3, 16), np.float32)}).steps
+    assert sizes(executable) == [2, 3]  # what was not there was compiled
+    assert executable.benchmark(x, min_seconds=0.0, rounds=1).best > 0.0
+    for asked in ("profile", "benchmark"):
+        with pytest.raises(UserError, match=rf"open dimensions: give {asked} inputs, or use exe.at\(batch=8\).{asked}\(\)"):
+            getattr(executable, asked)()

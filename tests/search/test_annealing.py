@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
+import pytest
 from tests.search.test_templates import dense
 
 from tensorsmith.learn.models.template import TemplateModel
@@ -59,6 +61,36 @@ def test_a_plan_whose_knobs_differ() -> None:
     points = [(0, 0), (0, 1), (1, 1), (1, 0)]
     assert diverse([0.0] * 4, points, 2) == [0, 2]
     assert diverse([0.0, 9.0, 0.0, 0.0], points, 2) == [1, 3]  # the paper's: by score too
+
+
+def worth(scores: Sequence[float], points: Sequence[Point], alpha: float, chosen: Sequence[int]) -> float:
+    """The paper's L(S): the scores of a plan, and alpha for every value of every knob in it (baselines.md, section 1.6)."""
+    return sum(scores[n] for n in chosen) + alpha * sum(len(set(values)) for values in zip(*(points[n] for n in chosen)))
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_a_plan_is_nearly_the_best_by_score_and_diversity(alpha: float) -> None:
+    """Greedy choice of a submodular function: at least 1 - 1/e of the best of all plans, and better than the best scores alone."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        points = list({tuple(p) for p in rng.integers(0, 4, (9, 3)).tolist()})
+        scores = rng.random(len(points)).tolist()
+        mine = diverse(scores, points, 3, alpha)
+        best = max(worth(scores, points, alpha, plan) for plan in combinations(range(len(points)), 3))
+        assert len(set(mine)) == 3 and worth(scores, points, alpha, mine) >= (1 - 1 / np.e) * best
+        highest = np.argsort(scores)[::-1][:3].tolist()
+        assert worth(scores, points, alpha, mine) >= worth(scores, points, alpha, highest) - 1e-9
+
+
+@pytest.mark.parametrize(("alpha", "by_score"), [(0.0, False), (1.0, False), (1e-6, True)])
+def test_the_plan_of_the_paper_is_by_score_where_alpha_is_small(alpha: float, by_score: bool) -> None:
+    settings = ModelBased(plan=20, diversity=2.0, alpha=alpha, annealing=Annealing(chains=32, steps=40))
+    tuner = ModelTuner(PACK, np.random.default_rng(0), TemplateModel(), described, lambda m, t, points: score(points), settings)
+    for point in [PACK.random(np.random.default_rng(n)) for n in range(40)]:
+        tuner.observe(point, 1e-3 * (1 + distance(point)))
+    tuner.propose(lambda: False)
+    scores = [float(score([p])[0]) for p in tuner.plan]
+    assert len(scores) == 19 and (scores == sorted(scores, reverse=True)) == by_score
 
 
 def described(template: Template, points: Sequence[Point]) -> tuple[list[np.ndarray], np.ndarray]:

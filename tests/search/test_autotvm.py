@@ -11,6 +11,7 @@ from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of, space_of
 from tensorsmith.lang.define import placeholder, workload
+from tensorsmith.learn.models.bagged import BaggedModel, Doubt
 from tensorsmith.learn.models.registry import as_model
 from tensorsmith.learn.models.template import TemplateModel, TemplateSettings
 from tensorsmith.ops import catalogue, linalg
@@ -57,6 +58,13 @@ def searched(policy: AutoTvmPolicy, rounds: int) -> list[float]:
 @pytest.mark.parametrize("features", ["itervar", "knob", "curve"])
 def test_what_is_asked_for_gets_better(features: str) -> None:
     model = TemplateModel(TemplateSettings(features=features))
+    first, *_, last = searched(AutoTvmPolicy(space(), seed=1, model=model, settings=QUICK), 4)
+    assert last < 0.8 * first
+
+
+@pytest.mark.parametrize("acquisition", ["ei", "ucb"])
+def test_what_is_asked_for_gets_better_by_what_it_promises(acquisition: str) -> None:
+    model = BaggedModel(doubt=Doubt(acquisition))
     first, *_, last = searched(AutoTvmPolicy(space(), seed=1, model=model, settings=QUICK), 4)
     assert last < 0.8 * first
 
@@ -128,10 +136,16 @@ def test_too_few_records_teach_nothing() -> None:
 
 def test_presets_differ_in_what_they_say() -> None:
     settings = {
-        p.name: p.make.keywords["settings"] for p in (autotvm.GRID, autotvm.GA, autotvm.DIVERSE) if isinstance(p.make, partial)
+        p.name: p.make.keywords["settings"]
+        for p in (autotvm.GRID, autotvm.GA, autotvm.DIVERSE, autotvm.DIVERSE_PAPER, autotvm.PRESET)
+        if isinstance(p.make, partial)
     }
     assert [settings[n].tuner for n in ("autotvm-grid", "autotvm-ga")] == ["grid", "ga"]
-    assert settings["autotvm-diverse"].by_model.diversity == 2.0
+    filters = {n: (settings[n].by_model.diversity, settings[n].by_model.alpha) for n in settings}
+    assert filters["autotvm-diverse"] == (2.0, 0.0) and filters["autotvm-diverse-paper"] == (2.0, 1.0)
+    assert filters["autotvm"] == (0.0, 0.0)  # the source's default: no filter
+    doubts = [p.model.doubt.acquisition for p in (autotvm.EI, autotvm.UCB) if isinstance(p.model, BaggedModel)]
+    assert doubts == ["ei", "ucb"]
     models = {p.name: p.model for p in (autotvm.PRESET, autotvm.PAPER, autotvm.RANK, autotvm.CURVE)}
     assert {n: (m.features, m.settings.trees.loss) for n, m in models.items() if isinstance(m, TemplateModel)} == {
         "autotvm": ("itervar", "regression"),

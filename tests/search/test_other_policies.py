@@ -173,6 +173,16 @@ def test_outlines_from_coarse_to_fine() -> None:
     assert outline(one, 2) != outline(other, 2)
 
 
+@pytest.mark.parametrize(("behind", "first"), [(3.0, "inside"), (4.0, "root")])
+def test_a_structure_that_no_good_schedule_had_before_is_penalised(behind: float, first: str) -> None:
+    """In a later pass it counts as one that was seen ten times already: log2(11), 3.46, is added to its cost."""
+    policy = halide_policy("dense-small", replace(NARROW, unblessed=10))
+    new, good = ((policy.order[0], Decision(place, inner=(1, 2), tasks=(1, 1))) for place in ("root", "inside"))
+    costs, blessed = {(new,): 0.0, (good,): behind}, {outline((good,), 0)}
+    assert policy._popped(costs, 1, 1, 1.0, blessed)[0][0][1].place == first
+    assert policy._popped(costs, 0, 1, 1.0, blessed)[0][0][1].place == "root"  # nothing is known in the first pass
+
+
 # -- ablations -----------------------------------------------------------------------------------------------------------------
 
 

@@ -11,14 +11,17 @@ from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import space_of
 from tensorsmith.lang.define import placeholder, workload
+from tensorsmith.learn.models.ansor import TREES
 from tensorsmith.learn.models.template import discount
 from tensorsmith.ops import catalogue, linalg
+from tensorsmith.program.unrolling import PRAGMA, steps_under_pragma
 from tensorsmith.search.annotation import Chances, _is_last, annotate, draw_tiles, mutate, programs
 from tensorsmith.search.knobs import Knob, factorings
 from tensorsmith.search.policies import ansor, autotvm, flextensor, halide, metaschedule
 from tensorsmith.search.policies.flextensor import directions, general_template, moved, neighbours
 from tensorsmith.search.policies.halide import survives
 from tensorsmith.search.tilings import tilings
+from tensorsmith.space.holes.unroll import reduction_steps
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.root import AtTheRoot
 
@@ -31,7 +34,7 @@ def matmul(n: int) -> Space:
 @pytest.mark.parametrize(
     "record",
     [
-        ansor.SETTINGS, ansor.LIMITED, ansor.TREES, autotvm.SETTINGS, autotvm.SETTINGS.by_model, autotvm.SETTINGS.genetic,
+        ansor.SETTINGS, ansor.LIMITED, TREES, autotvm.SETTINGS, autotvm.SETTINGS.by_model, autotvm.SETTINGS.genetic,
         flextensor.SETTINGS, halide.SETTINGS, metaschedule.SETTINGS,
     ],
     ids=lambda r: f"{type(r).__module__}.{type(r).__name__}",
@@ -46,7 +49,7 @@ def test_constants_cannot_be_changed(record: object) -> None:
 
 def test_ansor_has_the_constants_of_its_page() -> None:
     """ansor.md, section 13"""
-    s, c, t = ansor.SETTINGS, ansor.SETTINGS.chances, ansor.TREES
+    s, c, t = ansor.SETTINGS, ansor.SETTINGS.chances, TREES
     assert (s.population, int(s.measured * s.population), s.generations, s.blind, s.mutation) == (2048, 409, 4, 2, 0.85)
     assert (c.size, c.unroll, c.location, c.parallel, c.innermost) == (0.90, 0.04, 0.05, 0.01, 64)
     assert (s.round, int(s.random * s.round), s.drawn, s.kept * s.round) == (64, 3, 3, 128)
@@ -77,6 +80,29 @@ def test_mutations_keep_their_shares() -> None:
     assert mutate(plan, few, rng, narrow)[0][:, [n for n in range(plan.numbers) if _is_last(plan, n)]].max() <= 16
     kinds = Counter(plan.columns[n].kind for a, b in zip(rows[changed], new[changed]) for n in np.flatnonzero(a != b)[:1])
     assert kinds["size"] / changed.sum() > 0.85 and kinds["unroll"] > 0
+
+
+def test_the_pragma_is_drawn_and_mutated_as_in_the_source() -> None:
+    """ansor.md, sections 0, 4.4 and 5.5: a value of 0, 16, 64 or 512, which unrolls loops of the reduction as TVM would."""
+    assert PRAGMA == (0, 16, 64, 512) == ansor.SETTINGS.chances.pragma == metaschedule.SETTINGS.evolution.chances.pragma
+    plan, rng = matmul(512).plans[-1], np.random.default_rng(0)
+    (column,) = [n for n, c in enumerate(plan.columns) if c.kind == "unroll"]
+
+    def allowed(rows: np.ndarray) -> np.ndarray:
+        loops, stores = reduction_steps(plan, plan.columns[column].stage, plan.geometry.measure(rows))
+        return np.minimum(np.stack([np.asarray(steps_under_pragma(loops, stores, p)) for p in PRAGMA]), plan.high[column])
+
+    rows = annotate(plan, 600, rng, ansor.SETTINGS.chances)
+    own = allowed(rows)
+    assert (own == rows[:, column]).any(axis=0).all()
+    other = own[1:] != own[:-1]  # where the values are different programs, each is drawn
+    assert all(((rows[:, column] == steps) & differs).any() for steps, differs in zip(own[1:], other))
+    only = dataclasses.replace(ansor.SETTINGS.chances, size=0.0, location=0.0, parallel=0.0)
+    new, changed = mutate(plan, rows, rng, only)
+    assert changed.any() and (new[:, [n for n in range(len(plan.columns)) if n != column]] == np.delete(rows, column, 1)).all()
+    assert (own == new[:, column]).any(axis=0).all()
+    kept = (own[0] == own[-1]).mean()  # rows that no value changes
+    assert (~changed).mean() == pytest.approx(kept + (1 - kept) / 2, abs=0.25)
 
 
 def test_the_limited_space_is_small() -> None:

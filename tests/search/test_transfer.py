@@ -15,7 +15,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.accuracy import pairwise_accuracy
 from tensorsmith.learn.models.trees import TreeModel
 from tensorsmith.ops import catalogue
-from tensorsmith.search import transfer
+from tensorsmith.search import scores, transfer
 from tensorsmith.search.policies.tensorsmith import Settings, TensorsmithPolicy
 from tensorsmith.search.scores import describe
 from tensorsmith.search.trial import Status, Trial
@@ -104,6 +104,6 @@ def test_a_candidate_that_cannot_be_lowered_is_passed_over(monkeypatch) -> None:
             raise KeyError("of an older version")
         return backend.extract_rows(batches, target)
 
-    monkeypatch.setattr(transfer, "backend_of", lambda _: replace(backend, extract_rows=failing))
+    monkeypatch.setattr(scores, "backend_of", lambda _: replace(backend, extract_rows=failing))
     described = transfer.described([t.candidate for t in given], TARGET)
     assert sorted(n for n, _, _ in described) == [n for n, t in enumerate(given) if t.candidate.sketch is not bad]

@@ -1,7 +1,4 @@
-"""A click on a column's head orders the rows of a notebook's table, in a browser.
-
-Runs where Debian's `chromium` and `chromium-driver` are installed, or what CHROMIUM and CHROMEDRIVER name.
-"""
+"""A click on a column's head orders the rows of a notebook's table, in a browser."""
 
 from __future__ import annotations
 
@@ -10,10 +7,10 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from tests.report.browser import CHROMIUM, DRIVER, chromium
+from tests.report.browser import chromium
 from tests.show.things import profile
 
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs the Debian packages chromium and chromium-driver")
+pytestmark = pytest.mark.browser
 
 
 def test_rows_are_ordered_by_value_by_mouse_and_by_keyboard(tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def test_what_a_network_s_line_says() -> None:
 
 
 def test_what_a_workload_s_line_says() -> None:
-    found = Progress(WORKLOAD, 32, 64, 1e-6, 4.0, peak=49.152e9).line(80)
-    assert found == "[######------]  32/64 trials  best 1 us  24.6 GFLOP/s (50% of peak)  4s left"
+    found = Progress(WORKLOAD, 32, 64, 1e-6, 4.0, peak=49.152e9).line(90)
+    assert found == "[######------]  32/64 trials  best 1 us alone  24.6 GFLOP/s (50% of peak)  4s left  8.0/s"
     assert Progress(WORKLOAD, 0, 64, None, 0.0).line(80) == "[------------]  0/64 trials  nothing measured yet"
 
 
@@ -118,7 +118,7 @@ def test_parts_go_by_their_rank() -> None:
 
 
 def test_the_last_line() -> None:
-    assert str(Settled(530e-6, 310e-6)) == "530 us -> 310 us, 1.7x"
+    assert str(Settled(530e-6, 310e-6)) == "530 us -> 310 us, 1.7x in the network"
     assert str(Settled(1.5e-3, 1e-3, estimated=True)) == "1.5 ms -> 1 ms, 1.5x (estimated: the sum of its tasks)"
 
 

@@ -85,3 +85,39 @@ def test_a_clock_keeps_time_for_the_final(monkeypatch: pytest.MonkeyPatch) -> No
     endless = Clock(None)
     now[0] = 1e9
     assert endless.left is None and not endless.searched and not endless.over
+
+
+def test_a_clock_keeps_time_for_what_comes_after_the_run() -> None:
+    now = [100.0]
+    clock = Clock(60.0, most_settling=9.0, now=lambda: now[0])
+    clock.keep(12.0)
+    assert (clock.left, clock.rest, clock.whole_rest) == (60.0 - 12.0 - 9.0, 48.0, 60.0)
+    now[0] = 140.0
+    assert clock.searched and not clock.over
+    now[0] = 148.0
+    assert clock.over and clock.whole_rest == 12.0
+    clock.keep(1000.0)  # of a short run most is for the search
+    assert clock.rest == pytest.approx(60.0 - 24.0 - 48.0)
+    endless = Clock(None, now=lambda: now[0])
+    endless.keep(12.0)
+    assert endless.rest is None and endless.whole_rest is None and not endless.over
+
+
+def test_a_clock_begins_when_the_caller_begins_to_wait() -> None:
+    clock = Clock(10.0, now=lambda: 107.0, begun=100.0)
+    assert clock.elapsed == 7.0 and clock.whole_rest == 3.0
+
+
+def test_a_clock_reserves_what_the_finals_need_up_to_half_of_the_time() -> None:
+    clock = Clock(10.0, now=lambda: 100.0)
+    clock.reserve(0.5)  # less than is kept anyway
+    assert clock.left == 8.5
+    clock.reserve(2.5)
+    assert (clock.left, clock.rest) == (7.5, 10.0)
+    clock.reserve(1.0)  # of a faster program, which may yet turn out to be none
+    assert clock.left == 7.5
+    clock.reserve(30.0)
+    assert clock.left == 5.0
+    endless = Clock(None, now=lambda: 100.0)
+    endless.reserve(2.5)
+    assert endless.left is None

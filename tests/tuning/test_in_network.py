@@ -21,7 +21,7 @@ from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.plain import plain_candidate
 from tensorsmith.targets.target import native
 from tensorsmith.tuning.finals import in_network
-from tensorsmith.tuning.finals.in_network import settle, unlike
+from tensorsmith.tuning.finals.in_network import after_the_run, settle, unlike
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.progress.network import UNCHANGED, Settled
 
@@ -213,3 +213,37 @@ def test_outputs_of_networks_are_compared() -> None:
     assert unlike("y", changed, ones) is None
     changed[:9] = 5
     assert "4% of the elements are wrong" in unlike("y", changed, ones)
+
+
+class Left:
+    """Seconds that are left: every look takes as many as it says, in turn."""
+
+    def __init__(self, *left: float) -> None:
+        self.left, self.looks = list(left), 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return self.left.pop(0) if len(self.left) > 1 else self.left[0]
+
+
+def test_without_time_for_a_lap_nothing_is_decided(journal: Journal) -> None:
+    assert settle(MODEL, journal, TARGET, ALONE, clock := Clock(), Left(5.0)) is None  # less than a lap takes
+    assert clock.networks == []
+    # to build the default schedules took 4 s, so will the records, and so will the result: 9 s are too few
+    assert settle(MODEL, journal, TARGET, ALONE, clock, Left(13.0, 9.0)) is None and clock.networks == []
+
+
+@pytest.mark.parametrize("before, after, laps", [(13.0, 8.0, 1), (52.0, 47.0, 2)])
+def test_a_second_lap_needs_the_time_of_the_first_and_of_the_result(
+    journal: Journal, before: float, after: float, laps: int
+) -> None:
+    """The default schedules took 4 s to build, so the result will, and the first lap took 5 s."""
+    first = [[2.0, 1.0, 1.0], [1.0, 2.0, 2.0]]
+    second = [[2.0, 1.0, 1.0], [3.0, 1.0, 1.0], [3.0, 2.0, 2.0]]
+    settle(MODEL, journal, TARGET, ALONE, clock := Clock(first, second), Left(60.0, 56.0, 56.0, 52.0, before, after))
+    assert len(clock.networks) == laps
+
+
+def test_what_is_kept_for_after_the_run_grows_with_the_builds() -> None:
+    less, more = after_the_run(30, 20, 0.05), after_the_run(30, 20, 0.5)
+    assert more - less == pytest.approx(80 * 0.45)  # default schedules, records, and the result

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from tests.measure.small import matmul
 from tests.tuning.fakes import FakeMeasurer
+from typer.testing import CliRunner
 
 import tensorsmith as ts
 from tensorsmith.backends import backend_of, rules_added
+from tensorsmith.cli import app
+from tensorsmith.errors import UserError
 from tensorsmith.learn.models.model import Samples
 from tensorsmith.learn.models.prior import PriorModel
 from tensorsmith.learn.models.trees import TreeModel, TreeSettings
@@ -27,7 +30,7 @@ from tensorsmith.search.policy import Preset
 from tensorsmith.space.rules.base import Verdict, simple_nest
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native
-from tensorsmith.testing import promise
+from tensorsmith.testing import check_policy, promise
 from tensorsmith.tuning.tasks import formulation
 
 WORKLOAD = matmul()
@@ -213,3 +216,40 @@ def test_formulations(fakes: list[FakeMeasurer]) -> None:
     assert "winograd" not in direct.program and direct.program != any_.program
     with pytest.raises(ts.UserError, match="there is no formulation 'some'; known are all, direct"):
         ts.compile(layer, formulations="some")
+
+
+class WithStop(RandomPolicy):
+    """As docs/plugins.md writes it: `stop` has no default."""
+
+    def ask(self, count: int, stop: Callable[[], bool]) -> list[Candidate]:  # type: ignore[override]
+        return super().ask(count, stop)
+
+
+@pytest.mark.parametrize(
+    "gives, said",
+    [
+        (lambda self, count, stop: None, "policy Odd: ask(...) gave None; it has to give a list of Candidate"),
+        (lambda self, count, stop: iter(()), "policy Odd: ask(...) gave a tuple_iterator;"),
+        (lambda self, count, stop: ["C"], "policy Odd: ask(...) gave a list with a str in it;"),
+    ],
+)
+def test_what_ask_must_give_is_said_with_the_policys_name(fakes: list[FakeMeasurer], gives: Any, said: str) -> None:
+    odd = type("Odd", (RandomPolicy,), {"ask": gives})
+    with pytest.raises(UserError) as problem:
+        tune(policy=odd)
+    assert said in str(problem.value)
+
+
+def test_stop_needs_no_default(fakes: list[FakeMeasurer]) -> None:
+    tune(policy=WithStop, trials=8)
+    assert len(fakes[0].measured) == 8
+    check_policy(WithStop)
+
+
+def test_rules_have_a_place_for_sketches_as_for_tune(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from tests.tuning.test_plugins import Simple\nRULES = [Simple()]\n")
+    found = ts.sketches(WORKLOAD, rules=f"{file}:RULES")
+    assert [s.brief() for s in found] == [s.brief() for s in ts.sketches(WORKLOAD, rules=[Simple()])]
+    said = CliRunner().invoke(app, ["sketches", "GMM-1-b1", "--rules", f"{file}:RULES"])
+    assert said.exit_code == 0 and "sketch 0 of 1" in said.output

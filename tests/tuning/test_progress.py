@@ -20,10 +20,10 @@ def progress(trials: int = 32, **options) -> Progress:
 
 
 def test_the_line() -> None:
-    assert str(progress()) == "32/64 trials, best 1.0 us, 24.6 GFLOP/s, 8.0 trials/s, 4s left"
+    assert str(progress()) == "32/64 trials, best 1.0 us alone, 24.6 GFLOP/s, 8.0 trials/s, 4s left"
     assert str(progress(0, best_seconds=None, elapsed=0.0)) == "0/64 trials, nothing measured yet, 0.0 trials/s"
     full = progress(failures=Counter(refused=2, crashed=1), peak=49.152e9)
-    assert str(full) == "32/64 trials, 3 failed, best 1.0 us, 24.6 GFLOP/s (50% of peak), 8.0 trials/s, 4s left"
+    assert str(full) == "32/64 trials, 3 failed, best 1.0 us alone, 24.6 GFLOP/s (50% of peak), 8.0 trials/s, 4s left"
     assert "left" not in str(progress(64))
     assert str(progress(wanted=None, seconds=100.0)).endswith("8.0 trials/s, 1m36s left")
 

@@ -10,28 +10,34 @@ from random import Random
 
 import pytest
 
-from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.conditions import Condition, deciding
 from tensorsmith.measure.contest import Turns
 from tensorsmith.measure.fleet import forms
 from tensorsmith.measure.job import Rounds
 from tensorsmith.tuning.finals import race
 from tensorsmith.tuning.finals.verdict import winner
 
-FIRST, *ELSEWHERE = Condition
+CALLERS = deciding(tuple(Condition))
+FIRST, *ELSEWHERE = CALLERS
+BEGINNING = [*([Condition.ALONE, FIRST] * race.LEAST_ALONE), *([FIRST] * (race.LEAST - race.LEAST_ALONE))]
 
 
 @dataclass
 class Program:
-    """Its seconds under each condition, and how far a turn may be off, a share of them. `fails_at` its turn of that number."""
+    """Its seconds under each condition of a caller, and how far a turn may be off, a share of them; its seconds `alone`.
+    `fails_at` its turn of that number."""
 
     seconds: Sequence[float]
     off: Sequence[float] = (0.01, 0.2, 0.05)
+    alone: float = 1.0
     fails_at: int | None = None
     turns: list[Condition] = field(default_factory=list)
 
     def turn(self, condition: Condition, random: Random) -> float:
         self.turns.append(condition)
-        n = list(Condition).index(condition)
+        if condition is Condition.ALONE:
+            return self.alone
+        n = CALLERS.index(condition)
         return self.seconds[n] * random.uniform(1 - self.off[n], 1 + self.off[n])
 
     def count(self, condition: Condition) -> int:
@@ -71,7 +77,7 @@ def test_who_is_equal_or_behind_back_to_back_is_out_at_once(factor: float) -> No
     """After the least rounds, and without a single pause."""
     challenger, default = Program(times(factor)), Program(times(1.0))
     assert run(challenger, default) == 1
-    assert challenger.turns == default.turns == [FIRST] * race.LEAST
+    assert challenger.turns == default.turns == BEGINNING
 
 
 def test_a_clear_win_takes_the_least_rounds_everywhere() -> None:
@@ -84,16 +90,16 @@ def test_a_clear_win_takes_the_least_rounds_everywhere() -> None:
 def test_only_the_first_two_go_on_and_nobody_who_is_clearly_behind_the_first() -> None:
     close = [Program(times(factor)) for factor in (0.901, 0.9, 0.902, 0.9)]
     assert run(*close, Program(times(1.0))) < 4
-    assert sorted(len(p.turns) > race.LEAST for p in close) == [False, False, True, True]
+    assert sorted(p.count(FIRST) > race.LEAST for p in close) == [False, False, True, True]
     behind, first = Program(times(0.9)), Program(times(0.8))
     assert run(behind, first, Program(times(1.0))) == 1
-    assert behind.turns == [FIRST] * race.LEAST
+    assert behind.turns == BEGINNING
 
 
 def test_who_has_dropped_out_stays_out() -> None:
     """Its rounds would be compared with rounds of others that it was not in."""
     default = {c: [1.0] * 20 for c in Condition}
-    dropped: Rounds = {**{c: [] for c in Condition}, FIRST: [0.5] * race.LEAST}
+    dropped: Rounds = {**{c: [] for c in Condition}, Condition.ALONE: [0.5] * race.LEAST, FIRST: [0.5] * race.LEAST}
     assert race.next_round([dropped, default], tuple(Condition), holder=1) == {}
 
 
@@ -101,7 +107,8 @@ def test_more_rounds_where_it_is_not_sure_and_not_for_ever() -> None:
     unsure, default = Program(times(0.955), off=(0.09, 0.2, 0.05)), Program(times(1.0), off=(0.09, 0.2, 0.05))
     run(unsure, default)
     assert race.LEAST < unsure.count(FIRST) <= race.MOST + race.MOST_ELSEWHERE
-    uneven: Rounds = {**{c: [] for c in Condition}, FIRST: [0.9 * f for f in (1.3, 1 / 1.3) * (race.MOST // 2)]}
+    many = [0.9 * f for f in (1.3, 1 / 1.3) * (race.MOST // 2)]
+    uneven: Rounds = {**{c: [] for c in Condition}, Condition.ALONE: many, FIRST: many}
     default_ = {c: [1.0] * race.MOST for c in Condition}
     assert race.next_round([uneven, default_], tuple(Condition), holder=1) == {}
     earlier = [{c: times[: race.MOST - 2] for c, times in r.items()} for r in (uneven, default_)]
@@ -114,16 +121,23 @@ def test_who_loses_under_another_condition_makes_way_for_the_second() -> None:
     assert slow_to_wake.count(Condition.PAUSED) == race.LEAST_ELSEWHERE
 
 
-def test_a_step_of_a_network_is_only_timed_back_to_back() -> None:
-    challenger = Program((0.5, 99.0, 99.0))
-    assert run(challenger, Program(times(1.0)), conditions=(FIRST,)) == 0
-    assert challenger.turns == [FIRST] * race.LEAST
+def test_a_step_of_a_network_is_only_timed_alone() -> None:
+    challenger = Program((99.0, 99.0, 99.0), alone=0.5)
+    assert run(challenger, Program(times(1.0)), conditions=(Condition.ALONE,)) == 0
+    assert challenger.turns == [Condition.ALONE] * race.LEAST
+
+
+@pytest.mark.parametrize("called, wins", [(1.3, False), (1.0, False), (0.9, True)])
+def test_what_a_kernel_takes_alone_decides_nothing_where_it_is_called(called: float, wins: bool) -> None:
+    """Twice as fast alone, and as it is called slower, equal, or faster; and the other way round."""
+    assert (run(Program(times(called), alone=0.5), Program(times(1.0))) == 0) is wins
+    assert (run(Program(times(called), alone=2.0), Program(times(1.0))) == 0) is wins
 
 
 def test_what_fails_on_the_way_is_passed_over() -> None:
-    bad, good = Program(times(0.5), fails_at=race.LEAST + 3), Program(times(0.501))
+    bad, good = Program(times(0.5), fails_at=len(BEGINNING) + 3), Program(times(0.501))
     assert run(bad, good, Program(times(1.0))) == 1
-    default = Program(times(1.0), fails_at=3)
+    default = Program(times(1.0), fails_at=4)
     assert run(good := Program(times(0.8)), default) == 0 and good.count(FIRST) == race.LEAST
     assert run(Program(times(1.0), fails_at=0), Program(times(1.0), fails_at=0)) == 1
 

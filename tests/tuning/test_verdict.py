@@ -6,17 +6,18 @@ from random import Random
 
 import pytest
 
-from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.conditions import Condition, deciding
 from tensorsmith.measure.job import Rounds
 from tensorsmith.tuning.finals.verdict import margin, margins, winner
 
 ROUNDS = 12
+CALLERS = deciding(tuple(Condition))
 
 
 def rounds(back_to_back: float, paused: float, cold: float, noise: float = 0.0, seed: int = 0) -> Rounds:
     rng = Random(seed)
     times = (back_to_back, paused, cold)
-    return {c: [t * (1 + rng.uniform(-noise, noise)) for _ in range(ROUNDS)] for c, t in zip(Condition, times)}
+    return {c: [t * (1 + rng.uniform(-noise, noise)) for _ in range(ROUNDS)] for c, t in zip(CALLERS, times)}
 
 
 DEFAULT = rounds(1.0, 4.0, 2.0)
@@ -39,7 +40,7 @@ def test_a_win_within_the_noise_is_none() -> None:
     """The same 4 %, once in quiet rounds, once in rounds that differ by far more."""
     ahead = (0.96, 3.84, 1.92)
     assert winner([rounds(*ahead, noise=0.01, seed=1), DEFAULT], holder=1) == 0
-    uneven = {c: [t * f for f in (1.5, 1 / 1.5) * (ROUNDS // 2)] for c, t in zip(Condition, ahead)}
+    uneven = {c: [t * f for f in (1.5, 1 / 1.5) * (ROUNDS // 2)] for c, t in zip(CALLERS, ahead)}
     assert winner([uneven, DEFAULT], holder=1) == 1
     assert winner([rounds(0.995, 3.98, 1.99), DEFAULT], holder=1) == 1  # below what any two timings differ by
 
@@ -89,6 +90,17 @@ def test_who_was_not_timed_under_all_conditions_has_not_won() -> None:
     alone = {**rounds(0.5, 2.0, 1.0), Condition.COLD: []}
     assert winner([alone, DEFAULT], holder=1) == 1
     assert winner([alone, DEFAULT], holder=1, conditions=(Condition.BACK_TO_BACK,)) == 0
+
+
+def test_a_kernel_that_is_faster_alone_has_not_won() -> None:
+    """Nobody calls it so; only a step of a network is judged by it."""
+    alone = {Condition.ALONE: [0.5] * ROUNDS}
+    default = {Condition.ALONE: [1.0] * ROUNDS, **DEFAULT}
+    assert winner([{**alone, **rounds(1.3, 5.0, 2.5)}, default], holder=1) == 1
+    assert winner([{**alone, **rounds(1.0, 4.0, 2.0)}, default], holder=1) == 1
+    assert winner([{**alone, **rounds(1.3, 5.0, 2.5)}, default], holder=1, conditions=(Condition.ALONE,)) == 0
+    slower_alone = {Condition.ALONE: [2.0] * ROUNDS, **rounds(0.9, 3.6, 1.8)}
+    assert winner([slower_alone, default], holder=1) == 0
 
 
 def test_noise_shrinks_with_the_rounds_and_a_disturbed_round_does_not_matter() -> None:

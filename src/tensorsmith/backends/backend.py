@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, needed_for
 from tensorsmith.runtime.built import Code
 from tensorsmith.runtime.device import Device, register_device
 from tensorsmith.show.line import line
@@ -80,7 +80,9 @@ def later(module: str, function: str) -> Callable[..., Any]:
     """A function whose module is imported when it is first called: most programs need few of a backend's parts."""
 
     def call(*arguments: Any) -> Any:
-        return getattr(importlib.import_module(module), function)(*arguments)
+        with needed_for("compiling"):
+            found = getattr(importlib.import_module(module), function)
+        return found(*arguments)
 
     return call
 
@@ -107,6 +109,11 @@ def known() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_BUILT_IN, *_known]))
 
 
+def known_modules() -> set[str]:
+    """The modules of the kinds that this process knows and that are not the package's own."""
+    return {backend.module for backend in _known.values()} - {""}
+
+
 def backend_of(target: T) -> Backend[T]:
     """The backend of a target's kind."""
     return backend_named(target.kind)
@@ -117,5 +124,6 @@ def backend_named(kind: str) -> Backend[Any]:
     if kind not in _known:
         if kind not in _BUILT_IN:
             raise UserError(f"there is no backend for targets of kind {kind!r}; known are {', '.join(known())}")
-        _known[kind] = importlib.import_module(_BUILT_IN[kind]).BACKEND
+        with needed_for("compiling"):
+            _known[kind] = importlib.import_module(_BUILT_IN[kind]).BACKEND
     return _known[kind]

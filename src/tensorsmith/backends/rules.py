@@ -16,6 +16,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.workload import Workload
+from tensorsmith.plugins import load
 from tensorsmith.space.derive import derive
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import Rule
@@ -49,9 +50,12 @@ def rule_set(rules: str | Sequence[Rule] = "default", target: Target | None = No
     """Rules in the order in which they are asked.
 
     `rules` names a set of the target's backend, "default" or "ansor", to which registered rules are added in their positions; or it
-    is a list of rules that is taken as it stands.
+    is a list of rules, or the place of one, as in "my_module:RULES" or "mine.py:RULES", that is taken as it stands.
     """
     sets = backend_of(given_or_native(target)).rule_sets
+    if isinstance(rules, str) and ":" in rules:
+        found_there = load("rules", rules)
+        rules = found_there if isinstance(found_there, (list, tuple)) else [found_there]
     if not isinstance(rules, str):
         if not isinstance(rules, Iterable):
             raise UserError(f"rules is {rules!r}; give the name of a set ({', '.join(sets)}) or a list of rules")

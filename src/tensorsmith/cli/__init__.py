@@ -9,10 +9,10 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from tensorsmith.cli import show
 from tensorsmith.cli.bench import bench
+from tensorsmith.cli.command import Command, Group
 from tensorsmith.cli.compile import compile
 from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
@@ -28,6 +28,7 @@ from tensorsmith.cli.tasks import tasks
 from tensorsmith.cli.tune import tune
 from tensorsmith.cli.words import told
 from tensorsmith.errors import UserError
+from tensorsmith.show.line import plain
 
 _INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
 
@@ -38,7 +39,7 @@ _EXITS = (
 )
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The commands, each of which Ctrl-C, or a reader that has seen enough (`| head -1`), ends without a word."""
 
     def invoke(self, context: Any) -> Any:
@@ -63,7 +64,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (doctor, demo, workloads, targets, ops, tasks, sketches, tune, compile, export, run, bench, report):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(records, name="records")
 app.add_typer(fleet, name="fleet")
 
@@ -91,5 +92,5 @@ def main() -> None:
     try:
         app()
     except UserError as problem:
-        print(f"tensorsmith: {show.plain(' '.join(told(problem).split()))}", file=sys.stderr)
+        print(f"tensorsmith: {plain(' '.join(told(problem).split()))}", file=sys.stderr)
         raise SystemExit(2) from problem

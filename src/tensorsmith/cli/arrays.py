@@ -22,8 +22,8 @@ def inputs_for(executable: Executable, texts: Sequence[str], seed: int = 0) -> d
     if not texts:
         generator = np.random.default_rng(seed)
         return {a.name: _random(a, generator) for a in executable.inputs}
-    given = read_all(texts)
     known = {a.name: a for a in executable.inputs}
+    given = read_all(texts, list(known))
     for name, (array, file) in given.items():
         if name not in known:
             raise UserError(f"{file}: {executable.name} has no input {name!r}; its inputs are {', '.join(known) or 'none'}")
@@ -82,13 +82,16 @@ def _random(argument: Argument, generator: np.random.Generator) -> Array:
     return np.ones(argument.shape, argument.numpy_dtype)
 
 
-def read_all(texts: Sequence[str]) -> dict[str, tuple[Array, str]]:
-    """What `--input` gave: arrays by name, each with the file it is from."""
+def read_all(texts: Sequence[str], inputs: Sequence[str]) -> dict[str, tuple[Array, str]]:
+    """What `--input` gave: arrays by name, each with the file it is from. The only one of the `inputs` needs no name."""
     found: dict[str, tuple[Array, str]] = {}
     for text in texts:
         name, _, file = text.rpartition("=")
         if not name and not file.endswith(".npz"):
-            raise UserError(f"--input {text}: write NAME=FILE.npy, or FILE.npz with arrays of the inputs' names")
+            if len(inputs) != 1:
+                names = f"; the inputs are {', '.join(inputs)}" if inputs else ""
+                raise UserError(f"--input {text}: write NAME=FILE.npy, or FILE.npz with arrays of the inputs' names{names}")
+            name = inputs[0]
         for key, array in _read(file, name).items():
             if key in found:
                 raise UserError(f"--input {text}: input {key} is given twice")

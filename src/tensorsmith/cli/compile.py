@@ -11,9 +11,20 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
-from tensorsmith.cli.computation import EXECUTABLE, load_model
+from tensorsmith.cli.computation import EXECUTABLE, Loading, load_model
 from tensorsmith.cli.executables import Kernels, compile_model
-from tensorsmith.cli.options import AsJson, Formulations, ModelFile, OpenShapes, Records, TargetName, Weights
+from tensorsmith.cli.options import (
+    AsJson,
+    DrawSeed,
+    Formulations,
+    ModelFile,
+    OpenShapes,
+    Outputs,
+    Records,
+    TargetName,
+    Threads,
+    Weights,
+)
 from tensorsmith.compile import stored
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
@@ -22,6 +33,7 @@ from tensorsmith.graph.weights_error import WeightsError
 from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.executable import Executable, Memory
 from tensorsmith.runtime.variants.executable import OpenExecutable
+from tensorsmith.show.line import many
 from tensorsmith.show.units import size
 
 
@@ -67,7 +79,10 @@ def compile(
     ] = None,
     weights: Weights = None,
     shape: OpenShapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     target: TargetName = None,
+    threads: Threads = None,
     json: AsJson = False,
 ) -> None:
     """Compiles a model without any search: the best record of each task, else the default schedule.
@@ -77,11 +92,11 @@ def compile(
     with show.apart(json):
         file = output or Path(model).stem + EXECUTABLE
         check_writable(file)
-        loaded = load_model(model, shape or ())
+        loaded = load_model(model, Loading.of(shape, outputs, draw_seed))
         if isinstance(loaded, OpenModel) and not loaded.named:
             raise UserError(f"a file needs sizes of {', '.join(loaded.symbols)}: --shape {loaded.symbols[0]}=1,8,32")
         loaded = stored(loaded, weights)
-        saved = replace(save(compile_model(loaded, db, target, formulations, effort), file), weights=weights_error(loaded))
+        saved = replace(save(compile_model(loaded, db, target, formulations, effort, threads), file), weights=weights_error(loaded))
     show.answer(saved, json, show_saved)
 
 
@@ -114,13 +129,13 @@ def save(executable: Executable | OpenExecutable, file: str) -> Saved:
 
 def show_saved(saved: Saved) -> None:
     if not saved.variants:
-        show.say(f"{saved.file}: {saved.model}, {saved.kernels}")
+        show.prose(f"{saved.file}: {saved.model}, {saved.kernels}")
     else:
-        show.say(f"{saved.file}: {saved.model}, {len(saved.variants)} variants")
+        show.prose(f"{saved.file}: {saved.model}, {many(len(saved.variants), 'variant')}")
         show_variants(saved.variants)
     if saved.weights is not None:
-        show.say(saved.weights)
-    show.say(f"memory: {saved.memory}; file: {saved.file_bytes / 2**20:.1f} MiB")
+        show.prose(saved.weights)
+    show.prose(f"memory: {saved.memory}; file: {saved.file_bytes / 2**20:.1f} MiB")
 
 
 def show_variants(variants: Sequence[SavedVariant]) -> None:
@@ -129,4 +144,4 @@ def show_variants(variants: Sequence[SavedVariant]) -> None:
         sizes = (v.memory.constants, v.shared_bytes, v.memory.arena, v.memory.scratch)
         rows.append([*v.sizes.values(), str(v.kernels), *map(size, sizes), "" if v.seconds is None else f"{v.seconds:.2f} s"])
     columns = ("kernels", "weights", "of them shared", "arena", "scratch", "compiled in")
-    show.table([*variants[0].sizes, *columns], rows, ("kernels",))
+    show.table([*variants[0].sizes, *columns], rows, ("kernels",), ("compiled in", "of them shared"))

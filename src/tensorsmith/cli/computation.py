@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import runpy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tensorsmith.errors import UserError
@@ -38,37 +39,70 @@ def load(name: str) -> Workload:
     raise UserError(f"{name} must define `tensors = [inputs and outputs]` or `workload = tensorsmith.workload([...])`")
 
 
-def load_any(name: str, shapes: Sequence[str]) -> Workload | Model | OpenModel:
+@dataclass(frozen=True)
+class Loading:
+    """What the options say of how a model is to be loaded: `--shape`, `--outputs`, `--draw-seed`."""
+
+    shapes: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()  # names of tensors; none: the model's own
+    seed: int | None = None
+
+    @staticmethod
+    def of(shape: Sequence[str] | None, outputs: Sequence[str] | None = None, draw_seed: int | None = None) -> Loading:
+        """From the options as they were given; names of tensors may be joined by commas."""
+        names = [name for text in outputs or () for name in text.split(",")]
+        if "" in names:
+            raise UserError(f"--outputs {','.join(outputs or ())}: a name is empty")
+        return Loading(tuple(shape or ()), tuple(names), draw_seed)
+
+    def refuse_for(self, name: str) -> None:
+        """Raises `UserError` if anything is asked of what is no model."""
+        if self.shapes:
+            raise UserError(f"--shape {self.shapes[0]}: only the shapes of a model can be given, {name} is a workload")
+        self.refuse_cut(f"{name} is a workload")
+
+    def refuse_cut(self, why: str) -> None:
+        """Raises `UserError` if something is asked that only ONNX files have."""
+        if self.outputs:
+            raise UserError(f"--outputs {','.join(self.outputs)}: only a model in an ONNX file can be cut, {why}")
+        if self.seed is not None:
+            raise UserError(f"--draw-seed {self.seed}: only operators of an ONNX file draw random numbers, {why}")
+
+
+AS_IT_IS = Loading()
+
+
+def load_any(name: str, given: Loading) -> Workload | Model | OpenModel:
     """A model if it is a file of that kind, else a workload, whose shapes are fixed."""
     if is_model(name) or is_module(name):
-        return load_model(name, shapes)
+        return load_model(name, given)
     if is_executable(name):
         raise UserError(f"{name} is compiled already; give the model it was made of")
-    if shapes:
-        raise UserError(f"--shape {shapes[0]}: only the shapes of a model can be given, {name} is a workload")
+    given.refuse_for(name)
     return load(name)
 
 
-def load_fixed(path: str, shapes: Sequence[str] = ()) -> Model:
+def load_fixed(path: str, given: Loading = AS_IT_IS) -> Model:
     """As `load_model`, for those who need every size."""
-    loaded = load_model(path, shapes)
+    loaded = load_model(path, given)
     if isinstance(loaded, OpenModel):
         raise UserError(f"{', '.join(loaded.symbols)} must have one size here: --shape {loaded.symbols[0]}=8")
     return loaded
 
 
-def load_model(path: str, shapes: Sequence[str] = ()) -> Model | OpenModel:
+def load_model(path: str, given: Loading = AS_IT_IS) -> Model | OpenModel:
     """The model of an ONNX file, its open dimensions bound by texts such as `x=1x3x224x224` or `batch=1`, or left open.
 
     Or that of a PyTorch module which a function of a Python file makes: `file.py:function`.
     """
     if is_module(path):
-        return _sized(_load_module(path), shapes)
+        given.refuse_cut(f"{path} makes a PyTorch module")
+        return _sized(_load_module(path), given.shapes)
     if not is_model(path):
         raise UserError(f"{path} is no model: expected a file that ends in {MODEL}, or FILE.py:FUNCTION")
     if not Path(path).is_file():
         raise UserError(f"there is no file {path}")
-    return load_onnx(path, shapes=parse_shapes(shapes))
+    return load_onnx(path, shapes=parse_shapes(given.shapes), outputs=given.outputs or None, seed=given.seed)
 
 
 def _load_module(name: str) -> Model | OpenModel:

@@ -63,7 +63,7 @@ def _demo(path: Path, seconds: float) -> Shown:
     tuned = tune(model, seconds=seconds, database=path.with_name("tune.db"))
     assert isinstance(tuned, Executable)
     show.say("\nside by side, in turns:")
-    others = make_peers(["onnxruntime"], str(path), inputs, notes)
+    others = make_peers(["onnxruntime"], str(path), inputs, notes, tuned.threads)
     race = side_by_side({"untuned": untuned, "tuned": tuned}, others, inputs, _MEASURING)
     show_race(race)
     size = _save_and_load(tuned, path.with_name("smallnet.tsm"), inputs)

@@ -18,6 +18,7 @@ from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
 from tensorsmith.runtime.device import measure_peak
 from tensorsmith.runtime.pool import measure_region_overhead
+from tensorsmith.targets import neighbours
 from tensorsmith.targets.target import native
 
 _PACKAGES = (
@@ -56,6 +57,7 @@ class Health:
     memory_bytes_per_second: float
     region_seconds: float  # to start and join a parallel region
     self_tests: tuple[SelfTest, ...]
+    busy: tuple[str, ...]  # who else used the cores meanwhile: the figures are less sure then
     ok: bool
 
 
@@ -69,7 +71,9 @@ def doctor(json: AsJson = False) -> None:
 
 
 def _examine() -> Health:
+    before = neighbours.read()
     target, peak = native(), measure_peak()
+    busy = neighbours.complaints(before, neighbours.read(), target.cores)
     tests = tuple(SelfTest(name, _problem(name)) for name in _SELF_TEST)
     return Health(
         target=target.describe(),
@@ -81,6 +85,7 @@ def _examine() -> Health:
         memory_bytes_per_second=peak["bytes"],
         region_seconds=measure_region_overhead(),
         self_tests=tests,
+        busy=tuple(busy),
         ok=all(t.problem is None for t in tests),
     )
 
@@ -117,5 +122,7 @@ def _show(health: Health) -> None:
         ("parallel", f"{health.region_seconds * 1e6:.2f} microseconds to start and join a region"),
         *(("self-test", f"{t.workload}: {f'WRONG: {t.problem}' if t.problem else 'ok'}") for t in health.self_tests),
     ]
+    if health.busy:
+        lines.append(("busy", f"{'; '.join(health.busy)}: peak and times are less sure, look again in a quiet hour"))
     for name, text in lines:
-        show.say(f"{name:<10} {text}")
+        show.prose(f"{name:<10} {text}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, overload
 
 from tensorsmith.cli.arrays import read_all
-from tensorsmith.cli.computation import EXECUTABLE, MODEL, is_executable, is_model, load_model, parse_shapes
+from tensorsmith.cli.computation import EXECUTABLE, MODEL, Loading, is_executable, is_model, load_model, parse_shapes
 from tensorsmith.compile import BY_MODEL, check_effort, compile
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
@@ -18,6 +18,7 @@ from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.load import load_any as load_executable
 from tensorsmith.runtime.variants.executable import OpenExecutable
+from tensorsmith.show.line import many
 
 _KINDS = {
     "record": "with a record",
@@ -38,41 +39,44 @@ class Sized:
     sizes: Mapping[str, int]
 
 
-def executables_of(file: str, database: str | None, shapes: Sequence[str], inputs: Sequence[str]) -> list[Sized]:
+def executables_of(
+    file: str, database: str | None, given: Loading, inputs: Sequence[str], threads: int | None = None
+) -> list[Sized]:
     """The executable in a file, or that of a model, compiled now. Raises `UserError` for options that a file cannot obey.
 
     With open dimensions, that of the sizes which the `inputs` have; without inputs, those of all sizes that are named, or in the
     file.
     """
-    made = _executable_of(file, database, shapes)
+    made = _executable_of(file, database, given, threads)
     if isinstance(made, Executable):
         return [Sized(made.name, made, {})]
-    sizes = _chosen(file, made, shapes) if is_executable(file) else {}
+    sizes = _chosen(file, made, given.shapes) if is_executable(file) else {}
     if sizes:
         return [Sized(made.name, made.at(**sizes), sizes)]
     if inputs:
-        given = {name: array for name, (array, _) in read_all(inputs).items()}
-        missing = [a for a in made.inputs if a.name not in given]
+        arrays = {name: array for name, (array, _) in read_all(inputs, [a.name for a in made.inputs]).items()}
+        missing = [a for a in made.inputs if a.name not in arrays]
         if missing:
             raise UserError(f"input {missing[0].name} is missing; give --input {missing[0].name}=FILE.npy, a {missing[0]}")
-        sizes = dict(zip(made.symbols, made.sizes_of([given[a.name] for a in made.inputs])))
+        sizes = dict(zip(made.symbols, made.sizes_of([arrays[a.name] for a in made.inputs])))
         return [Sized(made.name, made.at(**sizes), sizes)]
     if not made.variants:
         raise UserError(f"{', '.join(made.symbols)} has no size: give --input FILE, or name sizes: --shape {made.symbols[0]}=1,8")
     return [Sized(made.name, variant.executable, variant.sizes) for variant in made.variants]
 
 
-def _executable_of(file: str, database: str | None, shapes: Sequence[str]) -> Executable | OpenExecutable:
+def _executable_of(file: str, database: str | None, given: Loading, threads: int | None) -> Executable | OpenExecutable:
     if is_model(file):
-        return compile_model(load_model(file, shapes), database)
+        return compile_model(load_model(file, given), database, threads=threads)
     if not is_executable(file):
         raise UserError(f"{file} is neither a model ({MODEL}) nor an executable ({EXECUTABLE})")
     if not Path(file).is_file():
         raise UserError(f"there is no file {file}")
     if database is not None:
         raise UserError(f"{file} is compiled: --db is for models")
-    loaded = load_executable(file)
-    if shapes and isinstance(loaded, Executable):
+    loaded = load_executable(file, threads=threads)
+    given.refuse_cut(f"{file} is compiled")
+    if given.shapes and isinstance(loaded, Executable):
         raise UserError(f"{file} is compiled: --shape is for models")
     return loaded
 
@@ -87,13 +91,23 @@ def _chosen(file: str, executable: OpenExecutable, shapes: Sequence[str]) -> dic
 
 @overload
 def compile_model(
-    model: Model, database: str | None, target: str | None = None, formulations: str = ALL, effort: str | None = None
+    model: Model,
+    database: str | None,
+    target: str | None = None,
+    formulations: str = ALL,
+    effort: str | None = None,
+    threads: int | None = None,
 ) -> Executable: ...
 
 
 @overload
 def compile_model(
-    model: OpenModel, database: str | None, target: str | None = None, formulations: str = ALL, effort: str | None = None
+    model: OpenModel,
+    database: str | None,
+    target: str | None = None,
+    formulations: str = ALL,
+    effort: str | None = None,
+    threads: int | None = None,
 ) -> OpenExecutable: ...
 
 
@@ -103,13 +117,14 @@ def compile_model(
     target: str | None = None,
     formulations: str = ALL,
     effort: str | None = None,
+    threads: int | None = None,
 ) -> Executable | OpenExecutable:
     """Compiles a model; a record file that is named must be there."""
     if database is not None:
         check_database(database)
     check_effort(effort)
     chosen: Literal["model"] | None = "model" if effort == BY_MODEL else None
-    return compile(model, database=database, target=target, formulations=formulations, effort=chosen)
+    return compile(model, database=database, target=target, formulations=formulations, effort=chosen, threads=threads)
 
 
 def check_database(database: str) -> None:
@@ -143,4 +158,4 @@ class Kernels:
 
     def __str__(self) -> str:
         parts = [f"{count} {_KINDS[kind]}" for kind, count in self.schedules.items() if count]
-        return f"{self.kernels} kernels in {self.steps} steps{': ' if parts else ''}{', '.join(parts)}"
+        return f"{many(self.kernels, 'kernel')} in {many(self.steps, 'step')}{': ' if parts else ''}{', '.join(parts)}"

@@ -10,9 +10,9 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.compile import weights_error
-from tensorsmith.cli.computation import load_fixed
+from tensorsmith.cli.computation import Loading, load_fixed
 from tensorsmith.cli.executables import Kernels, compile_model
-from tensorsmith.cli.options import AsJson, Formulations, ModelFile, Records, Shapes, TargetName, Weights
+from tensorsmith.cli.options import AsJson, DrawSeed, Formulations, ModelFile, Outputs, Records, Shapes, TargetName, Weights
 from tensorsmith.compile import stored
 from tensorsmith.graph.weights_error import WeightsError
 from tensorsmith.rewrites.formulations import ALL
@@ -33,7 +33,7 @@ class Exported:
 def export(
     model: ModelFile,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write.")],
-    name: Annotated[str | None, typer.Option(help="What its functions' names begin with.", show_default="MODEL")] = None,
+    name: Annotated[str | None, typer.Option(help="What its functions' names begin with.", show_default="net_MODEL")] = None,
     weights: Annotated[
         str, typer.Option(metavar="embedded|file", help="Weights in the library, or in a file that it maps into memory.")
     ] = "embedded",
@@ -44,6 +44,8 @@ def export(
     db: Records = None,
     formulations: Formulations = ALL,
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     target: TargetName = None,
     json: AsJson = False,
 ) -> None:
@@ -52,7 +54,7 @@ def export(
     The kernels are those that `compile` would use. Programs that use the library need neither Python nor Tensorsmith.
     """
     with show.apart(json):
-        loaded = stored(load_fixed(model, shape or ()), weights_as)
+        loaded = stored(load_fixed(model, Loading.of(shape, outputs, draw_seed)), weights_as)
         executable = compile_model(loaded, db, target, formulations)
         written = executable.export(output, name=name, weights=weights, compiler=cc)
         files = tuple(str(f.relative_to(Path(output))) for f in written)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tensorsmith.cli import show
+from tensorsmith.cli.command import Command, Group
 from tensorsmith.cli.options import AsJson, Runner, TargetName
 from tensorsmith.targets.target import given_or_native
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:  # what measures is loaded by those who ask for it, not by eve
     from tensorsmith.measure.fleet.published import FleetStatus
     from tensorsmith.measure.runner import NodeStatus
 
-app = typer.Typer(no_args_is_help=True, help="The machines that programs are measured on, besides this one.")
+app = typer.Typer(cls=Group, no_args_is_help=True, help="The machines that programs are measured on, besides this one.")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Fleet:
     asked: tuple[NodeStatus, ...]
 
 
-@app.command()
+@app.command(cls=Command)
 def status(runner: Runner = None, json: AsJson = False) -> None:
     """Shows who is there, what it does, and why somebody is idle: of every tuning on this machine that measures elsewhere.
 
@@ -43,7 +44,7 @@ def status(runner: Runner = None, json: AsJson = False) -> None:
     show.answer(found, json, _show)
 
 
-@app.command()
+@app.command(cls=Command)
 def resources(target: TargetName = None) -> None:
     """Prints how this machine announces itself to Ray:
 
@@ -56,14 +57,14 @@ def resources(target: TargetName = None) -> None:
 
 def _show(found: Fleet) -> None:
     for run in found.runs:
-        show.say(
+        show.prose(
             f"process {run.process} measures by {run.runner}: {run.open} candidates have no result yet, {run.queued} have no node"
         )
         _table(run.nodes)
     if found.asked:
         _table(found.asked)
     elif not found.runs:
-        show.say("no tuning of this machine measures elsewhere just now; --runner asks the machines that it leads to")
+        show.prose("no tuning of this machine measures elsewhere just now; --runner asks the machines that it leads to")
 
 
 def _table(nodes: Sequence[NodeStatus]) -> None:
@@ -82,4 +83,4 @@ def _table(nodes: Sequence[NodeStatus]) -> None:
         )
         for n in nodes
     ]
-    show.table((*texts, "trials", "load", "celsius", "calibration"), rows, texts)
+    show.table((*texts, "trials", "load", "celsius", "calibration"), rows, texts, ("celsius", "calibration", "load", "trials"))

@@ -39,6 +39,27 @@ OpenShapes = Annotated[
     ),
 ]
 
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--outputs",
+        metavar="NAME,...",
+        help="Cut the model: compute these tensors, by their names in the ONNX file, instead of its outputs. May be given several "
+        "times.",
+        show_default="the model's own",
+    ),
+]
+
+DrawSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--draw-seed",
+        metavar="N",
+        help="The seed of operators that draw random numbers in every call (RandomNormal, Bernoulli, ...).",
+        show_default="such models are refused",
+    ),
+]
+
 Records = Annotated[
     str | None,
     typer.Option(
@@ -79,6 +100,16 @@ Weights = Annotated[
     ),
 ]
 
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        help="Threads that run the model, and that it is compiled for: records and schedules of other numbers are others.",
+        show_default="all cores that may be used, or TENSORSMITH_NUM_THREADS; of an executable, those it was compiled with",
+    ),
+]
+
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON on the standard output, and nothing else there.")]
 
 Inputs = Annotated[
@@ -86,6 +117,7 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="[NAME=]FILE",
-        help="An input as NAME=FILE.npy, or several as FILE.npz. Without any, floats are random and integers are ones.",
+        help="An input as NAME=FILE.npy (just FILE.npy if it is the only one), or several as FILE.npz. Without any, floats are "
+        "random and integers are ones.",
     ),
 ]

@@ -15,7 +15,6 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
-from tensorsmith.runtime.pool import shared
 
 _SPIN_LOOKS = "10000"  # of OpenMP's waiting threads, about 0.1 ms: longer than any gap inside a model, over before others run
 
@@ -33,11 +32,11 @@ class Missing(Exception):
     """A peer that takes no part, and why."""
 
 
-def make(name: str, path: str, inputs: Mapping[str, Array]) -> Peer:
+def make(name: str, path: str, inputs: Mapping[str, Array], threads: int) -> Peer:
     """The model of a file in another system. Raises `Missing` where that is not installed, or cannot run the model."""
     build = _SYSTEMS[name]
     try:
-        return build(name, path, _as_declared(path, inputs))
+        return build(name, path, _as_declared(path, inputs), threads)
     except ImportError as problem:
         packages = " ".join(_PACKAGES.get(name, (name,)))
         raise Missing(f"{name} is left out: {problem.name or problem} is not installed (pip install {packages})") from problem
@@ -63,11 +62,11 @@ def _as_declared(path: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return {name: np.ascontiguousarray(array.astype(kinds[name], copy=False)) for name, array in inputs.items()}
 
 
-def _onnxruntime(name: str, path: str, inputs: Mapping[str, Array]) -> Peer:
+def _onnxruntime(name: str, path: str, inputs: Mapping[str, Array], threads: int) -> Peer:
     """Inputs and results are bound beforehand, so a call copies nothing."""
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
-    options.intra_op_num_threads = shared().threads
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -82,14 +81,14 @@ def _onnxruntime(name: str, path: str, inputs: Mapping[str, Array]) -> Peer:
     return Peer(f"{name} {ort.__version__}", lambda: (session.run_with_iobinding(binding), values), outputs)
 
 
-def _openvino(name: str, path: str, inputs: Mapping[str, Array]) -> Peer:
+def _openvino(name: str, path: str, inputs: Mapping[str, Array], threads: int) -> Peer:
     os.environ.setdefault("OPENVINO_TELEMETRY_DISABLED", "1")
     ov = importlib.import_module("openvino")
     core = ov.Core()
     model = core.read_model(path)
     model.reshape({key: list(array.shape) for key, array in inputs.items()})
     settings = {
-        "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": shared().threads, "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32",
         "NUM_STREAMS": 1,
     }  # fmt: skip
     request = core.compile_model(model, "CPU", settings).create_infer_request()
@@ -106,12 +105,12 @@ def _openvino(name: str, path: str, inputs: Mapping[str, Array]) -> Peer:
     return Peer(f"{name} {ov.__version__.split('-')[0]}", run, outputs)
 
 
-def _torch(name: str, path: str, inputs: Mapping[str, Array]) -> Peer:
+def _torch(name: str, path: str, inputs: Mapping[str, Array], threads: int) -> Peer:
     """PyTorch reads no ONNX files; onnx2torch makes a module of one."""
     os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_LOOKS)
     torch = importlib.import_module("torch")
     module = importlib.import_module("onnx2torch").convert(path).eval()
-    torch.set_num_threads(shared().threads)
+    torch.set_num_threads(threads)
     tensors = [torch.from_numpy(array) for array in inputs.values()]
 
     def run() -> Any:
@@ -123,7 +122,7 @@ def _torch(name: str, path: str, inputs: Mapping[str, Array]) -> Peer:
     return Peer(f"{name} {torch.__version__.split('+')[0]}", run, [np.array(y.numpy()) for y in listed])
 
 
-_SYSTEMS: dict[str, Callable[[str, str, Mapping[str, Array]], Peer]] = {
+_SYSTEMS: dict[str, Callable[[str, str, Mapping[str, Array], int], Peer]] = {
     "onnxruntime": _onnxruntime,
     "torch": _torch,
     "openvino": _openvino,

@@ -5,10 +5,10 @@ Times are in seconds, moments in seconds since 1970. What is not known is None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorsmith.cli.computation import is_model, is_module, load, load_fixed
+from tensorsmith.cli.computation import AS_IT_IS, Loading, is_model, is_module, load, load_fixed
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.lang.flops import flops
@@ -228,18 +228,17 @@ class ModelRecords:
 # -- what a name stands for ------------------------------------------------------------------------------------------------
 
 
-def model_of(name: str, shapes: Sequence[str]) -> Model | None:
+def model_of(name: str, given: Loading) -> Model | None:
     """The model that a name stands for; None: it is a workload's."""
     if is_model(name) or is_module(name):
-        return load_fixed(name, shapes)
-    if shapes:
-        raise UserError(f"--shape {shapes[0]}: only the shapes of a model can be given, {name} is a workload")
+        return load_fixed(name, given)
+    given.refuse_for(name)
     return None
 
 
-def workloads_of(store: Store, name: str, shapes: Sequence[str] = ()) -> list[Workload]:
+def workloads_of(store: Store, name: str, given: Loading = AS_IT_IS) -> list[Workload]:
     """The workload whose key in the file begins like that, or the one of that name; of a model, those of all its tasks."""
-    model = model_of(name, shapes)
+    model = model_of(name, given)
     if model is not None:
         tasks = [t for pairs in (False, True) for t in model.with_pairs(pairs).tasks()]  # as any machine computes them
         return list(dict.fromkeys(f.workload for t in tasks for f in t.formulations or formulations(t.workload)))
@@ -255,9 +254,9 @@ def workloads_of(store: Store, name: str, shapes: Sequence[str] = ()) -> list[Wo
         raise UserError(f"no workload in {store.path} has a key that begins with {name!r}; ", *problem.parts) from problem
 
 
-def summaries_of(store: Store, name: str, shapes: Sequence[str] = ()) -> list[Summary]:
+def summaries_of(store: Store, name: str, given: Loading = AS_IT_IS) -> list[Summary]:
     """What the file has of a workload, or of a model's, for each target and timing. Raises `UserError` if it has nothing."""
-    wanted = workloads_of(store, name, shapes)
+    wanted = workloads_of(store, name, given)
     keys = {w.canonical_key for w in wanted}
     found = [s for s in store.workloads() if s.workload.canonical_key in keys]
     if not found and len(wanted) == 1:

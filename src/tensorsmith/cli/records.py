@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from tensorsmith.cli import recorded, show
-from tensorsmith.cli.options import AsJson, Shapes
+from tensorsmith.cli.command import Command, Group
+from tensorsmith.cli.computation import Loading
+from tensorsmith.cli.options import AsJson, DrawSeed, Outputs, Shapes
 from tensorsmith.records import Store, Timing
 from tensorsmith.records import recover as recover_file
 from tensorsmith.records.lines import Counts
+from tensorsmith.show.line import many
 from tensorsmith.targets.target import native
 
 Name = Annotated[
@@ -32,7 +34,7 @@ Name = Annotated[
 ]
 
 
-class _AfterTheFile(TyperGroup):
+class _AfterTheFile(Group):
     """Takes `FILE --json`, as one writes it, for `--json FILE`: what follows an argument is else the name of a command."""
 
     def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
@@ -72,13 +74,20 @@ def records(
         show.answer(found, json, _show_summary)
 
 
-@app.command()
-def best(context: typer.Context, name: Name, shape: Shapes = None, json: AsJson = False) -> None:
+@app.command(cls=Command)
+def best(
+    context: typer.Context,
+    name: Name,
+    shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
+    json: AsJson = False,
+) -> None:
     """The fastest program of a workload, for each target and timing; of a model, the best record of every task and its share."""
     json = json or context.obj.json
     with _reading(context) as store:
         with show.apart(json):
-            model = recorded.model_of(name, shape or ())
+            model = recorded.model_of(name, Loading.of(shape, outputs, draw_seed))
         if model is not None:
             show.answer(recorded.best_of_model(store, model), json, _show_models)
         else:
@@ -86,61 +95,69 @@ def best(context: typer.Context, name: Name, shape: Shapes = None, json: AsJson 
             show.answer(found, json, _show_best)
 
 
-@app.command()
+@app.command(cls=Command)
 def top(
     context: typer.Context,
     name: Name,
     k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 10,
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     json: AsJson = False,
 ) -> None:
     """The fastest candidates of a workload, or of each task of a model, one line each."""
     json = json or context.obj.json
     with _reading(context) as store:
         with show.apart(json):
-            summaries = recorded.summaries_of(store, name, shape or ())
+            summaries = recorded.summaries_of(store, name, Loading.of(shape, outputs, draw_seed))
         show.answer([recorded.top_of(store, s, k) for s in summaries], json, _show_top)
 
 
-@app.command()
+@app.command(cls=Command)
 def history(
     context: typer.Context,
     name: Name,
     last: Annotated[int, typer.Option(min=0, help="Only the last so many; 0: all.")] = 0,
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     json: AsJson = False,
 ) -> None:
     """Every trial of a workload, or of each task of a model, in the order of their making."""
     json = json or context.obj.json
     with _reading(context) as store:
         with show.apart(json):
-            summaries = recorded.summaries_of(store, name, shape or ())
+            summaries = recorded.summaries_of(store, name, Loading.of(shape, outputs, draw_seed))
         show.answer([recorded.history_of(store, s, last) for s in summaries], json, _show_history)
 
 
-@app.command()
+@app.command(cls=Command)
 def failures(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Of one workload, or of a model's tasks; otherwise of all.")] = "",
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     json: AsJson = False,
 ) -> None:
     """What failed, by cause, the most frequent first, with an example of each."""
     json = json or context.obj.json
     with _reading(context) as store:
         with show.apart(json):
-            summaries = recorded.summaries_of(store, name, shape or ()) if name else store.workloads()
+            summaries = recorded.summaries_of(store, name, Loading.of(shape, outputs, draw_seed)) if name else store.workloads()
         found = [recorded.failures_of(store, s) for s in summaries]
         show.answer([f for f in found if f.failures], json, _show_failures)
 
 
-@app.command()
+@app.command(cls=Command)
 def why(
     context: typer.Context,
     name: Name,
     cache: Annotated[str, typer.Option(help="warm, streamed, cold or network")] = "warm",
     threads: Annotated[int, typer.Option(min=0, help="Of the timed program; 0: all cores.")] = 0,
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     json: AsJson = False,
 ) -> None:
     """Why no record is found for a workload, or for each task of a model, on this machine.
@@ -151,11 +168,11 @@ def why(
     timing = Timing(cache, threads or native().cores)
     with _reading(context) as store:
         with show.apart(json):
-            wanted = recorded.workloads_of(store, name, shape or ())
+            wanted = recorded.workloads_of(store, name, Loading.of(shape, outputs, draw_seed))
         show.answer([recorded.why_of(store, w, timing) for w in wanted], json, _show_why)
 
 
-@app.command()
+@app.command(cls=Command)
 def export(
     context: typer.Context,
     lines: Annotated[str, typer.Argument(metavar="LINES", help="A new file; -: standard output.")],
@@ -164,10 +181,10 @@ def export(
     with Store.open(context.obj.path, read_only=True) as store:
         counts = store.export(sys.stdout if lines == "-" else lines)
     skipped = "".join(f"; {n} x {reason}" for reason, n in counts.skipped.most_common(5))
-    show.warn(f"{counts.added} records written, {counts.skipped.total()} skipped{skipped}")
+    show.warn(f"{many(counts.added, 'record')} written, {counts.skipped.total()} skipped{skipped}")
 
 
-@app.command("import")
+@app.command("import", cls=Command)
 def import_(
     context: typer.Context,
     lines: Annotated[str, typer.Argument(metavar="LINES", help="A file of JSON lines; -: standard input.")],
@@ -179,7 +196,7 @@ def import_(
     show.answer(counts, json or context.obj.json, _show_counts)
 
 
-@app.command()
+@app.command(cls=Command)
 def merge(
     context: typer.Context,
     other: Annotated[str, typer.Argument(metavar="OTHER", help="Another record file, which stays as it is.")],
@@ -191,7 +208,7 @@ def merge(
     show.answer(counts, json or context.obj.json, _show_counts)
 
 
-@app.command()
+@app.command(cls=Command)
 def recover(
     context: typer.Context,
     new: Annotated[str, typer.Argument(metavar="NEW_FILE", help="A new record file.")],
@@ -219,18 +236,17 @@ def _show_summary(found: Sequence[recorded.Kept]) -> None:
         (k.key, k.workload, k.target, k.timing, k.trials, k.failed, _time(k.best_seconds), _rate(k), _when(k.last_trial))
         for k in found
     ]
-    show.table(columns, rows, columns)
+    texts = ("key", "workload", "target", "timing", "last trial")
+    show.table(columns, rows, texts, ("last trial", "failed", "GFLOP/s", "target", "timing"))
 
 
 def _show_models(found: Sequence[recorded.ModelRecords]) -> None:
     columns = ("calls", "best", "share", "trials", "GFLOP/s", "speed-up", "task", "shapes", "time is", "candidate", "key")
     for m in found:
         gain = f", {m.default_seconds / m.seconds:.2f}x" if m.seconds else ""
-        show.say(
-            show.line(
-                f"{m.model} on {m.target}, {m.timing}: {m.trials} trials; "
-                f"{show.time(m.default_seconds)} without a search, {show.time(m.seconds)} now{gain}"
-            )
+        _say(
+            f"{m.model} on {m.target}, {m.timing}: {many(m.trials, 'trial')}; "
+            f"{show.time(m.default_seconds)} without a search, {show.time(m.seconds)} now{gain}"
         )
         rows = [
             (
@@ -239,7 +255,8 @@ def _show_models(found: Sequence[recorded.ModelRecords]) -> None:
             )
             for t in m.tasks
         ]  # fmt: skip
-        show.table(columns, rows, ("task", "shapes", "time is", "candidate", "key"))
+        texts = ("task", "shapes", "time is", "candidate", "key")
+        show.table(columns, rows, texts, ("key", "time is", "candidate", "shapes", "GFLOP/s", "trials"))
 
 
 def _show_best(found: Sequence[recorded.Best]) -> None:
@@ -265,7 +282,7 @@ def _show_top(found: Sequence[recorded.Top]) -> None:
             )
             for place, c in enumerate(t.candidates, 1)
         ]  # fmt: skip
-        show.table(columns, rows, columns)
+        show.table(columns, rows, ("candidate", "decisions"), ("decisions", "spread", "GFLOP/s"), {"decisions": 60})
 
 
 def _show_history(found: Sequence[recorded.History]) -> None:
@@ -279,7 +296,7 @@ def _show_history(found: Sequence[recorded.History]) -> None:
             )
             for t in h.trials
         ]  # fmt: skip
-        show.table(columns, rows, columns)
+        show.table(columns, rows, ("when", "run", "status", "candidate", "cause"), ("run", "when", "candidate"))
 
 
 def _show_failures(found: Sequence[recorded.Failures]) -> None:
@@ -297,7 +314,7 @@ def _show_failures(found: Sequence[recorded.Failures]) -> None:
 def _show_why(found: Sequence[recorded.Why]) -> None:
     columns = ("part of the key", "wanted", "records", "there is instead")
     for w in found:
-        show.table(columns, [(p.name, p.value, p.records, p.others) for p in w.parts], columns)
+        show.table(columns, [(p.name, p.value, p.records, p.others) for p in w.parts], (columns[0], columns[1], columns[3]))
         _say(f"no record is found: {w.reason}" if w.reason else f"found: {_time(w.seconds)}, candidate {w.candidate}")
 
 
@@ -306,11 +323,11 @@ def _show_counts(counts: Counts) -> None:
 
 
 def _say(text: object) -> None:
-    show.say(show.line(text))
+    show.prose(text)
 
 
 def _heading(k: recorded.Kept) -> None:
-    _say(f"{k.workload} ({k.key}) on {k.target}, {k.timing}: {k.trials} trials")
+    _say(f"{k.workload} ({k.key}) on {k.target}, {k.timing}: {many(k.trials, 'trial')}")
 
 
 def _describe(candidate: recorded.Described, indent: str = "") -> None:

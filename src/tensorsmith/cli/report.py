@@ -10,8 +10,8 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
-from tensorsmith.cli.computation import load_fixed
-from tensorsmith.cli.options import AsJson, Shapes
+from tensorsmith.cli.computation import Loading, load_fixed
+from tensorsmith.cli.options import AsJson, DrawSeed, Outputs, Shapes
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.records import Store
@@ -20,6 +20,7 @@ from tensorsmith.report.candidates import Candidates
 from tensorsmith.report.data import Report
 from tensorsmith.report.watch import watch as follow
 from tensorsmith.runtime.device import measure_peak
+from tensorsmith.show.line import many
 from tensorsmith.targets.target import native
 
 _PAGE = "report.html"
@@ -38,6 +39,8 @@ def report(
         ),
     ] = None,
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     measure: Annotated[
         bool, typer.Option("--measure-peak", help="Measure this machine's roof for the roofline, instead of estimating it.")
     ] = False,
@@ -59,7 +62,9 @@ def report(
         check_writable(output)
         render.library()  # better now than after the work
     with show.apart(json):
-        maker = _Maker(file, output, load_fixed(model, shape or ()) if model is not None else None, measure)
+        maker = _Maker(
+            file, output, load_fixed(model, Loading.of(shape, outputs, draw_seed)) if model is not None else None, measure
+        )
     if not watch:
         with show.apart(json):
             made = maker.make()
@@ -107,4 +112,4 @@ def _measured(store: Store) -> tuple[str, Mapping[str, float]]:
 def _said(made: Report, output: str | None) -> str:
     assert output is not None
     tasks, trials = sum(len(s.tasks) for s in made.settings), sum(s.trials for s in made.settings)
-    return f"{output}: {tasks} tasks, {trials} trials, {Path(output).stat().st_size / 2**20:.1f} MiB"
+    return f"{output}: {many(tasks, 'task')}, {many(trials, 'trial')}, {Path(output).stat().st_size / 2**20:.1f} MiB"

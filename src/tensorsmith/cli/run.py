@@ -11,8 +11,9 @@ import typer
 
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import Written, check_outputs, inputs_for, write_outputs
+from tensorsmith.cli.computation import Loading
 from tensorsmith.cli.executables import executables_of
-from tensorsmith.cli.options import AsJson, Inputs, ModelOrExecutable, OpenShapes, Records
+from tensorsmith.cli.options import AsJson, DrawSeed, Inputs, ModelOrExecutable, OpenShapes, Outputs, Records, Threads
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
 
@@ -56,6 +57,9 @@ def run(
     ] = None,
     db: Records = None,
     shape: OpenShapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
+    threads: Threads = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     json: AsJson = False,
 ) -> None:
@@ -64,7 +68,7 @@ def run(
     An executable is machine code: run only files that you trust.
     """
     with show.apart(json):
-        found = executables_of(file, db, shape or (), input or ())
+        found = executables_of(file, db, Loading.of(shape, outputs, draw_seed), input or (), threads)
         if len(found) > 1:
             names = ", ".join(one.executable.name for one in found)
             raise UserError(f"{file} has {len(found)} sizes ({names}): give --input FILE, or --shape with one")
@@ -82,6 +86,6 @@ def _show(ran: Ran) -> None:
     for o in ran.outputs:
         figures = ["-" if x is None else f"{x:.6g}" for x in (o.least, o.mean, o.largest)]
         rows.append((o.name, o.type, show.shape(o.shape), *figures, o.not_finite))
-    show.table(columns, rows, ("output",))
+    show.table(columns, rows, ("output", "type", "shape"), ("not finite",))
     for written in ran.written:
         show.say(f"{written.file} written: {', '.join(written.outputs)}")

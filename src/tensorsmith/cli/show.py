@@ -19,11 +19,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-_WIDE = 240  # columns of a table that does not go to a terminal
+from tensorsmith.cli.table import prose as prose  # parts of what a command shows
+from tensorsmith.cli.table import table as table
+from tensorsmith.show.line import page, plain
 
 T = TypeVar("T")
 
@@ -86,45 +84,20 @@ def _form(value: Any) -> Any:
     return value
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], left: Sequence[str] = ()) -> None:
-    """Prints a table; numbers stand at the right, the columns named in `left` at the left."""
-    made = Table()
-    for column in columns:
-        made.add_column(column, justify="left" if column in left else "right")
-    for row in rows:
-        made.add_row(*(Text(line(cell)) for cell in row))
-    console().print(made)
-
-
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """The table as Markdown."""
-    lines = [columns, ["---"] * len(columns), *([line(cell).replace("|", "\\|") for cell in row] for row in rows)]
+    lines = [columns, ["---"] * len(columns), *([plain(cell).replace("|", "\\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def console() -> Console:
-    """As wide as the terminal; elsewhere so wide that nothing is cut or wrapped."""
-    return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
-
-
 def say(text: object) -> None:
-    print(plain(text), flush=True)
+    print(page(text), flush=True)
 
 
 def warn(text: object) -> None:
     """To the error stream, behind all that was said."""
     sys.stdout.flush()
-    print(line(text), file=sys.stderr, flush=True)
-
-
-def plain(value: object) -> str:
-    """Text that can do nothing to a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else " " if c.isspace() else "?" for c in str(value))
-
-
-def line(value: object) -> str:
-    """The same on one line, so that it cannot pass for a line of ours."""
-    return plain(value).replace("\n", " ")
+    print(plain(text), file=sys.stderr, flush=True)
 
 
 def time(seconds: float | None) -> str:

@@ -9,11 +9,12 @@ import typer
 
 from tensorsmith import backends
 from tensorsmith.cli import show
-from tensorsmith.cli.computation import load_any
-from tensorsmith.cli.options import AsJson, Shapes, TargetName
+from tensorsmith.cli.computation import Loading, load_any
+from tensorsmith.cli.options import AsJson, DrawSeed, Outputs, Shapes, TargetName
 from tensorsmith.errors import UserError
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
+from tensorsmith.show.line import many
 from tensorsmith.targets.target import given_or_native
 
 
@@ -41,15 +42,19 @@ def sketches(
     task: Annotated[
         int | None, typer.Option(min=0, help="Which task of the model, counted from 0 as in `tensorsmith tasks MODEL`.")
     ] = None,
-    rules: Annotated[str, typer.Option(help="default or ansor")] = "default",
+    rules: Annotated[
+        str, typer.Option(metavar="NAME", help="The space: default, ansor, or rules of your own (module:Name, file.py:Name).")
+    ] = "default",
     only: Annotated[int, typer.Option(help="Show just this one, counted from 0.", show_default="all")] = -1,
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     target: TargetName = None,
     json: AsJson = False,
 ) -> None:
     """Shows the sketches that the rules derive for a workload, or for a task of a model."""
     with show.apart(json):
-        workload = _workload(computation, task, shape or [])
+        workload = _workload(computation, task, Loading.of(shape, outputs, draw_seed))
         found = backends.sketches(workload, rules, given_or_native(target))
         if only >= len(found):
             raise UserError(f"{computation} has {len(found)} sketches, counted from 0; there is no {only}")
@@ -64,8 +69,8 @@ def _show(derived: Derived) -> None:
         show.say(sketch.text)
 
 
-def _workload(computation: str, task: int | None, shapes: list[str]) -> Workload:
-    loaded = load_any(computation, shapes)
+def _workload(computation: str, task: int | None, given: Loading) -> Workload:
+    loaded = load_any(computation, given)
     if isinstance(loaded, Workload):
         if task is not None:
             raise UserError(f"--task {task}: {computation} is a workload; only a model has tasks")
@@ -76,6 +81,7 @@ def _workload(computation: str, task: int | None, shapes: list[str]) -> Workload
     if task is None or task >= len(tasks):
         problem = "choose one with --task" if task is None else f"there is no {task}"
         raise UserError(
-            f"{computation} has {len(tasks)} tasks, counted from 0; {problem} (`tensorsmith tasks {computation}` lists them)"
+            f"{computation} has {many(len(tasks), 'task')}, counted from 0; {problem} "
+            f"(`tensorsmith tasks {computation}` lists them)"
         )
     return tasks[task].workload

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, install
 
 _SIZE, _CLASSES, _OPSET, _IR_VERSION = 96, 100, 17, 9
 
@@ -69,7 +69,7 @@ def write(path: Path) -> None:
     try:
         import onnx
     except ImportError as problem:
-        raise UserError("the demo makes an ONNX file, which needs the onnx package: pip install 'tensorsmith[onnx]'") from problem
+        raise UserError(f"the demo makes an ONNX file, which needs the onnx package: {install('onnx')}") from problem
     n = _Network(onnx)
     y = n.conv("image", 3, 32, 3, stride=2)
     y = n.conv(y, 32, 32, 3, stride=2)

@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from tensorsmith.cli import show
-from tensorsmith.cli.computation import load_fixed
+from tensorsmith.cli.computation import Loading, load_fixed
 from tensorsmith.cli.executables import check_database, compile_model
-from tensorsmith.cli.options import AsJson, ModelFile, Records, Shapes, TargetName
+from tensorsmith.cli.options import AsJson, DrawSeed, ModelFile, Outputs, Records, Shapes, TargetName
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.tasks import Partition
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Record, Store, Timing
+from tensorsmith.show.line import many
 from tensorsmith.targets.target import given_or_native
 
 
@@ -51,6 +52,8 @@ def tasks(
     model: ModelFile,
     db: Records = None,
     shape: Shapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Compile and run the model too, and show where its time goes.")
     ] = False,
@@ -63,7 +66,7 @@ def tasks(
     compiled model.
     """
     with show.apart(json):
-        loaded = load_fixed(model, shape or ())
+        loaded = load_fixed(model, Loading.of(shape, outputs, draw_seed))
         if db is not None:
             check_database(db)
         found = tasks_of(loaded, db, profile, target)
@@ -108,9 +111,13 @@ def show_tasks(found: TaskList, records: bool = False, profile: bool = False) ->
         if profile:
             row += [show.time(t.seconds), show.share(t.share_of_seconds), show.rate(t.flops * t.calls, t.seconds), t.schedule or ""]
         rows.append(row)
-    show.table(columns, rows, ("name", "shapes", "schedule"))
+    show.table(
+        columns, rows, ("name", "shapes", "schedule"), ("share of FLOPs", "shapes", "GFLOP/s", "GFLOP/s there", "schedule", "MFLOP")
+    )
     tunable = sum(t.tunable for t in found.tasks)
-    show.say(f"{found.model}: {len(rows)} tasks ({tunable} to tune), {found.calls} calls, {found.flops / 1e6:,.1f} MFLOP")
+    show.prose(
+        f"{found.model}: {many(len(rows), 'task')} ({tunable} to tune), {many(found.calls, 'call')}, {found.flops / 1e6:,.1f} MFLOP"
+    )
 
 
 def shapes_of(workload: Workload) -> str:

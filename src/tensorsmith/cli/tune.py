@@ -12,9 +12,9 @@ import typer
 from tensorsmith.cli import show
 from tensorsmith.cli.arrays import check_writable
 from tensorsmith.cli.compile import Saved, save, show_saved
-from tensorsmith.cli.computation import EXECUTABLE, is_model, load_any, parse_shapes
+from tensorsmith.cli.computation import EXECUTABLE, Loading, is_model, load_any, parse_shapes
 from tensorsmith.cli.executables import Kernels
-from tensorsmith.cli.options import AsJson, Formulations, OpenShapes, Runner, TargetName, Weights
+from tensorsmith.cli.options import AsJson, DrawSeed, OpenShapes, Outputs, Runner, TargetName, Threads, Weights
 from tensorsmith.cli.recorded import ModelRecords
 from tensorsmith.cli.verbose import logged
 from tensorsmith.errors import UserError
@@ -24,14 +24,15 @@ from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records import Store
 from tensorsmith.report.collect import standing
-from tensorsmith.rewrites.formulations import ALL
 from tensorsmith.runtime.device import device_of
 from tensorsmith.runtime.executable import Benchmark, Executable
 from tensorsmith.runtime.variants.executable import OpenExecutable
+from tensorsmith.show.line import many
 from tensorsmith.targets.target import Target
 from tensorsmith.tune import tune as search
 from tensorsmith.tuning.budget import duration
 
+_NAMED = "the whole program, alone, without a call from Python: "  # not the sum of its kernels, nor their times in a final
 _Computation = Workload | Model | OpenModel
 
 
@@ -114,15 +115,32 @@ def tune(
             show_default="that of the policy",
         ),
     ] = None,
-    formulations: Formulations = ALL,
+    formulations: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="all, or direct: compute as it is written, without Winograd's convolutions, whose weights take more memory.",
+            show_default="those of the policy: all, of other systems' direct",
+        ),
+    ] = None,
+    policy_only: Annotated[
+        bool,
+        typer.Option(
+            "--policy-only",
+            help="Answer with the best that the policy itself found in this run, also where the default schedule is faster.",
+        ),
+    ] = False,
     target: TargetName = None,
     runner: Runner = None,
+    threads: Threads = None,
     early_stop: Annotated[
         bool, typer.Option("--early-stop/--no-early-stop", help="End when the best is within 3 % of what this machine allows.")
     ] = True,
     weights: Weights = None,
     cold: Annotated[bool, typer.Option("--cold", help="Measure runs that find none of their arrays in the caches.")] = False,
     shape: OpenShapes = None,
+    outputs: Outputs = None,
+    draw_seed: DrawSeed = None,
     output: Annotated[
         list[str] | None,
         typer.Option(
@@ -135,7 +153,11 @@ def tune(
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose", "-v", count=True, help="Say at the end where the time went, and log what the run does; -vv: every step."
+            "--verbose",
+            "-v",
+            count=True,
+            help="Say at the end where the time went, and log what the run does; -vv: every step.",
+            show_default=False,
         ),
     ] = 0,
     json: AsJson = False,
@@ -159,14 +181,16 @@ def tune(
         "rules": rules,
         "model": model,
         "formulations": formulations,
+        "fallback": not policy_only,
         "target": target,
         "runner": "local" if not runner else runner[0] if len(runner) == 1 else runner,
         "early_stop": early_stop,
         "weights": weights,
+        "threads": threads,
         "verbose": bool(verbose),
     }
     with show.apart(json):
-        loaded = _load(computations, shape or ())
+        loaded = _load(computations, Loading.of(shape, outputs, draw_seed))
         files = _files(computations, loaded, output or ())
         with logged(verbose):
             found = _search(loaded, options)
@@ -205,10 +229,13 @@ def _tuned(name: str, what: _Computation, executable: Executable | OpenExecutabl
     )
 
 
-def _load(names: Sequence[str], shapes: Sequence[str]) -> list[_Computation]:
+def _load(names: Sequence[str], given: Loading) -> list[_Computation]:
     """What is to be tuned. Of several models each gets those of the shapes that it has a name for."""
     if len(names) == 1:
-        return [load_any(names[0], shapes)]
+        return [load_any(names[0], given)]
+    if given.outputs:
+        raise UserError(f"--outputs {','.join(given.outputs)} is for one model; tune the models one by one")
+    shapes = given.shapes
     if len(set(names)) < len(names):
         raise UserError(f"{next(n for n in names if names.count(n) > 1)} is given twice")
     parse_shapes(shapes)  # what is no shape is said as such
@@ -216,7 +243,7 @@ def _load(names: Sequence[str], shapes: Sequence[str]) -> list[_Computation]:
     stray = [text for text in shapes if not any(text in texts for texts in fitting.values())]
     if stray:
         raise UserError(f"--shape {stray[0]}: none of the models has an input or a dimension {stray[0].rpartition('=')[0]!r}")
-    loaded = [load_any(name, fitting[name]) for name in names]
+    loaded = [load_any(name, Loading(tuple(fitting[name]), seed=given.seed if is_model(name) else None)) for name in names]
     for name, what in zip(names, loaded):
         if isinstance(what, OpenModel):
             one = f"give one size, --shape {what.symbols[0]}=8, or " if is_model(name) else ""  # shapes go to files alone
@@ -245,7 +272,7 @@ def _files(names: Sequence[str], loaded: Sequence[_Computation], outputs: Sequen
     else:
         files = list(outputs)
     if len(files) != len(names):
-        raise UserError(f"-o: {len(outputs)} given for {len(names)} models; give one for each, in their order, or a folder")
+        raise UserError(f"-o: {len(outputs)} given for {many(len(names), 'model')}; give one for each, in their order, or a folder")
     if len(set(files)) < len(files):
         twice = next(f for f in files if files.count(f) > 1)
         raise UserError(f"-o: two models would be written to {twice}; give one file for each, in the order of the models")
@@ -294,4 +321,4 @@ def _show(found: Sequence[Tuned]) -> None:
             facts = [str(fact) for fact in (None if t.saved else v.kernels, v.time) if fact is not None]
             show.say(f"{v.model}: {'; '.join(facts)}")
         if t.time is not None:
-            show.say(f"{t.model}: {t.time}" if len(found) > 1 else t.time)
+            show.say(f"{t.model}: {_NAMED}{t.time}" if len(found) > 1 else f"{_NAMED}{t.time}")

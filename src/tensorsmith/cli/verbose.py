@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tensorsmith.show.line import page
+
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)  # by how often -v is given
 
 
@@ -32,4 +34,4 @@ class _Stderr(logging.Handler):
     """Writes to what is the error stream at the time: the live line of a run puts another one in its place."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr, flush=True)
+        print(page(self.format(record)), file=sys.stderr, flush=True)

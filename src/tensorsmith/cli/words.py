@@ -8,7 +8,8 @@ import shlex
 from tensorsmith.errors import Action, Parameter, UserError
 
 #: options that are called otherwise than the argument; a parameter without an option is given in Python alone
-_OPTIONS = {"shapes": "--shape", "seconds": "--time", "database": "--db"}
+_OPTIONS = {"shapes": "--shape", "seconds": "--time", "database": "--db", "fallback": "--policy-only", "load.seed": "--draw-seed"}
+_QUOTED = re.compile(r'"([^"]*)"')  # the names in a list of them
 _PYTHON_ALONE = ("constants",)
 
 
@@ -23,7 +24,9 @@ def words(said: Parameter | Action) -> str:
         return f"`tensorsmith {said.name.format(*map(shlex.quote, said.arguments))}`"
     if said.name in _PYTHON_ALONE:
         return f"{said} in Python"
-    option = _OPTIONS.get(said.name, f"--{said.name.replace('_', '-')}")
+    option = _OPTIONS.get(f"{said.of}.{said.name}" if said.of else said.name, f"--{said.name.replace('_', '-')}")
+    if said.name == "outputs" and said.value:
+        return f"{option} {shlex.quote(','.join(_QUOTED.findall(said.value)))}"
     if said.entries:
         return " ".join(f"{option} {shlex.quote(key)}={_value(value)}" for key, value in said.entries)
     return f"{option} {_value(said.value)}" if said.value else option

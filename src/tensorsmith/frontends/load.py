@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, install
 from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array
 from tensorsmith.graph.model import Model
@@ -22,6 +22,8 @@ def load(
     *,
     shapes: Mapping[str, tuple[int, ...] | int] | None = None,
     constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] | None = None,
+    seed: int | None = None,
 ) -> Model: ...
 
 
@@ -31,6 +33,8 @@ def load(
     *,
     shapes: Mapping[str, Sequence[int | str | None] | int | None],
     constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] | None = None,
+    seed: int | None = None,
 ) -> Model | OpenModel: ...
 
 
@@ -39,6 +43,8 @@ def load(
     *,
     shapes: Mapping[str, Any] | None = None,
     constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] | None = None,
+    seed: int | None = None,
 ) -> Model | OpenModel:
     """The model of an ONNX file: `model` is its path, its bytes, or the loaded proto.
 
@@ -48,6 +54,13 @@ def load(
     A dimension may stay open: `shapes={"batch": None}`, or `{"x": (None, 3, 224, 224)}`. That gives an `OpenModel`, whose
     executables take any size, and compile it when it first comes. With `shapes={"batch": [1, 8, 32]}` these sizes are compiled at
     once, and are what `tune` tunes.
+
+    `outputs` cuts the model: what it gives are these tensors, by the names that they have in the file, outputs there or not. What
+    they are not computed from is not looked at. So a detector whose last nodes are not supported (NonMaxSuppression chooses a
+    number of boxes that only the image tells) gives its boxes and scores: `outputs=["boxes", "scores"]`.
+
+    Operators that draw random numbers (RandomNormal, RandomUniform, those like a tensor, Bernoulli, Multinomial) need a `seed`.
+    They draw anew in every call of an executable: the same seed and the same sequence of calls give the same numbers.
 
         model = ts.load("model.onnx", shapes={"batch": 1})
         exe = ts.compile(model)
@@ -59,7 +72,7 @@ def load(
     from tensorsmith.frontends.onnx.importer import load_or_open
 
     with uncollected():
-        found = load_or_open(model, shapes or {}, constants)
+        found = load_or_open(model, shapes or {}, constants, outputs, seed)
         return found if isinstance(found, OpenModel) else Model(found)
 
 
@@ -92,7 +105,7 @@ def from_torch(module: Any, example_inputs: Any, dynamic_shapes: Any = None) -> 
     try:
         import torch  # noqa: F401
     except ImportError as problem:
-        raise UserError("from_torch needs PyTorch: pip install 'tensorsmith[torch]'") from problem
+        raise UserError(f"from_torch needs PyTorch: {install('torch')}") from problem
     if dynamic_shapes is not None:
         from tensorsmith.frontends.torch.open_model import open_from_torch
 
@@ -115,4 +128,4 @@ def _need_onnx() -> None:
     try:
         import onnx  # noqa: F401  # not needed by those who load nothing, and not installed with everyone
     except ImportError as problem:
-        raise UserError("reading ONNX files needs the onnx package: pip install 'tensorsmith[onnx]'") from problem
+        raise UserError(f"reading ONNX files needs the onnx package: {install('onnx')}") from problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorsmith.elements import TABLE
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, install
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,11 @@ def operators(system: str) -> list[Operator]:
     try:
         return SYSTEMS[system]()
     except ImportError as problem:
-        raise UserError(
-            f"the operators of {system} are listed where its package is installed: pip install 'tensorsmith[{system}]'"
-        ) from problem
+        raise UserError(f"the operators of {system} are listed where its package is installed: {install(system)}") from problem
+
+
+#: types of operators that ONNX does not know, where they are not all floats
+_OF_OTHERS = {"com.microsoft.QGemm": ("i8", "u8"), "com.microsoft.DynamicQuantizeLSTM": ("f32",)}
 
 
 def _of_onnx() -> list[Operator]:
@@ -44,20 +46,19 @@ def _of_onnx() -> list[Operator]:
     for schema in onnx.defs.get_all_schemas_with_history():
         schemas.setdefault(".".join(filter(None, (schema.domain, schema.name))), []).append(schema)
     handled = {".".join(filter(None, key)): min(versions) for key, versions in table().items()}
+    floats = tuple(name for name, facts in TABLE.items() if facts.kind == "f")
     found = []
     for kind, history in schemas.items():
         types = _tensor_types(max(history, key=lambda s: s.since_version))
         bodies = [s.since_version for s in history if s.has_function or s.has_context_dependent_function]
-        if kind in RANDOM:
-            continue
+        types = floats if kind in RANDOM else types  # what is drawn, with a seed
         if kind in handled:
             since = max(handled[kind], min(s.since_version for s in history))
             found.append(Operator("onnx", kind, since, False, (), types))
         elif bodies and types:
             found.append(Operator("onnx", kind, min(bodies), True, (), types))
-    floats = tuple(name for name, facts in TABLE.items() if facts.kind == "f")
-    for kind in handled.keys() - schemas.keys():  # operators of others, all of which take floats
-        found.append(Operator("onnx", kind, handled[kind], False, (), floats))
+    for kind in handled.keys() - schemas.keys():  # operators of others
+        found.append(Operator("onnx", kind, handled[kind], False, (), _OF_OTHERS.get(kind, floats)))
     return sorted(found, key=lambda o: o.operator)
 
 
@@ -85,7 +86,7 @@ def _of_torch() -> list[Operator]:
 
     overloads: dict[str, list[str]] = {}
     for name in table():
-        operator, _, overload = name.partition(".")
+        operator, _, overload = name.rpartition(".")
         overloads.setdefault(operator, []).append(overload)
     types = tuple(sorted(TYPES.values(), key=list(_SHORT.values()).index))
     return [Operator("torch", name, None, False, tuple(sorted(found)), types) for name, found in sorted(overloads.items())]

@@ -21,7 +21,7 @@ from typing import Any
 from tensorsmith.errors import InternalError
 from tensorsmith.lang.dtypes import Array as Array
 from tensorsmith.lang.dtypes import canonical, dtype
-from tensorsmith.show.line import line, many, short_digest
+from tensorsmith.show.line import line, many, plain, short_digest
 
 Attribute = Any  # None, bool, int, float, str, or a (nested) tuple of those: hashable, and equal where the meaning is
 
@@ -74,7 +74,7 @@ class Node:
 
     def __str__(self) -> str:
         arguments = [*self.inputs, *(f"{k}={v}" for k, v in self.attributes.items())]
-        return f"{', '.join(v.name for v in self.outputs)} = {self.operator}({', '.join(arguments)})"
+        return plain(f"{', '.join(v.name for v in self.outputs)} = {self.operator}({', '.join(arguments)})")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,10 @@ class Graph:
     outputs: tuple[tuple[str, str], ...]
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array]
-    name: str = "model"
+    name: str = "model"  # one line that can be printed, whatever it is called in its file
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", plain(self.name))
 
     @functools.cached_property
     def values(self) -> dict[str, Value]:
@@ -145,7 +148,7 @@ class Graph:
         lines += [f"{name}: constant {self.values[name]}" for name in self.constants]
         lines += [f"{node}  : {', '.join(map(str, node.outputs))}" for node in self.nodes]
         lines.append("return " + ", ".join(f"{outside}={name}" for outside, name in self.outputs))
-        return "\n".join(lines)
+        return "\n".join(map(plain, lines))
 
 
 def constant_value(name: str, array: Array) -> Value:

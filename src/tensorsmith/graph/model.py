@@ -15,8 +15,9 @@ from tensorsmith.errors import UserError
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array, Graph, Value
-from tensorsmith.runtime.arguments import Argument, random_arrays
-from tensorsmith.show.line import line, many
+from tensorsmith.runtime.arguments import CALL_NUMBER, Argument, random_arrays
+from tensorsmith.runtime.drawing import presented
+from tensorsmith.show.line import line, many, plain
 from tensorsmith.show.table import block, table
 from tensorsmith.show.units import size
 
@@ -59,7 +60,12 @@ class Model:
     @property
     def inputs(self) -> tuple[Value, ...]:
         """What it is called with: name, shape and type of each."""
-        return self.source.inputs
+        return tuple(v for v in self.source.inputs if v.name != CALL_NUMBER)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers, other ones in every call."""
+        return len(self.inputs) < len(self.source.inputs)
 
     @property
     def outputs(self) -> tuple[Value, ...]:
@@ -154,24 +160,24 @@ class Model:
 
     def presented(self, executable: Executable) -> Executable:
         """A compiled network of this model as its callers want it: models of some front ends take and give other tensors."""
-        return executable
+        return presented(executable)
 
-    def evaluate(self, inputs: Mapping[str, Array] | Sequence[Array]) -> dict[str, Array]:
+    def evaluate(self, inputs: Mapping[str, Array] | Sequence[Array], *, call: int = 0) -> dict[str, Array]:
         """What the network gives, by the reference evaluator on the graph as it was imported (with its weights as they are stored):
-        slow, and the measure of all else."""
+        slow, and the measure of all else. Where it draws random numbers, those of the `call` of that number."""
         if not isinstance(inputs, Mapping):
             if len(inputs) != len(self.inputs):
                 names = ", ".join(v.name for v in self.inputs)
-                raise UserError(f"{self.name} takes {len(self.inputs)} inputs ({names}), {len(inputs)} given")
+                raise UserError(f"{self.name} takes {many(len(self.inputs), 'input')} ({names}), {len(inputs)} given")
             inputs = {v.name: a for v, a in zip(self.inputs, inputs)}
-        return evaluate(self._meaning, {name: np.asarray(array) for name, array in inputs.items()})
+        return evaluate(self._meaning, {name: np.asarray(array) for name, array in inputs.items()}, call)
 
     def __str__(self) -> str:
         taken = ", ".join(f"{v.name}: {v}" for v in self.inputs)
         given = ", ".join(f"{v.name}: {v}" for v in self.outputs)
         size = f"{len(self.source.nodes)} operators, {self.constant_bytes / 2**20:.1f} MiB of constants"
-        head = f"{self.name}({taken}) -> {given}\n{size}"
-        return "\n".join([head, *(f"  {node}  : {', '.join(map(str, node.outputs))}" for node in self.source.nodes)])
+        head = plain(f"{self.name}({taken}) -> {given}")
+        return "\n".join([head, size, *(f"  {node}  : {', '.join(map(str, node.outputs))}" for node in self.source.nodes)])
 
     def __repr__(self) -> str:
         taken, given = (", ".join(f"{v.name}: {v}" for v in values) for values in (self.inputs, self.outputs))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tensorsmith.errors import UserError
 from tensorsmith.graph.model import Model
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, check_size, named_sizes, shown, symbols_of
-from tensorsmith.show.line import cut, line, many
+from tensorsmith.show.line import cut, line, many, plain
 from tensorsmith.show.table import block, table
 
 if TYPE_CHECKING:
@@ -34,9 +34,11 @@ class OpenModel:
         inputs: Sequence[OpenArgument],
         sizes: Mapping[str, Sequence[int]],
         make: Callable[[Mapping[str, int]], Model],
+        draws: bool = False,
     ) -> None:
-        """`sizes` are those that the user names for each symbol, none where any may come; `make` gives the network at some."""
-        self.name, self.inputs = name, tuple(inputs)
+        """`sizes` are those that the user names for each symbol, none where any may come; `make` gives the network at some. It may
+        draw random numbers, as `draws` says."""
+        self.name, self.inputs, self.draws = name, tuple(inputs), draws
         self.symbols = symbols_of(self.inputs)
         self.sizes = {symbol: checked_sizes(symbol, sizes.get(symbol, ())) for symbol in self.symbols}
         self._check_count()
@@ -93,7 +95,8 @@ class OpenModel:
 
     def __str__(self) -> str:
         named = "; ".join(shown(self.symbols, sizes) for sizes in self.named)
-        return f"{self._signature()}\nopen: {', '.join(self.symbols)}; named sizes: {named or 'none'}"
+        lines = [self._signature(), f"open: {', '.join(self.symbols)}; named sizes: {named or 'none'}"]
+        return "\n".join(map(plain, lines))
 
     def __repr__(self) -> str:
         return line(self, self._signature(), f": {cut(' '.join(map(self._named, self.symbols)), _SHOWN)}")

@@ -25,6 +25,7 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.rewrites.formulations import Formulation, chosen, formulations
+from tensorsmith.runtime.arguments import CALL_NUMBER
 from tensorsmith.show import units
 from tensorsmith.show.line import line, many
 from tensorsmith.show.listed import Listed
@@ -163,7 +164,7 @@ def with_formulations(partition: Partition, which: str) -> Partition:
 
 def evaluate(partition: Partition, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of a partitioned graph by name, call by call with the reference evaluator: the oracle of executables."""
-    graph = partition.graph
+    graph, inputs = partition.graph, {CALL_NUMBER: np.zeros((), np.uint32), **inputs}
     missing = [v.name for v in graph.inputs if v.name not in inputs]
     if missing:
         raise UserError(f"input {missing[0]} is missing; {graph.name} takes {', '.join(v.name for v in graph.inputs)}")

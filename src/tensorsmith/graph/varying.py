@@ -38,6 +38,8 @@ class _Maker:
         return self._build(self._model.model(sizes))
 
     def outputs_within(self, small: Sizes, large: Sizes) -> tuple[tuple[int, ...], ...] | str:
+        if self._model.draws:
+            return "random numbers are those of a place in a tensor of its own size"
         one, other = self._outline(small), self._outline(large)
         return why_not_a_prefix(one, other) or one.output_shapes
 

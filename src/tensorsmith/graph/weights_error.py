@@ -12,7 +12,7 @@ from tensorsmith.elements import kind_of
 from tensorsmith.errors import UserError
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Array, Graph
-from tensorsmith.show.line import line, many
+from tensorsmith.show.line import line, many, plain
 from tensorsmith.show.units import size
 
 
@@ -28,7 +28,7 @@ class OutputError:
 
     def __str__(self) -> str:
         most = f"at most {self.largest:.3g} where the largest number is {self.largest_value:.3g}"
-        return f"{self.name} is off by {self.share:.2%}, {most}"
+        return f"{plain(self.name)} is off by {self.share:.2%}, {most}"
 
     def __repr__(self) -> str:
         return line(self, self)

@@ -91,21 +91,27 @@ class Bounds:
         return Bounds(self.ranges, (*self.known, *facts)) if facts else self
 
     def affine_range(self, form: Affine) -> Range:
-        low = high = form.offset
-        for name, coefficient in form.terms.items():
-            a, b = self.ranges[name]
-            low += min(coefficient * a, coefficient * b)
-            high += max(coefficient * a, coefficient * b)
+        return self._least(form), -self._least(form.scaled(-1))
+
+    def _least(self, form: Affine) -> int:
+        """A lower limit of a form. Variables are taken out one after the other: each by its range, or together with others by a
+        fact that they make up a multiple of. Of the ways to do so the one with the highest limit counts.
+
+            (h - 1) * 7 + (w - 1)  where h - 1 >= 0 and w - 1 >= 0    ->    7 * 0 + 1 * 0
+        """
+        if not self.known:
+            return form.offset + sum(min(c * self.ranges[name][0], c * self.ranges[name][1]) for name, c in form.terms.items())
+        if not form.terms:
+            return form.offset
+        name, coefficient = next(iter(form.terms.items()))
+        rest = Affine({n: c for n, c in form.terms.items() if n != name}, form.offset)
+        limit = self._least(rest) + min(coefficient * self.ranges[name][0], coefficient * self.ranges[name][1])
         for fact in self.known:
-            ratio = _ratio(form, fact)
-            if ratio is None:
-                continue
-            limit = form.offset - ratio * fact.offset  # form = ratio * fact + limit, fact >= 0
-            if ratio > 0:
-                low = max(low, math.ceil(limit))
-            else:
-                high = min(high, math.floor(limit))
-        return low, high
+            ratio = _ratio(form, fact, name)
+            if ratio is not None:  # form = ratio * fact + what is left, and fact >= 0
+                left = {n: c for n, c in form.terms.items() if n not in fact.terms}
+                limit = max(limit, math.ceil(self._least(Affine(left)) + form.offset - ratio * fact.offset))
+        return limit
 
     def range(self, e: Expr) -> Range | None:
         """The inclusive range of an integer expression, or None where it depends on data."""
@@ -134,13 +140,12 @@ class Bounds:
         return None
 
 
-def _ratio(form: Affine, fact: Affine) -> Fraction | int | None:
-    """By which the terms of a fact are multiplied in a form; None where that is no one number."""
-    if not form.terms or form.terms.keys() != fact.terms.keys():
+def _ratio(form: Affine, fact: Affine, name: str) -> Fraction | int | None:
+    """The number above 0 by which the terms of a fact, `name` among them, are multiplied in a form; None where there is none."""
+    if name not in fact.terms or not fact.terms.keys() <= form.terms.keys():
         return None
-    name = next(iter(form.terms))
     own, theirs = form.terms[name], fact.terms[name]
-    if any(c * theirs != fact.terms[n] * own for n, c in form.terms.items()):
+    if own * theirs < 0 or any(form.terms[n] * theirs != c * own for n, c in fact.terms.items()):
         return None
     return own // theirs if own % theirs == 0 else Fraction(own, theirs)
 

@@ -9,6 +9,7 @@ from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import REDUCTIONS, Expr, Load, Reduce, Var, depth, walk
 from tensorsmith.lang.in_bounds import out_of_bounds
 from tensorsmith.lang.stage import Buffer, Stage
+from tensorsmith.show.line import many
 
 DEEPEST = 256  # nodes of a body that stand inside each other: what goes through it calls itself for each
 
@@ -91,7 +92,7 @@ def _check_load(buffers: Mapping[str, Buffer], stage: Stage, e: Load) -> None:
     if len(e.indices) != len(buffer.shape):
         raise UserError(
             f"stage {stage.name}: `{e}` has {len(e.indices)} indices; "
-            f"{e.tensor} has {len(buffer.shape)} dimensions {list(buffer.shape)}"
+            f"{e.tensor} has {many(len(buffer.shape), 'dimension')} {list(buffer.shape)}"
         )
     if e.dtype != buffer.dtype:
         raise UserError(f"stage {stage.name}: `{e}` is read as {e.dtype}, {e.tensor} is {buffer.dtype}")

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Protocol, overload
+from typing import Any, NoReturn, Protocol, overload
 
 import numpy as np
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, whole_number
 from tensorsmith.lang.check import check_depth
 from tensorsmith.lang.dtypes import canonical, dtype
 from tensorsmith.lang.expr import (
@@ -34,9 +36,10 @@ from tensorsmith.lang.expr import (
     unary,
     wrap,
 )
+from tensorsmith.lang.from_numpy import of_tensor
 from tensorsmith.lang.stage import Buffer, Stage, topological
 from tensorsmith.lang.workload import Workload
-from tensorsmith.show.line import line, typed
+from tensorsmith.show.line import line, many, typed
 
 _MOST_ELEMENTS = 1 << 59  # of a tensor: 8 bytes each, and offsets still fit 64 bits
 
@@ -60,7 +63,7 @@ class Tensor:
         """
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
-            raise UserError(f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, got {len(items)} indices")
+            raise UserError(f"{self.name} has {many(len(self.shape), 'dimension')} {list(self.shape)}, got {len(items)} indices")
         return Load(self.name, tuple(_index(self, i) for i in items), self.dtype, self)
 
     def __eq__(self, other: object) -> bool:
@@ -70,6 +73,12 @@ class Tensor:
         return self is other
 
     __hash__ = object.__hash__
+
+    def __array_ufunc__(self, function: Callable[..., Any], method: str, *args: Any, **options: Any) -> NoReturn:
+        raise of_tensor(self.name, len(self.shape), function)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: Any) -> NoReturn:
+        raise of_tensor(self.name, len(self.shape), function)
 
     def __str__(self) -> str:
         return str(self.stage) if self.stage else str(Buffer(self.name, self.shape, self.dtype, self.constant))
@@ -90,11 +99,12 @@ def _index(tensor: Tensor, given: ExprLike) -> Expr:
 
 
 def _shape(given: object, what: str) -> tuple[int, ...]:
-    if isinstance(given, (Set, Mapping)) or not isinstance(given, (int, Iterable)):
+    number = whole_number(given)
+    if number is None and (isinstance(given, (Set, Mapping)) or not isinstance(given, Iterable)):
         raise UserError(f"{what} has the shape {given!r}; give a whole number or a sequence of them")
-    items = (given,) if isinstance(given, int) else tuple(given)
+    items = tuple(given) if number is None else (number,)  # type: ignore[arg-type]
     for n in items:
-        if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 0:
+        if (extent := whole_number(n)) is None or extent < 0:
             raise UserError(f"{what} has the shape {list(items)}; every extent must be a whole number, 0 or more")
     if math.prod(int(n) for n in items) > _MOST_ELEMENTS:
         raise UserError(f"{what} has the shape {list(items)}; no memory holds so many elements")
@@ -117,7 +127,9 @@ def reduce_axis(extent: int, name: str = "k") -> Axis:
     shape = _shape(extent, f"reduce axis {name}")
     if len(shape) != 1:
         raise UserError(f"reduce axis {name} has the extent {extent!r}; give one whole number, and one axis for each dimension")
-    return Axis(_name(name, "a reduce axis"), *shape)
+    if not re.fullmatch(r"[\w.]+", _name(name, "a reduce axis")):  # loops are written by the names of their axes
+        raise UserError(f"a reduce axis is called {name!r}; the name of an axis has letters, digits, underscores and points only")
+    return Axis(name, *shape)
 
 
 Body = Callable[..., ExprLike]
@@ -218,16 +230,27 @@ def _axis_names(body: Callable[..., object], rank: int, stage: str) -> list[str]
         return [f"i{n}" for n in range(rank)]
     parameters = [p for p in parameters if p.default is inspect.Parameter.empty]  # `lambda i, n=n:` binds n
     if len(parameters) != rank or any(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters):
-        raise UserError(f"stage {stage}: the shape has {rank} dimensions, its body takes {len(parameters)} arguments")
+        raise UserError(
+            f"stage {stage}: the shape has {many(rank, 'dimension')}, its body takes {many(len(parameters), 'argument')}"
+        )
     return [p.name for p in parameters]
+
+
+def refuse_path(given: object) -> None:
+    """Raises `UserError` for the path of a model where a computation is expected: it has to be loaded first."""
+    if isinstance(given, (str, os.PathLike)):
+        path = os.fspath(given)
+        raise UserError(f"{path!r} is a path, not a model: load it first, as in ts.compile(ts.load({path!r}))")
 
 
 def workload(tensors: Sequence[Tensor]) -> Workload:
     """The workload of a list of inputs and outputs, as in `[A, B, D]`: placeholders are inputs, the others outputs."""
+    refuse_path(tensors)
     if not isinstance(tensors, Iterable):
         raise UserError(f"expected a list of tensors, as in [A, B, C], got {type(tensors).__name__}")
     tensors = list(tensors)
     for t in tensors:
+        refuse_path(t)
         if not isinstance(t, Tensor):
             raise UserError(f"expected tensors (placeholder, compute), got {type(t).__name__}")
     inputs = [t for t in tensors if t.stage is None]

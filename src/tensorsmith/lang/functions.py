@@ -126,7 +126,7 @@ def remainder_of_dividend(a: Expr, b: Expr) -> Expr:
     if not is_float(a.dtype):
         return a - truncated_quotient(a, b) * b
     rest = abs(a) % abs(b)
-    return select(a < 0, -rest, rest)
+    return select(a < 0, -rest, select(a > 0, rest, a - rest))  # of a zero the rest is 0 or NaN, and -0.0 - 0.0 is -0.0
 
 
 def fmod(a: ExprLike, b: ExprLike) -> Expr:

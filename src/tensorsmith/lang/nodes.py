@@ -21,16 +21,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tensorsmith.errors import UserError
+from tensorsmith.lang import from_numpy
 from tensorsmith.lang.dtypes import NAMES, canonical, dtype, is_float
 from tensorsmith.lang.interned import Interned
 from tensorsmith.lang.text import INFIX, TIGHTEST, Names, axes_text, call, inside, show
-from tensorsmith.show.line import line
+from tensorsmith.show.line import line, plain
 
 Scalar = int | float | bool
 
@@ -178,6 +180,14 @@ class Expr(metaclass=Interned):
             "use select(cond, a, b) instead of `if`, & | ~ instead of `and or not`, and (a < b) & (b < c) instead of a < b < c"
         )
 
+    def __array_ufunc__(self, function: Callable[..., Any], method: str, *args: Any, **options: Any) -> Any:
+        """NumPy's element-wise functions, as `np.exp(A[i, j])`, and its numbers as operands, as in `np.float32(2) * A[i, j]`."""
+        return from_numpy.applied(function, method, args, options)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: Any) -> Any:
+        """NumPy's other functions, as `np.where(A[i, j] > 0, A[i, j], 0)`."""
+        return from_numpy.applied(function, "__call__", args, options)
+
     @functools.cached_property
     def key(self) -> bytes:
         """The content of the expression in 16 bytes: two with the same key are the same program.
@@ -192,7 +202,7 @@ class Expr(metaclass=Interned):
         return digest.digest()
 
     def __str__(self) -> str:
-        return show(self)
+        return plain(show(self))
 
     def __repr__(self) -> str:
         return line(self, f"{self.dtype} {self}", f" {self.key[:4].hex()}")

@@ -11,7 +11,7 @@ from tensorsmith.lang.affine import Bounds
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.expr import Axis, Expr, Load, Var, loads, operands_first
 from tensorsmith.lang.text import axes_text, show
-from tensorsmith.show.line import line, typed
+from tensorsmith.show.line import line, plain, typed
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Buffer:
 
     def __str__(self) -> str:
         kind = "constant" if self.constant else "input"
-        return f"{self.name}: {kind} {self.dtype}[{', '.join(map(str, self.shape))}]"
+        return plain(f"{self.name}: {kind} {self.dtype}[{', '.join(map(str, self.shape))}]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ class Stage:
     def __str__(self) -> str:
         head = f"{self.name}[{axes_text(self.axes)}]: {self.dtype} ="
         if self.reduction:
-            return f"{head} {self.reduction}({show(self.body)}, over {axes_text(self.reduce_axes)})"
-        return f"{head} {show(self.body)}"
+            return plain(f"{head} {self.reduction}({show(self.body)}, over {axes_text(self.reduce_axes)})")
+        return plain(f"{head} {show(self.body)}")
 
 
 def renamed(stage: Stage, tensors: Mapping[str, str], axes: Sequence[str]) -> Stage:

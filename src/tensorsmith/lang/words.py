@@ -32,6 +32,7 @@ from tensorsmith.lang.define import (
     tanh,
     workload,
 )
+from tensorsmith.lang.from_numpy import FUNCTIONS
 from tensorsmith.lang.functions import (
     acos,
     acosh,
@@ -122,3 +123,6 @@ __all__ = [
     "where",
     "workload",
 ]
+
+_NOT_NUMPY_S = ("bits_as", "cast", "compute", "placeholder", "reduce_axis", "select", "workload")  # other things there, or none
+FUNCTIONS.update({name: globals()[name] for name in __all__ if name not in _NOT_NUMPY_S})

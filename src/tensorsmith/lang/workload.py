@@ -49,8 +49,8 @@ class Workload:
         """
         found = [self.buffers[name] for name in self.outputs]
         if self.operators:
-            return f"{self.operators} {', '.join(typed(b.dtype, b.shape) for b in found)}"
-        return ", ".join(f"{b.name} {typed(b.dtype, b.shape)}" for b in found)
+            return plain(f"{self.operators} {', '.join(typed(b.dtype, b.shape) for b in found)}")
+        return plain(", ".join(f"{b.name} {typed(b.dtype, b.shape)}" for b in found))
 
     @functools.cached_property
     def buffers(self) -> dict[str, Buffer]:
@@ -115,7 +115,7 @@ class Workload:
 
     def __str__(self) -> str:
         lines = [*(str(b) for b in self.inputs), *(str(s) for s in self.stages), f"return {', '.join(self.outputs)}"]
-        return "\n".join(lines)
+        return "\n".join(map(plain, lines))
 
     def check(self) -> Workload:
         """Raises `UserError` where names clash or a load is out of bounds, of the wrong rank or type; gives itself."""

@@ -20,6 +20,7 @@ import numpy as np
 from tensorsmith.build import build
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.workload import Workload
+from tensorsmith.measure.calls import Calls, of_a_caller
 from tensorsmith.measure.check import Reference
 from tensorsmith.measure.conditions import Condition, one_call
 from tensorsmith.measure.streaming import streamed
@@ -35,18 +36,20 @@ from tensorsmith.targets.target import Target
 Array = np.ndarray[Any, np.dtype[Any]]
 Hook = Callable[[str, Candidate, Any], None]
 Clock = Callable[[int], float]  # (runs) -> seconds of one
-Answer = Callable[[], Prepared]  # whose outputs are the answer
+Answer = Callable[[], Prepared | Calls]  # whose outputs are the answer
 
 _MOST_SETS = 32  # of arrays for cold runs
 
 
 @dataclass
 class Held:
-    """A candidate's executable, with the constants bound and the arguments in place."""
+    """A candidate's executable, with the constants bound, the arguments in place, and as its users call it."""
 
     candidate: Candidate
     executable: Executable  # constants not bound
+    bound: Executable
     prepared: Prepared
+    calls: Calls | None = None  # made when it is first called as users call
     checksum: int | None = None  # of the outputs that were found right
 
 
@@ -84,7 +87,8 @@ class Bench:
         if self._hook:
             self._hook("build", candidate, None)
         executable = build(candidate, self.target)
-        self._built[number] = Held(candidate, executable, self._prepare(executable))
+        bound = self._bind(executable)
+        self._built[number] = Held(candidate, executable, bound, self._prepare(bound))
 
     def check(self, number: int) -> str | None:
         """Run once and say what is wrong with the answer, None if nothing is."""
@@ -100,7 +104,7 @@ class Bench:
         built.checksum = _checksum(built.prepared)
         return self.reference.problem(built.prepared.outputs)
 
-    def time(self, number: int, plan: Plan, condition: Condition = Condition.BACK_TO_BACK) -> tuple[Rounds, str | None]:
+    def time(self, number: int, plan: Plan, condition: Condition = Condition.ALONE) -> tuple[Rounds, str | None]:
         """Time a built candidate; and what is wrong with its answer now, if it is another one than before.
 
         Conditions are for warm caches: what runs find otherwise is said by the cache.
@@ -108,11 +112,15 @@ class Bench:
         built = self._built[number]
         if self._hook:
             self._hook("time", built.candidate, None)
-        if self.cache == "warm":
-            rounds, last = one_call(built.prepared, condition, self.target, plan), lambda: built.prepared
-        else:
+        last: Answer
+        if self.cache != "warm":
             seconds, last = self._clock(built)
             rounds = time_rounds(seconds, plan)
+        elif condition is Condition.ALONE:
+            rounds, last = time_rounds(built.prepared.seconds, plan), lambda: built.prepared
+        else:
+            calls = self._calls(built)
+            rounds, last = one_call(calls, condition, self.target, plan), lambda: calls
         if self.reference is None:
             return rounds, None
         answer = last()
@@ -129,10 +137,23 @@ class Bench:
     def _new_sketch(self, text: str) -> Sketch:
         return Sketch.from_json(self.workload, json.loads(text))
 
-    def _prepare(self, executable: Executable, fresh: bool = False) -> Prepared:
-        bound = executable.bind(**self.constants) if self.constants else executable
+    def _bind(self, executable: Executable) -> Executable:
+        """With a copy of the constants of its own."""
+        return executable.bind(**self.constants) if self.constants else executable
+
+    def _prepare(self, bound: Executable, fresh: bool = False) -> Prepared:
         inputs = {name: aligned_copy(a) for name, a in self.inputs.items()} if fresh else self.inputs
         return bound.prepare(threads=self.threads, **inputs)
+
+    def _calls(self, built: Held) -> Calls:
+        if built.calls is None:
+            built.calls = Calls(built.bound, self._callers_inputs, self.threads)
+        return built.calls
+
+    @functools.cached_property
+    def _callers_inputs(self) -> dict[str, Array]:
+        """The same arrays for all candidates."""
+        return {name: of_a_caller(array) for name, array in self.inputs.items()}
 
     def _clock(self, built: Held) -> tuple[Clock, Answer]:
         """A clock of runs with the caches as they should be, and the answer of the last of them."""
@@ -144,7 +165,7 @@ class Bench:
         """Runs that find nothing in the caches: over sets of arrays that are together twice as large as the last-level cache."""
         needed = 2 * max(self.target.core_cache_bytes * self.threads, self.target.shared_cache_bytes)
         each = array_bytes(self.workload)
-        sets = [self._prepare(built.executable, fresh=True) for _ in range(number_of_sets(each, needed))]
+        sets = [self._prepare(self._bind(built.executable), fresh=True) for _ in range(number_of_sets(each, needed))]
         rest = max(0, needed - each * len(sets))
         turns = itertools.cycle(range(len(sets)))
         last = 0
@@ -179,8 +200,8 @@ def number_of_sets(each: int, needed: int) -> int:
     return min(_MOST_SETS, max(2, math.ceil(needed / max(1, each))))
 
 
-def _checksum(prepared: Prepared) -> int:
+def _checksum(answer: Prepared | Calls) -> int:
     value = 0
-    for output in prepared.outputs:
+    for output in answer.outputs:
         value = zlib.crc32(output.reshape(-1).view(np.uint8).data, value)
     return value

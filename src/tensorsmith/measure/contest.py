@@ -18,7 +18,7 @@ from tensorsmith.search.trial import Trial
 
 @dataclass(frozen=True)
 class Timed:
-    """What came out for one program. The trial's seconds are those of calls back to back."""
+    """What came out for one program. The trial's seconds are those of the kernel alone."""
 
     trial: Trial
     rounds: Rounds
@@ -90,7 +90,7 @@ class Contest:
 def results(jobs: Sequence[Job]) -> list[Timed]:
     """What came out for each job; all have a trial."""
     trials = [job.trial for job in jobs]
-    timed = [job.rounds[Condition.BACK_TO_BACK] for job in jobs if job.trial is not None and job.trial.ok]
+    timed = [job.rounds[Condition.ALONE] for job in jobs if job.trial is not None and job.trial.ok]
     seconds = iter(in_turns(timed) if timed else ())
     found = []
     for job, trial in zip(jobs, trials):

@@ -139,7 +139,7 @@ class Crew:
         job: Job,
         plan: Plan,
         stop: Callable[[], bool] = never,
-        condition: Condition = Condition.BACK_TO_BACK,
+        condition: Condition = Condition.ALONE,
     ) -> None:
         """Time a job that is built, and wait for the end of it, or until `stop()`."""
         job.step, job.begun, job.condition = JobState.TIMING, time.monotonic(), condition
@@ -264,7 +264,7 @@ class Crew:
     # -- ends of jobs ------------------------------------------------------------------------------------------------
 
     def finish_timed(self, worker: Worker, job: Job) -> None:
-        seconds, spread = summary(job.rounds[Condition.BACK_TO_BACK])
+        seconds, spread = summary(job.rounds[Condition.ALONE])
         subject = job.subject
         if not job.cut and (subject.incumbent is None or seconds < subject.incumbent):
             subject.incumbent = seconds

@@ -41,7 +41,7 @@ class Job:
     build_seconds: float = 0.0
     run_seconds: float = 0.0
     deaths: int = 0  # of its workers, through no fault of its own
-    condition: Condition = Condition.BACK_TO_BACK  # under which it is timed now
+    condition: Condition = Condition.ALONE  # under which it is timed now
     rounds: Rounds = field(default_factory=lambda: {condition: [] for condition in Condition})
     cut: bool = False
     note: str = ""  # how the device was when it was timed

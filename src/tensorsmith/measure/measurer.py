@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from tensorsmith.backends import backend_of
-from tensorsmith.errors import InternalError, Parameter, UserError
+from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.compare import random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.lang.workload import Workload
@@ -20,7 +20,7 @@ from tensorsmith.measure.contest import Contest, Timed, Turns, results
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
-from tensorsmith.measure.runner import Runner
+from tensorsmith.measure.runner import Runner, cannot_measure
 from tensorsmith.measure.subject import Subject
 from tensorsmith.measure.times import Times
 from tensorsmith.measure.workshop import Workshop
@@ -75,8 +75,7 @@ class Measurer:
         self._own_runner = runner is None
         why_not = self.runner.why_not(self.target)
         if why_not is not None:
-            what = f"{', '.join(workload.outputs)} cannot be measured here: what {why_not}; it can be on such a machine: give "
-            raise UserError(what, Parameter("runner"), ', as in "ssh board"')
+            raise cannot_measure(self.target, why_not)
         self.threads, self.cache, self.check, self.seed = threads or self.target.cores, cache, check, seed
         self.times = Times(self.runner.workers)
         self.formulation = formulation or as_written(workload)
@@ -130,8 +129,8 @@ class Measurer:
         return self.runner.pending(self._subject)
 
     def remeasure(self, candidates: Sequence[Candidate], rounds: int = 10, stop: Callable[[], bool] = never) -> list[Trial]:
-        """Finalists against each other, back to back: a trial for each, in their order; none at all if `stop()` came true."""
-        turns = Turns.even(rounds, (Condition.BACK_TO_BACK,))
+        """Finalists against each other, each alone: a trial for each, in their order; none at all if `stop()` came true."""
+        turns = Turns.even(rounds, (Condition.ALONE,))
         return [timed.trial for timed in self.compare([(self, c) for c in candidates], turns, stop)]
 
     def compare(self, places: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool] = never) -> list[Timed]:

@@ -9,6 +9,9 @@ import subprocess
 from tensorsmith.errors import InternalError
 from tensorsmith.measure import wire
 
+_READ = 1 << 16  # bytes
+_AT_ONCE = 1 << 24  # bytes that are read before others have their turn: a process may write without end
+
 
 class Pipe:
     """The pipes of a process that was started with both of them."""
@@ -48,9 +51,9 @@ class Pipe:
     def receive(self) -> tuple[list[wire.Message], bool]:
         """The replies that have come, and whether there will be no more: it is dead, or talks nonsense."""
         messages: list[wire.Message] = []
-        while True:
+        for _ in range(_AT_ONCE // _READ):
             try:
-                data = os.read(self._out.fileno(), 1 << 16)
+                data = os.read(self._out.fileno(), _READ)
             except BlockingIOError:
                 return messages, False
             if not data:
@@ -59,6 +62,7 @@ class Pipe:
                 messages += self._decoder.feed(self._of_messages(data))
             except InternalError:
                 return messages, True
+        return messages, False
 
     def _of_messages(self, data: bytes) -> bytes:
         """What of the bytes that have come belongs to messages."""

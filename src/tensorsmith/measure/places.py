@@ -43,7 +43,7 @@ class Place:
 
 
 def _local(text: str) -> Place:
-    return Place(text, lambda target, warn: Workshop(target.cores, warn=warn), ask=lambda: Workshop().nodes(), here=True)
+    return Place(text, lambda target, warn: Workshop(warn=warn), ask=lambda: Workshop().nodes(), here=True)
 
 
 def _ray(text: str) -> Place:

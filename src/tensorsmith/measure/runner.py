@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tensorsmith.errors import Parameter, UserError, compile_for
 from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.subject import Subject
@@ -41,6 +42,16 @@ class NodeStatus:
     celsius: float | None = None  # its warmest part
     calibration: float | None = None  # seconds of the calibration kernel, the last ones
     emulated: str = ""  # by what, if it is no machine but an emulator
+
+
+def cannot_measure(target: Target, why_not: str) -> UserError:
+    """What to do where a runner cannot run programs for a target; `why_not` is the runner's."""
+    return UserError(
+        f"programs for {target.name} cannot be measured here: what {why_not}. To measure on such a machine give ",
+        Parameter("runner"),
+        ', as in "ssh board"; without a search, ',
+        *compile_for(target.name),
+    )
 
 
 class Runner(Protocol):

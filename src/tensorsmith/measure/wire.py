@@ -15,19 +15,37 @@ from tensorsmith.errors import InternalError
 Message = dict[str, Any]
 
 _LENGTH = struct.Struct("<I")
-_MOST = 1 << 30  # longer than that is no message but garbage
+_MOST = 1 << 30  # bytes; longer than that is no message but garbage
+
+
+def text(message: Message) -> bytes:
+    """The JSON of a message, which `decode` reads."""
+    return json.dumps(message, separators=(",", ":")).encode()
 
 
 def encode(message: Message) -> bytes:
-    body = json.dumps(message, separators=(",", ":")).encode()
+    """The same behind its length."""
+    body = text(message)
     return _LENGTH.pack(len(body)) + body
+
+
+def decode(body: bytes) -> Message:
+    """The message whose text it is. Raises `InternalError` on what is none."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as problem:  # lists in lists in lists
+        raise InternalError(f"garbage in the pipe: {problem}") from problem
+    if not isinstance(message, dict):
+        raise InternalError(f"a message that is a {type(message).__name__}")
+    return message
 
 
 class Decoder:
     """Bytes in, as they arrive; whole messages out."""
 
-    def __init__(self) -> None:
-        self._bytes = bytearray()
+    def __init__(self, most: int = _MOST) -> None:
+        """`most`: bytes of a message."""
+        self._bytes, self._most = bytearray(), most
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that `data` completes. Raises `InternalError` on what is no message."""
@@ -35,18 +53,12 @@ class Decoder:
         found: list[Message] = []
         while len(self._bytes) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._bytes)
-            if length > _MOST:
+            if length > self._most:
                 raise InternalError(f"a message of {length} bytes: garbage in the pipe")
             end = _LENGTH.size + length
             if len(self._bytes) < end:
                 break
-            try:
-                message = json.loads(bytes(self._bytes[_LENGTH.size : end]))
-            except ValueError as problem:
-                raise InternalError(f"garbage in the pipe: {problem}") from problem
-            if not isinstance(message, dict):
-                raise InternalError(f"a message that is a {type(message).__name__}")
-            found.append(message)
+            found.append(decode(bytes(self._bytes[_LENGTH.size : end])))
             del self._bytes[:end]
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, whole_number
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Tensor, compute
 from tensorsmith.lang.dtypes import dtype, is_float, is_int, widened
@@ -80,7 +80,8 @@ def scaled(index: Expr, factor: int = 1, offset: int = 0) -> Expr:
 
 def per_dimension(given: PerDimension, rank: int, what: str, least: int = 1) -> tuple[int, ...]:
     """One number per spatial dimension, each at least `least`."""
-    items = (given,) * rank if isinstance(given, int) else tuple(given)
+    number = whole_number(given)
+    items = tuple(given) if number is None else (number,) * rank  # type: ignore[arg-type]
     if len(items) != rank or any(n < least for n in items):
         raise UserError(f"{what} {given} must be a whole number of at least {least}, or {rank} of them")
     return items
@@ -88,10 +89,11 @@ def per_dimension(given: PerDimension, rank: int, what: str, least: int = 1) -> 
 
 def pad_pairs(given: Padding, rank: int) -> tuple[tuple[int, int], ...]:
     """A (before, after) pair per spatial dimension."""
-    items = (given,) * rank if isinstance(given, int) else tuple(given)
+    number = whole_number(given)
+    items = tuple(given) if number is None else (number,) * rank  # type: ignore[arg-type]
     if len(items) != rank:
         raise UserError(f"padding {given} must be one whole number, or {rank} numbers or pairs")
-    return tuple((p, p) if isinstance(p, int) else (p[0], p[1]) for p in items)
+    return tuple((int(p), int(p)) if whole_number(p) is not None else (p[0], p[1]) for p in items)  # type: ignore[arg-type,index]
 
 
 def normal_axis(axis: int, rank: int, what: str) -> int:

@@ -21,12 +21,13 @@ from tensorsmith.ops.common import (
     scaled,
     sum_of_products,
 )
+from tensorsmith.show.line import many
 
 
 def pad(x: Tensor, pairs: Sequence[tuple[int, int]], value: float = 0, name: str = "pad") -> Tensor:
     """`x` with `value` around it: a (before, after) pair per dimension; negative ones cut. `x` itself if all are 0."""
     if len(pairs) != len(x.shape):
-        raise UserError(f"{name}: {len(pairs)} pairs of padding for {len(x.shape)} dimensions of {x.name}")
+        raise UserError(f"{name}: {len(pairs)} pairs of padding for {many(len(x.shape), 'dimension')} of {x.name}")
     if not any(before or after for before, after in pairs):
         return x
     shape = [before + n + after for n, (before, after) in zip(x.shape, pairs)]

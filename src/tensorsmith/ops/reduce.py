@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, whole_number
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Reduction, Tensor, compute, reduce_axis, select
 from tensorsmith.lang.dtypes import dtype, is_float
@@ -39,7 +39,8 @@ def reduce(
 
 def reduced_dimensions(x: Tensor, axes: Axes, name: str) -> list[int]:
     """The dimensions that `axes` names (None: all), in order; an error that begins with `name` if one is wrong or named twice."""
-    given = range(len(x.shape)) if axes is None else [axes] if isinstance(axes, int) else axes
+    one = whole_number(axes)
+    given: Sequence[int] = range(len(x.shape)) if axes is None else axes if one is None else [one]  # type: ignore[assignment]
     dims = sorted(normal_axis(d, len(x.shape), name) for d in given)
     if len(set(dims)) != len(dims):
         raise UserError(f"{name}: a dimension is named twice in {list(given)}")

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 
 from tensorsmith.lang.workload import Stage, Workload
 from tensorsmith.program.linear import Linear, Num
-from tensorsmith.show.line import line, many, short_digest
+from tensorsmith.show.line import line, many, page, short_digest
 from tensorsmith.show.table import text
 
 
@@ -145,7 +145,7 @@ class Program:
     def __str__(self) -> str:
         from tensorsmith.program.text import show
 
-        return show(self)
+        return page(show(self))
 
     def __repr__(self) -> str:
         counts = f"{many(len(loop_vars(self)), 'loop')}, {many(len(list(self.blocks())), 'block')}"

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tensorsmith.program.flags import Flag, both, either, flag, where
 from tensorsmith.program.linear import Number
 
 MAX_LAID_OUT = 16  # steps of a marked loop; a longer one stays a loop
+PRAGMA = (0, 16, 64, 512)  # values of TVM's `auto_unroll_max_step` that Ansor tries on CPUs: stores of an unrolled body
 
 
 def is_laid_out(marked: Flag, steps: Number) -> Flag:
@@ -53,3 +56,26 @@ def partial_sums(in_a_row: int, results: int, chains: int, registers: int | None
     if registers is not None:
         wanted = min(wanted, max(1, registers // max(1, results)))
     return max(n for n in range(1, in_a_row + 1) if in_a_row % n == 0 and n <= wanted)
+
+
+def steps_under_pragma(counts: Sequence[Number], stores: Number, limit: Number) -> Number:
+    """Steps of a reduction in a row under TVM's `auto_unroll_max_step`: its innermost loops, each as a whole, as long as the
+    unrolled body has no more than `limit` stores. `stores` are those of one step, `counts` how often the loops run, the outermost
+    first.
+
+    >>> steps_under_pragma([3, 8, 2], 4, 64)
+    16
+    """
+    steps: Number = 1
+    fits: Flag = True
+    for count in reversed(counts):
+        count = where(flag(count < 1), 1, count)  # over an empty axis
+        fits = both(fits, flag(steps * count * stores <= limit))
+        steps = where(fits, steps * count, steps)
+    return steps
+
+
+def pragma_of(stores: Number) -> Number:
+    """The least value of the pragma under which a body of so many stores is unrolled."""
+    least = np.array(PRAGMA, np.float64)[np.minimum(np.searchsorted(PRAGMA, stores), len(PRAGMA) - 1)]
+    return where(flag(stores > 1), least, 0.0)

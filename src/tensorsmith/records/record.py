@@ -99,7 +99,7 @@ class Record:
 def ranked(records: Iterable[Record]) -> list[Record]:
     """The one to use first: the fastest, but before all that was known when it won the winner of the last final.
 
-    Seconds are those of calls back to back, and a final asks for more (`tuning.finals`): who lost there may have less
+    Seconds are those of the kernel alone, and a final asks for more (`tuning.finals`): who lost there may have less
     seconds. What was measured since then stands for its seconds. The same rule for one workload, in SQL, is in `queries`.
     """
     found = list(records)

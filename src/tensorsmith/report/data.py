@@ -158,6 +158,30 @@ class Roof:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """A share of what the machine can do at most at that intensity. Above 1 it has a reason."""
+
+    share: float
+    why: str = ""
+
+
+def reached(done: Task | Kernel, roof: Roof) -> Reached | None:
+    """How near a task or a kernel is to the roof; None where its operations or its bytes are not known."""
+    if not done.rate or not done.intensity:
+        return None
+    share = done.rate / min(roof.flops, done.intensity * roof.bytes)
+    if share <= 1:
+        return Reached(share)
+    if done.rate <= roof.flops:
+        return Reached(share, "its data stay in the caches")
+    formulation = done.winner.formulation if isinstance(done, Task) and done.winner else ""
+    if formulation not in ("", "plain"):
+        return Reached(share, f"{formulation} does fewer operations than the definition, which are counted")
+    low = "measured while the machine was busy" if roof.source == "measured" else "estimated too low"
+    return Reached(share, f"it does fewer operations than the definition, which are counted, or the roof was {low}")
+
+
+@dataclass(frozen=True)
 class Setting:
     """All tasks of one target and timing. `facts`: of the target, by name."""
 

@@ -13,7 +13,10 @@ import numpy as np
 from tensorsmith.elements import BY_NUMPY, TABLE
 from tensorsmith.errors import UserError
 from tensorsmith.runtime.buffers import aligned_empty, as_array, data_pointer
-from tensorsmith.show.line import line
+from tensorsmith.show.line import line, many, plain
+
+#: the name of the input that has the number of the call, in networks that draw random numbers: the last of their inputs
+CALL_NUMBER = "tensorsmith.call_number"
 
 DTYPES: dict[str, np.dtype] = {name: facts.numpy for name, facts in TABLE.items()}
 
@@ -43,7 +46,7 @@ class Argument:
         return line(self, self)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}{list(self.shape)}"
+        return plain(f"{self.name}: {self.dtype}{list(self.shape)}")
 
 
 def in_order(owner: str, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -58,7 +61,7 @@ def in_order(owner: str, names: Sequence[str], args: Sequence[Any], named: Mappi
     twice = [name for name in names[: len(args)] if name in named]
     if twice:
         raise UserError(f"{owner} got {twice[0]} twice: by position and by name")
-    raise UserError(f"{owner} takes {len(names)} inputs ({every}), {len(args) + len(named)} given")
+    raise UserError(f"{owner} takes {many(len(names), 'input')} ({every}), {len(args) + len(named)} given")
 
 
 def accept_input(argument: Argument, x: Any) -> np.ndarray:

@@ -24,10 +24,10 @@ from tensorsmith.errors import InternalError, UserError
 from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.buffers import aligned_copy, round_up
 from tensorsmith.show import units
-from tensorsmith.show.line import line, many, short_digest
+from tensorsmith.show.line import line, many, plain, short_digest
+from tensorsmith.targets.host import MOST_THREADS
 from tensorsmith.targets.target import Target
 
-MOST_THREADS = 4096  # that an arena can have been planned for
 INPUT, OUTPUT, CONSTANT, ARENA = KINDS = ("input", "output", "constant", "arena")
 
 #: Makes a constant as the code wants it of the constant as the user has it.
@@ -85,6 +85,9 @@ class Kernel:
     program: Callable[[], str] | None = None
     replaceable: frozenset[int] = frozenset()
     packers: Mapping[int, Packer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", plain(self.name))  # it is shown everywhere, and may come from a stranger's file
 
     def __repr__(self) -> str:
         how = f", {self.schedule}" if self.schedule else ""
@@ -148,6 +151,10 @@ class Network:
     unbound: Mapping[str, Packer | None] = field(default_factory=dict)  # inputs that are constants, and how they are packed
     bound: Mapping[str, int] = field(default_factory=dict)  # numbers of the constants that were inputs
     driver: Code | None = None  # the code that runs the steps, where it came along
+    threads: int | None = None  # that run it; None: as many as the process uses
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", plain(self.name))
 
     def __repr__(self) -> str:
         return line(self, signature(self), f": {made_of(self)}")
@@ -217,7 +224,7 @@ class Network:
                 raise InternalError(f"step {number} has {len(step.places)} arguments, its kernel takes {len(needed)}")
             for n, (place, size) in enumerate(zip(step.places, needed)):
                 if place.kind == ARENA:
-                    fits = place.at >= scratch and place.at + size <= self.arena_bytes
+                    fits = size == 0 or (place.at >= scratch and place.at + size <= self.arena_bytes)
                 else:
                     fits = 0 <= place.at < len(sizes[place.kind]) and size <= sizes[place.kind][place.at]
                 if not fits or size < 0:

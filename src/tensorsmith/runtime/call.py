@@ -40,13 +40,14 @@ def plain_call(
     entry: int,
     free: list[int],
     keep: object,
+    threads: int | None = None,
 ) -> PlainCall:
     """The function for the code at `entry`. `slots` are those of each input, then each output; `free` has the addresses of the
-    frames not in use; `keep` owns the frames, the code and what they point to."""
+    frames not in use; `keep` owns the frames, the code and what they point to; `threads` run it unless its caller wants others."""
     if not _fits_this_python():
         return never_plain
     words = [0] * TABLE["SPECIFICATIONS"]
-    words[TABLE["PYTHON"]] = _python().ctypes.data
+    words[TABLE["PYTHON"]] = _python(threads).ctypes.data
     words[TABLE["INPUTS"]] = len(inputs)
     words[TABLE["OUTPUTS"]] = len(outputs)
     words[TABLE["ENTRY"]] = entry
@@ -91,8 +92,9 @@ def _new_function(table: _Table) -> PlainCall:
 
 
 @functools.cache
-def _python() -> np.ndarray:
-    """The words that all tables share. Everything they point to lives as long as the process."""
+def _python(threads: int | None) -> np.ndarray:
+    """The words that all tables share whose executables have that number of threads. Everything they point to lives as long as the
+    process."""
     functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in FUNCTIONS}
     objects = {
         "None": None,
@@ -100,7 +102,7 @@ def _python() -> np.ndarray:
         "tuple": tuple,
         "list": list,
         "wanted": pool.wanted,
-        "addresses": pool.addresses,
+        "addresses": pool.addresses(threads),
     }
     addresses = {**functions, **{name: id(value) for name, value in objects.items()}}
     return np.array([addresses[name] for name in PYTHON], np.uint64)

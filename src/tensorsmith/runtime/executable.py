@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,10 +30,13 @@ from tensorsmith.runtime.origin import Origin, remade
 from tensorsmith.runtime.pool import shared
 from tensorsmith.runtime.profile import Profile, StepTime, titled
 from tensorsmith.runtime.running import Prepared, Running, load
-from tensorsmith.show.line import line
+from tensorsmith.show.line import line, many
 from tensorsmith.show.table import Cell, Number, block, table
 from tensorsmith.show.units import flops, size
 from tensorsmith.targets.target import Target, given_or_native
+
+#: what a line of comment begins with, by the kind of text; all others have LLVM's
+_COMMENTS = {"asm": "#"} | dict.fromkeys(("opencl", "cuda", "hip", "metal", "ptx"), "//")
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,9 @@ class Memory:
         return ", ".join(f"{name} {count / 2**20:.1f} MiB" for name, count in vars(self).items())
 
 
-def executable(network: Network) -> Executable:
-    """The executable of what was built, loaded now if it can run here."""
-    made = Executable(network)
+def executable(network: Network, threads: int | None = None) -> Executable:
+    """The executable of what was built, loaded now if it can run here. `threads` run it, unless the network says how many."""
+    made = Executable(network if threads is None else replace(network, threads=threads))
     if device_of(network.target.kind).why_not(network.target) is None:
         made.load()
     return made
@@ -183,7 +187,12 @@ class Executable:
     def memory(self) -> Memory:
         """What it holds in memory."""
         constants = sum(array.nbytes for array in self.network.constants)
-        return Memory(self.network.arena_bytes, self.network.scratch_for(shared().threads), constants)
+        return Memory(self.network.arena_bytes, self.network.scratch_for(shared(self.network.threads).threads), constants)
+
+    @property
+    def threads(self) -> int:
+        """How many threads run it: as many as were asked for when it was compiled or loaded, else as many as the process uses."""
+        return shared(self.network.threads).threads
 
     # -- measuring ---------------------------------------------------------------------------------------------------
 
@@ -249,15 +258,16 @@ class Executable:
     ) -> list[Path]:
         """Writes a library for programs in C to a folder: header, C file, objects, a CMake file, an example. Gives the files.
 
-        `name` begins all of its names; unless one is given it is the executable's own. The weights are "embedded", or in a "file"
-        that is mapped into memory. Where there is a C `compiler` for that machine (the system's `cc`, or the one given), the static
-        and the shared library are there, too. It needs the text of the code, so an executable from a file cannot be exported.
+        `name` begins all of its names; unless one is given it is `net_` and the executable's own. The weights are "embedded", or in
+        a "file" that is mapped into memory. Where there is a C `compiler` for that machine (the system's `cc`, or the one given),
+        the static and the shared library are there, too. It needs the text of the code, so an executable from a file cannot be
+        exported.
 
         For another `target` it is compiled anew, from what `ts.compile` was given. The model, and arrays that were bound, must
         still be there: an executable does not keep them."""
         if target is not None and (there := given_or_native(target)) != self.network.target:
             made = remade(self.name, self.origin, there, target if isinstance(target, str) else there.name)
-            return made.export(folder, name=name or self.name, weights=weights, compiler=compiler)
+            return made.export(folder, name=name, weights=weights, compiler=compiler)
         network, guard = self._exported()
         write = device_of(network.target.kind).export
         if write is None:
@@ -273,7 +283,8 @@ class Executable:
         texts = [_program(kernel) if kind == "program" else kernel.code.source(kind) for kernel in self.network.kernels]
         if len(texts) == 1:
             return texts[0]
-        return "\n\n".join(f"; {kernel.name}\n{text}" for kernel, text in zip(self.network.kernels, texts))
+        sign = _COMMENTS.get(kind, ";")
+        return "\n\n".join(f"{sign} {_word(kernel.name)}\n{text}" for kernel, text in zip(self.network.kernels, texts))
 
     @property
     def program(self) -> str:
@@ -358,12 +369,12 @@ class Executable:
             out = [out[argument.name] for argument in self.outputs]
         given = out if isinstance(out, (tuple, list)) else (out,)
         if len(given) != len(self.outputs):
-            raise UserError(f"out has {len(given)} arrays, {self.name} has {len(self.outputs)} outputs ({names})")
+            raise UserError(f"out has {many(len(given), 'array')}, {self.name} has {many(len(self.outputs), 'output')} ({names})")
         results = [
             x if type(x) is np.ndarray and x.dtype is dtype and x.shape == shape and x.flags.carray else accept_output(argument, x)
             for (argument, shape, dtype), x in zip(self._output_checks, given)
         ]
-        check_overlap(self.inputs, self.outputs, inputs, results)
+        check_overlap(self.network.inputs, self.outputs, inputs, results)
         return results
 
 
@@ -377,6 +388,11 @@ def _copied(array: np.ndarray, memo: dict[int, Any]) -> np.ndarray:
     if id(array) not in memo:
         memo[id(array)] = aligned_copy(array)
     return memo[id(array)]
+
+
+def _word(name: str) -> str:
+    """A kernel's name for a comment in any language, without what could end one: names may come from a stranger's model."""
+    return re.sub(r"[^A-Za-z0-9 +.,:\[\]-]+", "_", name)
 
 
 def _program(kernel: Kernel) -> str:

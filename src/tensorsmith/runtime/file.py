@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import math
 import mmap
@@ -31,11 +30,13 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import COMPILE, InternalError, UserError
+from tensorsmith.files import replacing
 from tensorsmith.runtime import driver
-from tensorsmith.runtime.arguments import DTYPES, Argument
+from tensorsmith.runtime.arguments import CALL_NUMBER, DTYPES, Argument
 from tensorsmith.runtime.buffers import ALIGNMENT
 from tensorsmith.runtime.buffers import as_bytes as bytes_of
 from tensorsmith.runtime.built import KINDS, Code, Kernel, Network, Place, Step
+from tensorsmith.targets.host import MOST_THREADS
 from tensorsmith.targets.target import Target
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
@@ -45,7 +46,6 @@ _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
 _MOST_VARIANTS = 1 << 16
 _PICKLE = Path("the pickled executable")  # stands for a path in what is said of its content
-_counter = itertools.count()
 
 
 class _Damaged(Exception):
@@ -131,6 +131,7 @@ def _network_form(network: Network, body: _Body, done: str) -> dict[str, Any]:
         "constants": [body.add(bytes_of(a)) for a in network.constants],
         "arena_bytes": network.arena_bytes,
         "arena_threads": network.arena_threads,
+        "threads": network.threads,
         "steps": [
             {"kernel": s.kernel, "places": [[p.kind, p.at] for p in s.places], "copied_bytes": s.copied_bytes}
             for s in network.steps
@@ -185,23 +186,12 @@ def _kernel_form(kernel: Kernel, body: _Body) -> dict[str, Any]:
 
 
 def _write(path: Path, parts: Sequence[bytes | memoryview]) -> None:
-    with _replacing(path) as temporary, open(temporary, "xb") as stream:
-        for part in parts:
-            stream.write(part)
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A name beside `path` that takes its place in the end, unless something goes wrong."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{next(_counter)}.part")
     try:
-        yield temporary
-        os.replace(temporary, path)
+        with replacing(path) as stream:
+            for part in parts:
+                stream.write(part)
     except OSError as problem:
         raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -315,6 +305,7 @@ class _Reader:
             _size(header, "arena_bytes"),
             _size(header, "arena_threads"),
             driver=self._driver(header),
+            threads=_threads(header),
         )
 
     def varying(self, header: dict[str, Any]) -> Varying:
@@ -331,7 +322,7 @@ class _Reader:
                 raise _Damaged(f"the sizes of a variant are {list(sizes)}")
             by_name = dict(zip(symbols, sizes))
             wanted = [(n, tuple(by_name[d] if isinstance(d, str) else d for d in dims), dtype) for n, dims, dtype in inputs]
-            if [(a.name, a.shape, a.dtype) for a in network.inputs] != wanted:
+            if [(a.name, a.shape, a.dtype) for a in network.inputs if a.name != CALL_NUMBER] != wanted:
                 raise _Damaged(f"the variant of the sizes {list(sizes)} has other inputs")
             found[sizes] = network
         return Varying(_field(header, "name", str), inputs, tuple(found.items()))
@@ -434,6 +425,14 @@ def _forms(form: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 def _size(form: dict[str, Any], key: str) -> int:
     return _whole(form.get(key), key)
+
+
+def _threads(form: dict[str, Any]) -> int | None:
+    """How many threads run it, where that was said; files of earlier versions do not."""
+    value = form.get("threads")
+    if value is not None and not 1 <= _whole(value, "threads") <= MOST_THREADS:
+        raise _Damaged(f"threads is {value!r}")
+    return value
 
 
 def _whole(value: Any, what: str) -> int:

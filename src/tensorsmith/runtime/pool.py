@@ -91,16 +91,19 @@ class Pool:
         return ctypes.c_int64.from_address(self.handle + AT[name])
 
 
-def shared() -> Pool:
-    """The process-wide pool, made when first used: `thread_count()` threads, or as `with_threads` says."""
+def shared(own: int | None = None) -> Pool:
+    """The process-wide pool of so many threads, made when first used: as many as `with_threads` says; else an executable's `own`
+    number; else `thread_count()`."""
     threads = wanted.get()
+    if threads is None:
+        threads = own
     pool = _pools.get(threads)
     return pool if pool is not None else _make_shared(threads)
 
 
 @contextlib.contextmanager
 def with_threads(threads: int | None) -> Iterator[Pool]:
-    """Inside, this Python thread's regions use a pool of that many threads; None is the default number."""
+    """Inside, this Python thread's regions use a pool of that many threads; None: whatever an executable says, or the default."""
     token = wanted.set(threads)
     try:
         yield shared()
@@ -108,20 +111,39 @@ def with_threads(threads: int | None) -> Iterator[Pool]:
         wanted.reset(token)
 
 
-#: How many threads this Python thread wants; None is the default number.
+#: How many threads this Python thread wants; None: it does not say.
 wanted: ContextVar[int | None] = ContextVar("threads", default=None)
-_pools: dict[int | None, Pool] = {}  # by what is wanted
-#: The handles of those pools, for compiled code that looks for one.
-addresses: dict[int | None, int] = {}
+_pools: dict[int | None, Pool] = {}  # by their number of threads; None: of the default number
+_addresses: dict[int | None, dict[int | None, int]] = {}
 _making = threading.Lock()
+
+
+def addresses(own: int | None) -> dict[int | None, int]:
+    """The handles of the pools there are, by what `wanted` says, for compiled code that looks for the pool of an executable whose
+    `own` number of threads this is. The dictionary lives as long as the process, and is kept up to date."""
+    with _making:
+        if own not in _addresses:
+            _addresses[own] = {}
+            for number, pool in _pools.items():
+                _publish(number, pool)
+        return _addresses[own]
+
+
+def _publish(number: int | None, pool: Pool) -> None:
+    for own, known in _addresses.items():
+        if number is not None:
+            known[number] = pool.handle
+        if number == own:
+            known[None] = pool.handle
 
 
 def _make_shared(threads: int | None) -> Pool:
     with _making:
         number = thread_count() if threads is None else threads
         pool = _pools.get(number) or Pool(number)
-        _pools[number] = _pools[threads] = pool
-        addresses[number] = addresses[threads] = pool.handle
+        for key in (number, threads):
+            _pools[key] = pool
+            _publish(key, pool)
         return pool
 
 
@@ -130,7 +152,8 @@ def _after_fork() -> None:
     global _making
     _making = threading.Lock()  # another thread of the parent may have held it
     _pools.clear()
-    addresses.clear()
+    for known in _addresses.values():
+        known.clear()
 
 
 def _at_exit() -> None:

@@ -85,7 +85,7 @@ class Profile:
     def report(self, path: str | Path) -> None:
         """Writes a page to look at: where the time goes, and how near each kernel is to what this machine can do.
 
-        With the records of a tuning besides, `tensorsmith.report("tune.db", path, profile=...)`. Needs `tensorsmith[report]`.
+        With the records of a tuning besides, `tensorsmith.report("tune.db", path, profile=...)`. Needs the extra `report`.
         """
         importlib.import_module(_REPORT).report(self, path)
 

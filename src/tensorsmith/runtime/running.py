@@ -89,10 +89,10 @@ class HostNetwork:
         if any(self.network.unbound.get(a.name) for a in self.network.inputs):  # what the code gets is not what the caller gives
             return never_plain
         keep = (self.driver, self.loaded, self.network, self.frames)
-        return plain_call(self.network.inputs, self.network.outputs, self.slots, self.entry, self.free, keep)
+        return plain_call(self.network.inputs, self.network.outputs, self.slots, self.entry, self.free, keep, self.network.threads)
 
     def run(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> None:
-        pool = shared()
+        pool = shared(self.network.threads)
         frame = self._take_frame(pool)
         try:
             frame.point(arrays, results)
@@ -101,8 +101,9 @@ class HostNetwork:
             self.free.append(frame.address)
 
     def prepare(self, arrays: list[np.ndarray], results: list[np.ndarray], threads: int | None) -> Prepared:
-        with with_threads(threads) as pool:
-            frame = self._new_frame(pool)
+        with with_threads(threads):
+            pool = shared(self.network.threads)
+        frame = self._new_frame(pool)
         frame.point(arrays, results)
         return Prepared(self, pool, frame, arrays, results)
 

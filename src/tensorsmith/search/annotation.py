@@ -15,9 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorsmith.program.unrolling import PRAGMA, steps_under_pragma
 from tensorsmith.space.holes.kind import Array, Matrix, dealt
 from tensorsmith.space.holes.registry import number_kind
 from tensorsmith.space.holes.size import divisor_tuples, exchange
+from tensorsmith.space.holes.unroll import reduction_steps
 from tensorsmith.space.population.population import Plan
 from tensorsmith.space.population.repair import repair
 from tensorsmith.space.sketch.loops import NestLoop
@@ -33,7 +35,7 @@ class Chances:
     parallel: float
     innermost: int = 64  # the largest innermost tile
     by_primes: bool = False  # each prime's exponent on its own (`SamplePerfectTile`), instead of every tuple as likely
-    unroll_steps: tuple[int, ...] = (1, 2, 4, 8, 16)  # steps of a reduction in a row
+    pragma: tuple[int, ...] = PRAGMA  # stores of an unrolled body, at most
     move_stages: bool = True  # whether the places of stages are open
     structures: int = 16  # drawn at a time of one sketch: features are computed structure by structure
 
@@ -52,7 +54,7 @@ def annotate(plan: Plan, count: int, rng: np.random.Generator, chances: Chances)
     found = plan.geometry.measure(rows)
     for n, c in enumerate(plan.columns[: plan.numbers]):
         if c.kind == "unroll":
-            rows[:, n] = rng.choice(np.array(chances.unroll_steps), count)
+            _draw_pragma(plan, chances.pragma, n, rows, np.arange(count), rng)
         elif c.loop is None:
             number_kind(c.kind).sample(plan, n, rows, found, rng, uniform=True)
     return repair(plan, rows)
@@ -66,7 +68,7 @@ def programs(plan: Plan, chances: Chances) -> int:
         if nest.follows is None:
             for axis, parts in nest.parts.items():
                 total *= len(_tuples(plan.geometry.most(nest.stage, axis), parts - 1, chances.innermost))
-    total *= math.prod(len(chances.unroll_steps) for c in plan.columns if c.kind == "unroll")
+    total *= math.prod(len(chances.pragma) for c in plan.columns if c.kind == "unroll")
     return total * (math.prod(len(c.options) for c in plan.choices) if chances.move_stages else 1)
 
 
@@ -162,8 +164,7 @@ def _moves(plan: Plan, chances: Chances) -> list[tuple[float, _Move]]:
     if len(sizes):
         found.append((chances.size, functools.partial(_move_factor, plan, sizes, chances.innermost)))
     if unrolled:
-        steps = np.array(chances.unroll_steps)
-        found.append((chances.unroll, functools.partial(_redraw, unrolled, lambda column, count, rng: rng.choice(steps, count))))
+        found.append((chances.unroll, functools.partial(_redraw_pragma, plan, unrolled, chances.pragma)))
     if places:
         options = functools.partial(_redraw, places, lambda n, count, rng: rng.integers(0, plan.columns[n].high + 1, count))
         found.append((chances.location, options))
@@ -186,6 +187,22 @@ def _move_factor(plan: Plan, sizes: Array, innermost: int, rows: Matrix, here: A
 def _is_last(plan: Plan, column: int) -> bool:
     c = plan.columns[column]
     return c.loop is not None and c.loop.part == plan.sketch.nest(c.stage).parts[c.loop.axis] - 1
+
+
+def _redraw_pragma(
+    plan: Plan, columns: list[int], pragma: tuple[int, ...], rows: Matrix, here: Array, rng: np.random.Generator
+) -> None:
+    """The pragma of one reduction of each row gets a random value, which may be the old one (`MutateAutoUnroll`)."""
+    for column, part in zip(columns, dealt(here, len(columns), rng)):
+        _draw_pragma(plan, pragma, column, rows, part, rng)
+
+
+def _draw_pragma(plan: Plan, pragma: tuple[int, ...], column: int, rows: Matrix, here: Array, rng: np.random.Generator) -> None:
+    """Steps of a reduction in a row, under a random value of TVM's `auto_unroll_max_step`."""
+    stage = plan.columns[column].stage
+    loops, stores = reduction_steps(plan, stage, plan.geometry.measure(rows[here]))
+    steps = steps_under_pragma(loops, stores, rng.choice(np.array(pragma), len(here)))
+    rows[here, column] = np.clip(steps, plan.low[column], plan.high[column])
 
 
 def _redraw(

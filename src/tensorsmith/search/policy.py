@@ -1,7 +1,7 @@
 """What a policy is: it is asked for candidates to measure and told what came out. No I/O, no clock, no environment.
 
     policy = make(space, seed=0, hints=(), model=model)
-    candidates = policy.ask(16)      worth measuring next
+    candidates = policy.ask(16, stop)      worth measuring next
     policy.tell(trials)              what they took, or why they failed
     policy.finish(16)                in the last part of a run: what is near the best
 
@@ -75,6 +75,19 @@ def programs_of(policy: Policy) -> int | None:
     return None if count is None else int(count)
 
 
+def proposals(name: str, word: str, found: object) -> list[Candidate]:
+    """What `ask` or `finish`, the `word`, of the policy of that name gave. Raises `UserError` unless it is a list of candidates."""
+    if isinstance(found, (list, tuple)):
+        stranger = next((one for one in found if not isinstance(one, Candidate)), None)
+        if stranger is None:
+            return list(found)
+        gave = f"a {type(found).__name__} with a {type(stranger).__name__} in it"
+    else:
+        gave = "None" if found is None else f"a {type(found).__name__}"
+    empty = "an empty one means that its space is exhausted" if word == "ask" else "an empty one if it knows none"
+    raise UserError(f"policy {name}: {word}(...) gave {gave}; it has to give a list of Candidate, {empty}")
+
+
 class MakePolicy(Protocol):
     """The class of a policy, or a function that makes one."""
 
@@ -88,13 +101,14 @@ class MakePolicy(Protocol):
 
 @dataclass(frozen=True)
 class Preset:
-    """A policy under a name, with the rules and the cost model that it has unless the user says otherwise."""
+    """A policy under a name, with the rules, the cost model and the formulations that it has unless the user says otherwise."""
 
     name: str
     make: MakePolicy
     rules: str | Sequence[Rule] = "default"
     model: GivenModel = "trees"
     pretrained: bool = False  # whether its trees begin with what the package's model knows, unless the user names a model
+    formulations: str = "all"  # "direct": the system it is taken from knows no other definition than the one that is written
     transfer: bool | Teaching = True  # whether, or how, a model that is not ready learns from records of other workloads at first
 
     def __repr__(self) -> str:
@@ -114,6 +128,9 @@ _BUILT_IN = {
         "autotvm-rank": "RANK",
         "autotvm-curve": "CURVE",
         "autotvm-diverse": "DIVERSE",
+        "autotvm-diverse-paper": "DIVERSE_PAPER",
+        "autotvm-ei": "EI",
+        "autotvm-ucb": "UCB",
         "autotvm-transfer": "TRANSFER",
         "autotvm-random": "RANDOM",
         "autotvm-grid": "GRID",

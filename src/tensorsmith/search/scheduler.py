@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import InternalError, UserError, whole_number
 from tensorsmith.search.objectives import Objective, Targets, slopes, total, value
 
 Strategy = Literal["gradient", "round-robin"]
@@ -54,7 +54,7 @@ class Schedule:
             raise UserError(f"there is no scheduling strategy {self.strategy!r}; it is one of {', '.join(STRATEGIES)}")
         for name in ("window", "round", "warm_up", "patience"):
             number = getattr(self, name)
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            if number is not None and (whole_number(number) or 0) < 1:
                 raise UserError(f"{name} of the schedule is {number!r}; give a whole number, 1 or more")
         for name in ("alpha", "epsilon", "negligible"):
             if not 0 <= getattr(self, name) <= 1:

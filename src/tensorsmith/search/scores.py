@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.backends import backend_of
-from tensorsmith.learn.features.rows import FeatureRows
+from tensorsmith.learn.features.rows import Batch, FeatureRows
+from tensorsmith.learn.features.sets import wanted
 from tensorsmith.learn.models.model import CostModel
 from tensorsmith.space.population.population import Population, Space
+from tensorsmith.targets.target import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,7 +40,7 @@ class Scorer:
         fresh = [np.array([n for n, key in enumerate(ks) if key not in self._known], np.int64) for ks in keys]
         for numbers in _portions([len(f) for f in fresh]):
             watch()
-            rows, prior, places = describe(self.space, [populations[n].take(fresh[n]) for n in numbers])
+            rows, prior, places = describe(self.space, [populations[n].take(fresh[n]) for n in numbers], model)
             scores = model.predict(rows, prior if self.prior else np.zeros_like(prior))
             for (place, row), score in zip(places, scores.tolist()):
                 number = numbers[place]
@@ -60,13 +62,25 @@ def _portions(sizes: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def describe(space: Space, populations: Sequence[Population]) -> tuple[FeatureRows, Array, list[tuple[int, int]]]:
-    """Features and prior scores (log2 of the speed) of all rows, and which row of which population each candidate is."""
+def describe(
+    space: Space, populations: Sequence[Population], model: CostModel | None = None
+) -> tuple[FeatureRows, Array, list[tuple[int, int]]]:
+    """Features and prior scores (log2 of the speed) of all rows, as a model is asked with them, and which row of which population
+    each candidate is."""
     batches, places = [], []
     for number, p in enumerate(populations):
         for group in space.plans[p.plan].groups(p.matrix):
             batches.append((group.sketch, group.decisions))
             places += [(number, row) for row in group.rows.tolist()]
-    backend = backend_of(space.target)
-    rows = backend.extract_rows(batches, space.target)
-    return rows, backend.prior_scores(rows, space.target), places
+    return *features_for(model, batches, space.target), places
+
+
+def features_for(model: CostModel | None, batches: Sequence[Batch], target: Target) -> tuple[FeatureRows, Array]:
+    """Features and prior scores of candidates, as a model is asked with them. The prior is worked out from the backend's own
+    features: with others it is 0, and the model learns all there is to know."""
+    other, backend = wanted(model), backend_of(target)
+    if other is not None:
+        rows = other.extract_rows(batches)
+        return rows, np.zeros(rows.candidates)
+    rows = backend.extract_rows(batches, target)
+    return rows, backend.prior_scores(rows, target)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorsmith.backends import backend_of
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.features.rows import Batch, FeatureRows
 from tensorsmith.learn.models.model import CostModel, Samples
+from tensorsmith.search.scores import features_for
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.target import Target
@@ -54,7 +54,7 @@ def learn(trials: Sequence[Trial], target: Target, model: CostModel) -> Taught |
         key = candidate.sketch.workload.canonical_key
         best[key] = min(seconds, best.get(key, seconds))
     samples = Samples()
-    for n, features, prior in described([c for c, _ in ran], target):
+    for n, features, prior in described([c for c, _ in ran], target, model):
         key = ran[n][0].sketch.workload.canonical_key
         samples.add(features, best[key] / ran[n][1], key, prior)
     taught = model.fork()
@@ -62,26 +62,29 @@ def learn(trials: Sequence[Trial], target: Target, model: CostModel) -> Taught |
     return Taught(taught, frozenset(samples.group)) if taught.ready() else None
 
 
-def described(candidates: Sequence[Candidate], target: Target) -> list[tuple[int, Array, float]]:
-    """Of each candidate: its number, features [statements, features], and the logarithm of the speed that the prior gives it."""
+def described(candidates: Sequence[Candidate], target: Target, model: CostModel | None = None) -> list[tuple[int, Array, float]]:
+    """Of each candidate: its number, features [statements, features] as the model is asked with, and the logarithm of the speed
+    that the prior gives it."""
     numbers, batches = _batches(candidates)
-    extract_rows = backend_of(target).extract_rows
     try:
-        found = [(numbers, extract_rows(batches, target))]
+        found = [(numbers, *features_for(model, batches, target))]
     except Exception:  # one that an older version wrote spoils it for all; without it
         found = []
         for ns, batch in zip(numbers, batches):
             try:
-                found.append(([ns], extract_rows([batch], target)))
+                found.append(([ns], *features_for(model, [batch], target)))
             except Exception:
                 continue
-    return [one for ns, rows in found for one in _by_candidate(ns, rows, target)]
+    return [one for ns, rows, prior in found for one in _by_candidate(ns, rows, prior)]
 
 
-def feature_rows(candidates: Sequence[Candidate], target: Target) -> tuple[FeatureRows, Array]:
-    """Features of candidates, and the number of each candidate of the rows among those given."""
+def feature_rows(
+    candidates: Sequence[Candidate], target: Target, model: CostModel | None = None
+) -> tuple[FeatureRows, Array, Array]:
+    """Features of candidates as a model is asked with them, the prior's scores, and the number of each candidate of the rows among
+    those given."""
     numbers, batches = _batches(candidates)
-    return backend_of(target).extract_rows(batches, target), np.array([n for ns in numbers for n in ns], np.int64)
+    return *features_for(model, batches, target), np.array([n for ns in numbers for n in ns], np.int64)
 
 
 def _batches(candidates: Sequence[Candidate]) -> tuple[list[list[int]], list[Batch]]:
@@ -97,7 +100,7 @@ def _columns(sketch: Sketch, candidates: Sequence[Candidate]) -> dict[str, Array
     return {hole: np.array([c.decisions[hole] for c in candidates], np.int64) for hole in sketch.holes}
 
 
-def _by_candidate(numbers: Sequence[Sequence[int]], rows: FeatureRows, target: Target) -> list[tuple[int, Array, float]]:
+def _by_candidate(numbers: Sequence[Sequence[int]], rows: FeatureRows, prior: Array) -> list[tuple[int, Array, float]]:
     features = [one for matrix in rows.matrices() for one in matrix.values]
     order = [n for ns in numbers for n in ns]
-    return list(zip(order, features, backend_of(target).prior_scores(rows, target).tolist()))
+    return list(zip(order, features, prior.tolist()))

@@ -171,7 +171,9 @@ class ModelBased:
     random: float = 0.05  # of a plan's end
     least: float = 1e-6  # throughput from which on something ran
     diversity: float = 0.0  # r: the plan is chosen among the best r times as many, by diversity; 0 is off
-    by_score: bool = False  # of these: by score and diversity (the paper), not by diversity alone (the source)
+    alpha: float = (
+        0.0  # of these: by score, and so much for every knob value that is new (the paper); 0: by diversity alone (the source)
+    )
     annealing: Annealing = Annealing()  # noqa: RUF009  frozen
 
 
@@ -247,5 +249,5 @@ class ModelTuner:
         count = int(s.diversity * s.plan) if s.diversity >= 1 else s.plan
         self.plan = self.annealer.best(score, count, self.unvisited.visited, stop)
         if s.diversity >= 1 and self.plan:
-            scores = score(self.plan).tolist() if s.by_score else [0.0] * len(self.plan)
-            self.plan = [self.plan[n] for n in diverse(scores, self.plan, s.plan)]
+            scores = score(self.plan).tolist() if s.alpha else [0.0] * len(self.plan)
+            self.plan = [self.plan[n] for n in diverse(scores, self.plan, s.plan, s.alpha or 1.0)]

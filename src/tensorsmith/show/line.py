@@ -23,8 +23,18 @@ def cut(text: str, longest: int) -> str:
 
 
 def plain(text: object) -> str:
-    """One line that can do nothing to a terminal: names may come from a stranger's file."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in str(text))
+    """One line that can do nothing to a terminal or a page: names may come from a stranger's file.
+
+    Whatever is not printed (escape sequences, line ends, marks that turn the direction of writing over) is gone. All that is shown
+    of models, files and records goes through this function, or through `page` where it has several lines.
+    """
+    shown = str(text)
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in shown)
+
+
+def page(text: object) -> str:
+    """The same of a text of several lines, which stay."""
+    return "\n".join(map(plain, str(text).split("\n")))
 
 
 def typed(dtype: str, shape: Iterable[object]) -> str:

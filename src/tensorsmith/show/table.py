@@ -9,6 +9,8 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tensorsmith.show.line import page
+
 _LINE = "rgba(128, 128, 128, 0.4)"  # grey on white, and on black
 _CELL = f"padding: 0.15em 0.8em; border-bottom: 1px solid {_LINE}; background: none; color: inherit;"
 _TABLE = "border-collapse: collapse; border: none; background: none; color: inherit; font-size: 90%; margin: 0.3em 0;"
@@ -51,23 +53,28 @@ def table(
 
 def text(listing: str, *, title: str = "", note: str = "") -> str:
     """A text as it stands, such as loops."""
-    return block(title, f'<pre style="{_TEXT}">{html.escape(listing)}</pre>', note)
+    return block(title, f'<pre style="{_TEXT}">{_safe(listing)}</pre>', note)
 
 
 def block(title: str, body: str, note: str = "") -> str:
     """HTML, with a title above it and a note below."""
-    above = f"<div><b>{html.escape(title)}</b></div>" if title else ""
-    below = f"<div>{html.escape(note)}</div>" if note else ""
+    above = f"<div><b>{_safe(title)}</b></div>" if title else ""
+    below = f"<div>{_safe(note)}</div>" if note else ""
     return f"<div>{above}{body}{below}</div>"
+
+
+def _safe(text: object) -> str:
+    """A text as HTML shows it: no tag, and nothing that is not printed."""
+    return html.escape(page(text))
 
 
 def _head(name: str, at_right: bool, sortable: bool) -> str:
     style = _style(at_right)
     if not sortable:
-        return f'<th style="{style}">{html.escape(name)}</th>'
+        return f'<th style="{style}">{_safe(name)}</th>'
     keys = "if (event.key === 'Enter') this.click()"
     action = f'onclick="{html.escape(_SORT)}" onkeydown="{html.escape(keys)}" tabindex="0" title="order by this column"'
-    return f'<th style="{style} cursor: pointer;" {action}>{html.escape(name)}</th>'
+    return f'<th style="{style} cursor: pointer;" {action}>{_safe(name)}</th>'
 
 
 def _style(at_right: bool) -> str:
@@ -78,6 +85,6 @@ def _style(at_right: bool) -> str:
 def _cell(cell: Cell, at_right: bool) -> str:
     style = _style(at_right)
     if isinstance(cell, Number):
-        return f'<td style="{style}" data-value="{cell.value!r}">{html.escape(cell.text)}</td>'
+        return f'<td style="{style}" data-value="{cell.value!r}">{_safe(cell.text)}</td>'
     value = "" if isinstance(cell, str) else f' data-value="{cell}"'
-    return f'<td style="{style}"{value}>{html.escape(str(cell))}</td>'
+    return f'<td style="{style}"{value}>{_safe(cell)}</td>'

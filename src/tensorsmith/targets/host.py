@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import os
+import warnings
 from pathlib import Path
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, UserError
 
+MOST_THREADS = 4096  # of one program: more than any machine has
 THREADS = "TENSORSMITH_NUM_THREADS"  # the environment variable that says how many threads to use
 
 
@@ -22,12 +24,31 @@ def thread_count() -> int:
         if not given.strip().isdigit() or int(given) < 1:
             raise UserError(f"{THREADS} is {given!r}; give a whole number of threads, at least 1")
         return int(given)
+    return allowed_cores()
+
+
+def allowed_cores() -> int:
+    """The cores that this process may use at once."""
     try:
         allowed = max(1, len(os.sched_getaffinity(0)))
     except AttributeError:  # not Linux
         allowed = os.cpu_count() or 1
     quota = cpu_quota()
     return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
+
+
+def check_threads(threads: int | None, here: bool = True) -> None:
+    """Raises `UserError` for what is no number of threads. More than there are cores `here` is a warning: threads take turns then,
+    and a program that is shared out to them waits for the last."""
+    if threads is None:
+        return
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise UserError(Parameter("threads"), f" is {threads!r}; give a whole number, 1 to {MOST_THREADS}")
+    if here and threads > (cores := allowed_cores()):
+        warnings.warn(
+            f"{threads} threads on the {cores} core{'s' * (cores > 1)} that this process may use: they will take turns",
+            stacklevel=4,
+        )
 
 
 def cpu_quota(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:

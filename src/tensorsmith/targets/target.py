@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import TARGETS, Parameter, UserError
 from tensorsmith.show.line import line, short_digest
 from tensorsmith.show.table import table
+from tensorsmith.targets.host import check_threads
 
 VERSION = 1  # of the JSON form; a form without one is of version 1 too
 
@@ -116,9 +117,11 @@ class Target(ABC):
         """One of `targets()`; `facts` in place of the usual ones, as in `named("znver4", cores=8)`."""
         known = targets()
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, 1, 0.5)
-            hint = f", did you mean {close[0]!r}?" if close else ""
-            raise UserError(f"there is no target {name!r}{hint or ';'} known are {', '.join(known)}")
+            close = [repr(near) for near in difflib.get_close_matches(str(name), known, 3, 0.5)]
+            hint = f", did you mean {', '.join(close[:-1])}{' or ' if close[1:] else ''}{close[-1]}?" if close else ";"
+            made_for = dict.fromkeys(t.key.partition("/")[0].partition("+")[0] for t in known.values())
+            all_of_them = f" lists all machines that can be generated for, of {', '.join(made_for)}"
+            raise UserError(f"there is no target {name!r}{hint} ", TARGETS, all_of_them)
         return known[name].with_facts(**facts)
 
     def with_facts(self, **facts: Any) -> Target:
@@ -214,6 +217,16 @@ def given_or_native(target: Target | str | None) -> Target:
     if not isinstance(target, Target):
         raise UserError(f"target is {target!r}; give a tensorsmith.Target, a name of `tensorsmith.targets()`, or nothing")
     return target
+
+
+def on_threads(target: Target, threads: int | None) -> Target:
+    """The machine as a program for so many threads sees it: one of that many cores; None: all of its own."""
+    check_threads(threads, here=target == native())
+    if threads is None:
+        return target
+    if "cores" not in {f.name for f in dataclasses.fields(target)}:
+        raise UserError(Parameter("threads"), f" is for CPUs; on {target.name}, of kind {target.kind}, there are none to choose")
+    return target.with_facts(cores=threads)
 
 
 def target_differences(here: Target, there: Target) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorsmith.backends import backend_of, space_of
+from tensorsmith.learn.features.sets import schema_for
 from tensorsmith.learn.models.model import Array, CostModel, Samples
 from tensorsmith.learn.models.registry import GivenModel, as_model
 from tensorsmith.search.scores import describe
@@ -41,10 +42,12 @@ class _Suite:
     """Programs of one workload, with a throughput that the prior has half of: there is something to learn."""
 
     def __init__(self, given: GivenModel, target: Target) -> None:
-        self.given, self.schema = given, backend_of(target).schema
+        self.given, self.own = given, backend_of(target).schema
+        asked = self.new()
+        self.schema, self.asked = schema_for(asked, self.own), asked  # with which features it is asked
         self.space = space_of(matmul(), target)
         self.populations = sample(self.space, _PROGRAMS, np.random.default_rng(0))
-        self.features, self.base, order = describe(self.space, self.populations)
+        self.features, self.base, order = describe(self.space, self.populations, asked)
         rows = [one for matrix in self.features.matrices() for one in matrix.values]
         speed = 2.0 ** (0.5 * (self.base - self.base.max())) * np.array([1.0 / (1.0 + abs(float(r.sum())) % 3) for r in rows])
         self.programs = list(zip(rows, (speed / speed.max()).tolist(), self.base.tolist()))
@@ -52,7 +55,7 @@ class _Suite:
 
     def new(self) -> CostModel:
         """One that has learned nothing, or what it was given with."""
-        return as_model(self.given, self.schema).fork(seed=1)
+        return as_model(self.given, self.own).fork(seed=1)
 
     def learned(self) -> CostModel:
         model = self.new()
@@ -103,7 +106,7 @@ class _Suite:
         promise = "the score of a program does not depend on the programs that it is asked about with"
         for what, chosen in (("in another order", slice(None, None, -1)), ("with others left out", slice(0, None, 3))):
             some = [(p, np.arange(len(p))[chosen]) for p in self.populations]
-            features, base, order = describe(self.space, [Population(p.plan, p.matrix[rows]) for p, rows in some])
+            features, base, order = describe(self.space, [Population(p.plan, p.matrix[rows]) for p, rows in some], self.asked)
             got = calling(promise, model.predict, features, base)
             want = np.array([whole[number, int(some[number][1][row])] for number, row in order])
             demand(_alike(np.asarray(got), want), promise, f"{what}, scores differ by {_apart(np.asarray(got), want):.2g}")

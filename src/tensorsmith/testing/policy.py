@@ -10,7 +10,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.registry import as_model
 from tensorsmith.program.lower import lower
-from tensorsmith.search.policy import MakePolicy, Policy, Preset, as_preset
+from tensorsmith.search.policy import MakePolicy, Policy, Preset, as_preset, never
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.embed import Programs
 from tensorsmith.space.population.population import Space
@@ -64,7 +64,7 @@ class _Suite:
         """What it asks for in some rounds of asking and telling, and at the end."""
         found: list[Candidate] = []
         for _ in range(count):
-            asked = calling("ask gives candidates", policy.ask, _BATCH)
+            asked = calling("ask gives candidates", policy.ask, _BATCH, never)
             calling("tell takes the results of what was asked for", policy.tell, [_measured(c) for c in asked])
             found += asked
         return found + calling("finish gives candidates", policy.finish, _BATCH)
@@ -74,7 +74,7 @@ class _Suite:
     def asks_for_what_it_should(self) -> None:
         policy = self.make()
         for word in ("ask", "finish"):
-            found = calling(f"{word} gives candidates", getattr(policy, word), _BATCH)
+            found = calling(f"{word} gives candidates", getattr(policy, word), *((_BATCH, never) if word == "ask" else (_BATCH,)))
             demand(isinstance(found, list), f"{word} gives a list of candidates", f"it gave {type(found).__name__}")
             demand(len(found) <= _BATCH, f"{word}(count) gives at most count candidates", f"{len(found)} for {_BATCH}")
             demand(word == "finish" or bool(found), "ask gives candidates of a space that was not searched yet", "it gave none")
@@ -122,18 +122,18 @@ class _Suite:
         demand(looks > 0, "ask(count, stop) asks whether to stop", "it never called stop")
         few = len(found) < many
         demand(few, "ask(count, stop) ends with what it has when stop() is true", f"it gave all {many} candidates")
-        demand(bool(policy.ask(_BATCH)), "a search that was stopped goes on when it is asked again", "it gave no candidate")
+        demand(bool(policy.ask(_BATCH, never)), "a search that was stopped goes on when it is asked again", "it gave no candidate")
 
     def survives_failures(self) -> None:
         policy = self.make()
         statuses = [s for s in Status if s is not Status.OK]
         for _ in range(3):
-            asked = calling("a policy goes on after failures", policy.ask, _BATCH)
+            asked = calling("a policy goes on after failures", policy.ask, _BATCH, never)
             trials = [Trial(c, statuses[n % len(statuses)], cause="made up") for n, c in enumerate(asked)]
             calling("tell takes trials that failed", policy.tell, trials)
         demand(policy.best_seconds is None, "best_seconds is None where everything failed", f"it is {policy.best_seconds!r}")
         near = calling("finish goes on where everything failed", policy.finish, _BATCH)
-        demand(bool(near or policy.ask(_BATCH)), "a policy goes on after failures", "it gave no candidate any more")
+        demand(bool(near or policy.ask(_BATCH, never)), "a policy goes on after failures", "it gave no candidate any more")
 
     def passes_over_other_workloads(self) -> None:
         policy, other = self.make(), tiny()
@@ -141,7 +141,9 @@ class _Suite:
         calling("tell passes over trials of other workloads", policy.tell, [Trial(stranger, Status.OK, 1e-9)])
         best = policy.best_seconds
         demand(best is None, "tell passes over trials of other workloads", f"best_seconds is {best!r} after one of them")
-        demand(bool(policy.ask(_BATCH)), "tell passes over trials of other workloads", "no candidate was asked for afterwards")
+        demand(
+            bool(policy.ask(_BATCH, never)), "tell passes over trials of other workloads", "no candidate was asked for afterwards"
+        )
 
     def is_repeatable(self) -> None:
         first, second = (list(map(text, self.rounds(self.make(seed=3)))) for _ in range(2))
@@ -152,7 +154,7 @@ class _Suite:
     def knows_the_best(self) -> None:
         policy = self.make()
         demand(policy.best_seconds is None, "best_seconds is None before anything is told", f"it is {policy.best_seconds!r}")
-        trials = [_measured(c) for c in policy.ask(_BATCH)]
+        trials = [_measured(c) for c in policy.ask(_BATCH, never)]
         policy.tell(trials)
         least = min(t.seconds for t in trials if t.seconds is not None)
         found = policy.best_seconds
@@ -162,7 +164,7 @@ class _Suite:
         default = backend_of(self.target).default_candidate
         hints = [default(w, self.target) for w in (self.workload, matmul(9, 40, 5), tiny())]
         policy = self.make(hints=hints)
-        found = calling("hints of this workload and of others do no harm", policy.ask, _BATCH)
+        found = calling("hints of this workload and of others do no harm", policy.ask, _BATCH, never)
         demand(bool(found), "hints of this workload and of others do no harm", "it gave no candidate")
         for candidate in found:
             self._is_a_candidate("ask", candidate)

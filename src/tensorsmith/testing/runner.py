@@ -106,7 +106,7 @@ class _Suite:
 
     def compares(self) -> None:
         promise = "a contest gives every program its rounds"
-        conditions = (Condition.BACK_TO_BACK, Condition.PAUSED)
+        conditions = (Condition.ALONE, Condition.BACK_TO_BACK)
         with self.measurer(self.first) as measurer:
             good = self.candidates(self.first, 1)[0]
             contenders = [(measurer, good), (measurer, replace(good))]

@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensorsmith.errors import Parameter, UserError
+from tensorsmith.errors import Parameter, UserError, whole_number
 
 #: trials, and patience, of each effort
 EFFORTS: dict[str, tuple[int, int | None]] = {"quick": (64, None), "normal": (256, 128), "thorough": (1000, 300)}
 
 _SETTLING = 0.15  # share of the seconds that is kept for timing the finalists again,
 _MOST_SETTLING = 3.0  # seconds at most: what programs of 30 ms need
+_MOST_RESERVED = 0.5  # share of the seconds, where the programs turn out to need more
+_MOST_KEPT = 0.4  # share of the seconds that is kept for what comes after a run
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -31,11 +33,11 @@ class Budget:
 
         The presets are those of one workload; `tasks` multiplies them.
         """
-        if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 0):
+        if trials is not None and ((given := whole_number(trials)) is None or given < 0):
             raise UserError(Parameter("trials"), f" is {trials!r}; give a whole number, 0 or more")
         if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
             raise UserError(Parameter("seconds"), f" is {seconds!r}; give a number, 0 or more")
-        if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 0):
+        if patience is not None and ((given := whole_number(patience)) is None or given < 0):
             raise UserError(Parameter("patience"), f" is {patience!r}; give a number of trials, or 0 for none")
         if effort is not None and effort not in EFFORTS:
             raise UserError(Parameter("effort"), f": there is no effort {effort!r}; it is one of {', '.join(EFFORTS)}")
@@ -45,7 +47,7 @@ class Budget:
             preset_trials, preset_patience = (n and round(n * tasks) for n in EFFORTS[effort])
             trials = preset_trials if trials is None else trials
             patience = preset_patience if patience is None else patience
-        return Budget(trials, seconds, patience or None)
+        return Budget(whole_number(trials), seconds, whole_number(patience) or None)
 
     def left(self, trials: int) -> int | None:
         """Trials still to do after so many; None: no limit."""
@@ -53,22 +55,46 @@ class Budget:
 
 
 class Clock:
-    """The time of a run that has begun: when to stop searching, and when to stop at all."""
+    """The time of a run that has begun: when to stop searching, when to stop settling, and when all has to be done.
 
-    def __init__(self, seconds: float | None, most_settling: float = _MOST_SETTLING, settling: float = _SETTLING) -> None:
-        """`settling` is the share of the seconds, up to `most_settling` seconds, that is kept for the finals."""
-        self.begun = time.monotonic()
+    begun |  search  |  finals  |  what comes after the run: `keep`  | end
+    """
+
+    def __init__(
+        self,
+        seconds: float | None,
+        most_settling: float = _MOST_SETTLING,
+        settling: float = _SETTLING,
+        now: Callable[[], float] | None = None,
+        begun: float | None = None,
+    ) -> None:
+        """`settling` is the share of the seconds, up to `most_settling` seconds, that is kept for the finals. `begun`: when the
+        user began to wait, if that is earlier than now."""
+        self._now = now or time.monotonic
+        self.begun = self._now() if begun is None else begun
         self._end = None if seconds is None else self.begun + seconds
         self._settling = 0.0 if seconds is None else min(most_settling, settling * seconds)
+        self._most_reserved = 0.0 if seconds is None else _MOST_RESERVED * seconds
+        self._kept, self._most_kept = 0.0, 0.0 if seconds is None else _MOST_KEPT * seconds
+
+    def keep(self, seconds: float) -> None:
+        """So much is needed after the run, to compare its programs in their network and to compile the result; of a short run only
+        a share is kept, so that there is a search at all."""
+        self._kept = min(seconds, self._most_kept)
+
+    def reserve(self, seconds: float) -> None:
+        """The finals need so much, as far as the programs measured by now tell: the search ends earlier, if more is needed than was
+        kept for them. Half of the time is left to the search."""
+        self._settling = max(self._settling, min(seconds, self._most_reserved))
 
     @property
     def elapsed(self) -> float:
-        return time.monotonic() - self.begun
+        return self._now() - self.begun
 
     @property
     def left(self) -> float | None:
         """Seconds left for the search; None: no limit."""
-        return None if self._end is None else self._end - self._settling - time.monotonic()
+        return None if self._end is None else self._end - self._kept - self._settling - self._now()
 
     def proposing(self, first: bool) -> Callable[[], bool]:
         """Comes true when it is time to propose what was found: for the `first` candidates when half of the time left now is over,
@@ -77,13 +103,18 @@ class Clock:
         left = self.left
         if left is None or not first:
             return lambda: self.searched
-        end = time.monotonic() + left / 2
-        return lambda: time.monotonic() >= end
+        end = self._now() + left / 2
+        return lambda: self._now() >= end
 
     @property
     def rest(self) -> float | None:
+        """Seconds left for the search and the finals; None: no limit."""
+        return None if self._end is None else self._end - self._kept - self._now()
+
+    @property
+    def whole_rest(self) -> float | None:
         """Seconds left for everything; None: no limit."""
-        return None if self._end is None else self._end - time.monotonic()
+        return None if self._end is None else self._end - self._now()
 
     @property
     def searched(self) -> bool:
@@ -92,7 +123,8 @@ class Clock:
 
     @property
     def over(self) -> bool:
-        return self._end is not None and time.monotonic() >= self._end
+        """The run has had its time: what comes after it is next."""
+        return self.rest is not None and self.rest <= 0
 
 
 def duration(text: str) -> float:

@@ -17,6 +17,7 @@ from tensorsmith.lang.workload import Workload
 from tensorsmith.learn.models.prior import PriorModel
 from tensorsmith.rewrites.formulations import Formulation, Options
 from tensorsmith.runtime.device import device_of
+from tensorsmith.search.policy import proposals
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.show.units import time
 from tensorsmith.space.sketch.sketch import Candidate
@@ -99,7 +100,7 @@ class EstimatedRun:
                 self.trials += len(trials)
                 self._keep(task.workload, part.formulation, trials)
                 self.reporter.update(self._progress(task, default))
-        if default is not None and default < self.seconds.get(task.workload, float("inf")):
+        if self.options.fallback and default is not None and default < self.seconds.get(task.workload, float("inf")):
             self.best.pop(task.workload, None)  # what needs no search is expected to be as good
             self.seconds[task.workload] = default
         found = self.seconds.get(task.workload)
@@ -137,7 +138,7 @@ class _Part:
     """The search in one formulation."""
 
     def __init__(self, formulation: Formulation, options: RunOptions) -> None:
-        self.formulation = formulation
+        self.formulation, self.name = formulation, options.plugins.policy.name
         plugins, target = options.plugins, options.measured.target
         space = space_of(formulation.workload, target, plugins.rules)
         self.policy = plugins.policy.make(space, seed=options.seed, hints=(), model=PriorModel())
@@ -145,7 +146,7 @@ class _Part:
     def step(self, count: int, estimate: Callable[[Candidate], float], stop: Callable[[], bool]) -> list[Trial]:
         """Some candidates more, told to the policy; none: there are no others."""
         trials: list[Trial] = []
-        for candidate in self.policy.ask(count, stop):
+        for candidate in proposals(self.name, "ask", self.policy.ask(count, stop)):
             if stop() and trials:
                 break
             try:

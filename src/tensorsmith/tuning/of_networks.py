@@ -8,11 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from tensorsmith.build import Found
 from tensorsmith.lang.flops import flops
+from tensorsmith.lang.workload import Workload
 from tensorsmith.records.keys import structure_key
 from tensorsmith.search.objectives import Objective
 from tensorsmith.search.scheduler import Schedule, TaskFacts
 from tensorsmith.tuning.budget import Clock
+from tensorsmith.tuning.finals.in_network import after_the_run
 from tensorsmith.tuning.history.journal import Journal
 from tensorsmith.tuning.history.trials import default_seconds, seconds, trials_of
 from tensorsmith.tuning.options import RunOptions
@@ -38,12 +41,16 @@ class NetworkRun(Run):
         reporter: Reporter,
         objective: Objective,
         schedule: Schedule,
+        kernels: int | None = None,
     ) -> None:
+        """`kernels` that all networks have, with those that are not tuned."""
         self.networks = tuple(networks)
+        self.kernels = len(tasks) if kernels is None else kernels
         target, cache = options.measured.target, options.measured.cache
         here = options.measured.place.here
         self.roof = Roofline.measured(target, cache) if here else Roofline.unknown(target, cache)  # while all is silent
         self.first: list[float | None] = [None] * len(tasks)  # seconds of the default schedules
+        self.own: dict[Workload, Found] = {}  # what came out of the finals of the tasks
         super().__init__(tasks, options, journal, clock, reporter, objective, schedule)
 
     def _facts(self, task: TunedTask) -> TaskFacts:
@@ -81,17 +88,27 @@ class NetworkRun(Run):
             for t, standing in zip(self.tasks, self.scheduler.tasks):
                 standing.bound = self.roof.bound(t.workload)
 
+    def _kept(self, task: int, trials: int, best: float | None) -> None:
+        super()._kept(task, trials, best)
+        if sum(self.trials):
+            self.clock.keep(after_the_run(self.kernels, len(self.tasks), self.opened.times["build"] / sum(self.trials)))
+
     def _done(self) -> int:
         """Without those on their way: they are of another task, and say nothing about the one that is next."""
         return sum(self.trials)
 
     def _settle(self) -> None:
         """Of the tasks that were measured now: those first that take most of the time."""
-        measured = [n for n in self.opened if self.trials[n]]
+        every = range(len(self.tasks)) if not self.options.fallback else self.opened  # those that were closed meanwhile, too
+        measured = [n for n in every if self.trials[n]]
         for n in sorted(measured, key=lambda n: -sum(self.tasks[n].weights) * self.scheduler.seconds(n)):
-            if self.ctrl_c.came:
+            if self.ctrl_c.came and self.options.fallback:
                 break
-            self.opened.get(n).settle(self.stopped, lambda: self.clock.rest, as_step=True)
+            tuning = self.opened.get(n)
+            tuning.settle(self.stopped, lambda: self.clock.rest, as_step=True)
+            if tuning.outcome is not None:
+                of, candidate = tuning.outcome.winner
+                self.own[self.tasks[n].workload] = candidate, of.formulation
 
     # -- what is said --------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from tensorsmith.learn.models.model import CostModel
 from tensorsmith.learn.models.registry import GivenModel, as_model
 from tensorsmith.learn.pretrained import pretrained
 from tensorsmith.measure.places import LOCAL, GivenRunner, Place, as_place
-from tensorsmith.plugins import load
+from tensorsmith.measure.runner import cannot_measure
 from tensorsmith.records.keys import Timing
+from tensorsmith.runtime.device import device_of
 from tensorsmith.search.policy import MakePolicy, Preset, as_preset
 from tensorsmith.search.trial import Cache
 from tensorsmith.space.rules.base import Rule
@@ -44,15 +45,7 @@ class Plugins:
         preset, schema = as_preset(policy), backend_of(target).schema
         known = pretrained(schema) if model is None and preset.pretrained else None
         own = as_model(preset.model if model is None else model, schema) if known is None else known.beginning()
-        return Plugins(preset, as_rules(preset.rules if rules is None else rules, target), own, known is not None)
-
-
-def as_rules(given: GivenRules, target: Target) -> tuple[Rule, ...]:
-    """The rules of a named set, with those that are registered; or those that a module has, or a list, as they stand."""
-    if isinstance(given, str) and ":" in given:
-        found = load("rules", given)
-        return rule_set(found if isinstance(found, (list, tuple)) else [found], target)
-    return rule_set(given, target)
+        return Plugins(preset, rule_set(preset.rules if rules is None else rules, target), own, known is not None)
 
 
 def where(runner: GivenRunner, target: Target | str | None) -> tuple[Place, Target]:
@@ -68,10 +61,17 @@ class HowMeasured:
     target: Target
     cache: Cache = "warm"
     place: Place = LOCAL
+    threads: int | None = None  # that were asked for: the target is one of as many cores
 
     @property
     def timing(self) -> Timing:
         return Timing(self.cache, self.target.cores)
+
+    def check(self) -> None:
+        """Raises `UserError` if programs are to run on this machine and cannot; machines elsewhere are asked later."""
+        why_not = device_of(self.target.kind).why_not(self.target) if self.place.here else None
+        if why_not is not None:
+            raise cannot_measure(self.target, why_not)
 
 
 @dataclass(frozen=True)
@@ -84,4 +84,5 @@ class RunOptions:
     seed: int = 0
     verbose: bool = False  # whether to say at the end where the time went
     early_stop: bool = True  # whether to stop where the best is about what the machine allows
+    fallback: bool = True  # whether the default schedule, or an earlier record, may be the answer instead of what the policy finds
     sizes: bool = False  # whether the networks are one network at several sizes: what is good at one is tried at the others

@@ -17,7 +17,7 @@ from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.runtime.device import measure_peak
 from tensorsmith.search.trial import Cache
-from tensorsmith.targets.target import Target
+from tensorsmith.targets.target import Target, native
 from tensorsmith.tuning.needed import needed_flops
 
 _OVERHEAD = 1e-6  # seconds that a call takes at least, in estimates
@@ -62,7 +62,8 @@ class Roofline:
     def measured(target: Target, cache: Cache) -> Roofline:
         """That of this machine, measured once per process, in less than a second."""
         found = _peak()
-        return Roofline(target, cache, max(found["flops"], target.cores * found["flops_one_core"]), found["bytes"])
+        share = min(1.0, target.cores / native().cores)  # of the threads that the whole machine was measured with
+        return Roofline(target, cache, max(share * found["flops"], target.cores * found["flops_one_core"]), found["bytes"])
 
     @staticmethod
     def unknown(target: Target, cache: Cache) -> Roofline:

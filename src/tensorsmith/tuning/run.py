@@ -133,13 +133,21 @@ class Run(abc.ABC):
             self._runner.start()  # the workers load while the rest is made
             options = self.options
             self._shared = Shared(
-                self._runner, self.journal, self.measured, options.plugins, self._experience, options.seed, options.sizes
+                self._runner,
+                self.journal,
+                self.measured,
+                options.plugins,
+                self._experience,
+                options.seed,
+                options.sizes,
+                options.fallback,
             )
             self.opened = OpenTunings(self._make, self.scheduler.gradients)
             try:
                 self._search()
                 log.info("the search is over: %s, %s", many(sum(self.trials), "trial"), self._why_over())
-                if not self.ctrl_c.came:  # whoever asks for the end gets it, with the best that is known
+                # whoever asks for the end gets it, with the best that is known
+                if not self.ctrl_c.came or not self.options.fallback:
                     self._settle()
             finally:
                 self.opened.close()
@@ -304,6 +312,11 @@ class Run(abc.ABC):
         improved = self._yardstick is None or value < self._yardstick - _IMPROVEMENT * abs(self._yardstick)
         if improved or self.scheduler.cold():
             self._yardstick, self._since = value, sum(self.trials)
+
+    @property
+    def nothing_measured(self) -> bool:
+        """Whether no program of any task has a time, of this run or of an earlier one."""
+        return all(task.best is None for task in self.scheduler.tasks)
 
     def unimproved(self) -> int:
         """Trials since the last improvement."""

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from tests.runtime.kernels import linked
 
-from tensorsmith.backends.cpu.link import Linked
 from tensorsmith.backends.cpu.llvm import compile_ir
 from tensorsmith.errors import InternalError, UserError
-from tensorsmith.runtime.device import device_of
+from tensorsmith.runtime.device import Loaded, device_of
 from tensorsmith.targets.target import native
 
 INCREMENT = """
@@ -49,7 +48,7 @@ done:
 """
 
 
-def integer_function(module: Linked, name: str):
+def integer_function(module: Loaded, name: str):
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(module.address(name))
 
 

@@ -11,9 +11,9 @@ import pyopencl as cl
 from tests.backends.gpu.drawn import WORKLOADS, candidates, problems
 
 from tensorsmith.backends.gpu.named import NAMED
-from tensorsmith.backends.gpu.printers.c import entry
 from tensorsmith.backends.gpu.printers.llvm import object_file
 from tensorsmith.backends.gpu.printers.machines import SPIRV
+from tensorsmith.backends.gpu.printers.names import entry
 from tensorsmith.backends.gpu.simt.ir import Kernel
 from tensorsmith.backends.gpu.simt.make import kernels
 from tensorsmith.lang.compare import random_inputs

@@ -303,6 +303,7 @@ def test_sizes_that_are_part_of_the_structure() -> None:
     assert str(lower(Candidate.from_json(workload, candidate.to_json()))) == str(lower(renamed(candidate, workload)))
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(ptxas.found() is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("device", ["a100", "h100", "rtx5090"])
 def test_ptxas_takes_the_code(device: str) -> None:

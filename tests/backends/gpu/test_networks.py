@@ -40,6 +40,7 @@ def test_a_network_is_what_the_cpu_makes_it(name: str) -> None:
         np.testing.assert_allclose(here, there, rtol=2e-3, atol=2e-3 * float(np.abs(there).max()))
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_kernel_is_accepted_for_sm_80(name: str, tmp_path) -> None:

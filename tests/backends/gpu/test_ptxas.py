@@ -61,6 +61,7 @@ def test_one_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         ptxas.compiled("", "sm_80")
 
 
+@pytest.mark.gpu
 @needs_ptxas
 @pytest.mark.parametrize("target", ["t4", "a100", "h100", "rtx5090"])
 def test_our_kernels_are_taken(target: str) -> None:
@@ -74,6 +75,7 @@ def test_our_kernels_are_taken(target: str) -> None:
     assert found.spilled_bytes == 0 and found.registers == pytest.approx(float(features.raw("registers")[0, 0]), rel=0.4)
 
 
+@pytest.mark.gpu
 @needs_ptxas
 def test_registers_and_shared_memory_are_as_predicted() -> None:
     """Of random candidates of a large product: registers to a fifth in the median, shared memory but for rounding, no spills."""
@@ -89,6 +91,7 @@ def test_registers_and_shared_memory_are_as_predicted() -> None:
     assert np.median(apart) < 0.2, apart
 
 
+@pytest.mark.gpu
 @needs_ptxas
 def test_what_it_does_not_take() -> None:
     assert ptxas.knows("sm_80") and not ptxas.knows("sm_3")

@@ -87,7 +87,7 @@ def test_an_opencl_device(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (None, r"pyopencl is not installed; pip install 'tensorsmith\[opencl\]'"),
+        (None, r"pyopencl is not installed; pip install '\.\[opencl\]' in a checkout"),
         (pyopencl(error="PLATFORM_NOT_FOUND_KHR"), "no OpenCL device here: PLATFORM_NOT_FOUND_KHR"),
         (pyopencl(), "the drivers that are installed know none"),
     ],

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from tests.measure.fleet.other_machine import elsewhere, script
-from tests.measure.small import BAD, LIMITS, candidates, fault, matmul, unrolls
+from tests.measure.small import BAD, FAULTS, LIMITS, candidates, fault, matmul, unrolls
 
 import tensorsmith as ts
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, install
 from tensorsmith.measure.fleet.command import Commands, whole_command
+from tensorsmith.measure.fleet.imports import IMPORTS
 from tensorsmith.measure.fleet.members import Rules
 from tensorsmith.measure.fleet.node import MARK
 from tensorsmith.measure.fleet.runner import FleetRunner
@@ -26,6 +27,7 @@ from tensorsmith.search.trial import Status
 from tensorsmith.targets.target import Target, native
 
 WORKLOAD = matmul()
+ALLOWED = {IMPORTS: str(FAULTS)}  # what a node may import: the faults of these tests
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def trouble(command: str, target: Target | None = None) -> str:
 
 
 def test_answers_are_checked_over_there_against_the_reference_that_was_sent(tmp_path: Path) -> None:
-    with runner(elsewhere(tmp_path)) as (made, _), Measurer(WORKLOAD, runner=made, hook=fault("wrong_number")) as m:
+    with runner(elsewhere(tmp_path, **ALLOWED)) as (made, _), Measurer(WORKLOAD, runner=made, hook=fault("wrong_number")) as m:
         trials = m.measure(candidates(WORKLOAD, 1, BAD, 3))
         assert [t.status for t in trials] == [Status.OK, Status.WRONG_ANSWER, Status.OK]
         assert "C: 1 of 512 elements are wrong, the worst at [3, 5]" in trials[1].cause
@@ -64,7 +66,7 @@ def test_answers_are_checked_over_there_against_the_reference_that_was_sent(tmp_
 
 
 def test_candidates_of_a_node_that_dies_are_handed_out_again(tmp_path: Path) -> None:
-    command = elsewhere(tmp_path, TEST_MARK=str(tmp_path / "mark"))
+    command = elsewhere(tmp_path, TEST_MARK=str(tmp_path / "mark"), **ALLOWED)
     with runner(command) as (made, said), Measurer(WORKLOAD, runner=made, hook=fault("kills_the_node_once")) as m:
         trials = m.measure(candidates(WORKLOAD, 1, 2, BAD, 4))
         assert unrolls(trials) == [1, 2, BAD, 4] and all(t.ok for t in trials) and m.times.trials == 4
@@ -72,7 +74,7 @@ def test_candidates_of_a_node_that_dies_are_handed_out_again(tmp_path: Path) -> 
 
 
 def test_a_node_that_hangs_is_ended_and_called_again(tmp_path: Path) -> None:
-    command = elsewhere(tmp_path, TEST_MARK=str(tmp_path / "mark"))
+    command = elsewhere(tmp_path, TEST_MARK=str(tmp_path / "mark"), **ALLOWED)
     hook, rules = fault("stops_the_node_once"), Rules(silence=6.0, first=600.0)
     with runner(command, rules=rules) as (made, said), Measurer(WORKLOAD, runner=made, hook=hook) as m:
         assert all(t.ok for t in m.measure(candidates(WORKLOAD, 1, BAD)))
@@ -96,9 +98,7 @@ def test_a_host_that_cannot_be_reached() -> None:
 
 def test_a_host_without_the_package(tmp_path: Path) -> None:
     bare = script(tmp_path / "python-bare", f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
-    assert (
-        trouble(bare) == f"there is no tensorsmith on the other side; install it there: pip install tensorsmith=={ts.__version__}"
-    )
+    assert trouble(bare) == f"there is no tensorsmith on the other side; install it there: {install(version=ts.__version__)}"
 
 
 def test_another_version(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_another_version(tmp_path: Path) -> None:
         "os.write(1, struct.pack('<I', len(body)) + body)\nos.read(0, 1 << 20)\nos.read(0, 1)\n",
     )
     here = ts.__version__
-    assert trouble(old) == f"it has tensorsmith 0.0.1 and this is {here}; install the same there: pip install tensorsmith=={here}"
+    assert trouble(old) == f"it has tensorsmith 0.0.1 and this is {here}; install the same there: {install(version=here)}"
 
 
 def test_another_architecture(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_interpreter_is_python3_unless_the_command_names_one() -> None:
 
 def test_a_target_elsewhere_needs_a_runner_there() -> None:
     other = "cortex-a53" if not native().key.startswith("aarch64") else "znver4"
-    with pytest.raises(UserError, match='it can be on such a machine: give runner, as in "ssh board"'):
+    with pytest.raises(UserError, match='To measure on such a machine give runner, as in "ssh board"'):
         Measurer(WORKLOAD, ts.Target.named(other))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tensorsmith.backends.cpu import cpuid
 from tensorsmith.backends.cpu.arm import Core, this_core
 from tensorsmith.backends.cpu.named import NAMED
 from tensorsmith.backends.cpu.target import CpuTarget
@@ -36,15 +38,11 @@ _USUAL = {1: Cache(32 << 10, 8), 2: Cache(512 << 10, 8), 3: Cache(8 << 20, 16)}
 
 def detect() -> CpuTarget:
     """This machine, with as many cores as this process may use."""
-    import llvmlite.binding as llvm
-
-    triple = llvm.get_process_triple()
+    triple, cpu, flags = _by_llvm() if importlib.util.find_spec("llvmlite") else _by_itself()
     if sys.platform == "linux" and platform.machine() == "aarch64":
         return arm_target(triple, this_core(os.sched_getaffinity(0)), caches(), thread_count(), os.sysconf("SC_PAGE_SIZE"))
-    flags = dict(llvm.get_host_cpu_features())
     vector_bytes, registers = _vector_unit(triple, flags)
     first, second, last = ({**_USUAL, **caches()}[level] for level in _USUAL)
-    cpu = llvm.get_host_cpu_name()
     return CpuTarget(
         triple=triple,
         cpu=cpu,
@@ -59,6 +57,22 @@ def detect() -> CpuTarget:
         cores=thread_count(),
         **rates(cpu, vector_bytes),
     )
+
+
+def _by_llvm() -> tuple[str, str, dict[str, bool]]:
+    """LLVM's name of machine and system, its name of the processor, and the processor's features."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_process_triple(), llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features())
+
+
+def _by_itself() -> tuple[str, str, dict[str, bool]]:
+    """The same where LLVM is not installed, as far as it takes to know which code can run here. The name is that of a level."""
+    triple = f"{platform.machine()}-unknown-linux-gnu"
+    if not triple.startswith("x86_64"):
+        return triple, "generic", {}
+    flags = cpuid.features()
+    return triple, cpuid.level(flags), flags
 
 
 def arm_target(triple: str, core: Core, found: Mapping[int, Cache], threads: int, page_bytes: int) -> CpuTarget:

@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from tensorsmith.backends.cpu.target import CpuTarget
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, needed_for
 from tensorsmith.runtime.built import Code, Network
 from tensorsmith.runtime.device import Device, Driver, Export, Loaded, Peak
 from tensorsmith.runtime.driver import driver_ir, source_key
@@ -35,7 +35,7 @@ def why_not(target: Target) -> str | None:
 
 
 def _link(code: Code) -> Loaded:
-    from tensorsmith.backends.cpu.link import link  # LLVM, which who only asks `why_not` need not load
+    from tensorsmith.backends.cpu.link import link  # which who only asks `why_not` need not load
 
     why = why_not(code.target)
     if why is not None:  # the linker would take it, and the process would end in the middle of its first instructions
@@ -56,7 +56,8 @@ def _driver_text(target: Target) -> str:
 
 @functools.cache
 def _compiled_driver(target: Target) -> Code:
-    from tensorsmith.backends.cpu.llvm import compile_ir  # the compiler: files bring their driver along
+    with needed_for("compiling"):
+        from tensorsmith.backends.cpu.llvm import compile_ir  # the compiler: files bring their driver along
 
     assert isinstance(target, CpuTarget)
     text = _driver_text(target)
@@ -64,19 +65,22 @@ def _compiled_driver(target: Target) -> Code:
 
 
 def _measure_peak() -> dict[str, float]:
-    from tensorsmith.backends.cpu.peak import measure_peak  # compiles
+    with needed_for("measuring the peak"):
+        from tensorsmith.backends.cpu.peak import measure_peak  # compiles
 
     return measure_peak()
 
 
 def _peak_round(threads: int, seconds: float) -> float:
-    from tensorsmith.backends.cpu.peak import peak_kernel  # compiles
+    with needed_for("measuring the peak"):
+        from tensorsmith.backends.cpu.peak import peak_kernel  # compiles
 
     return peak_kernel().run_once(threads, seconds)
 
 
 def _export(network: Network, wanted: Export) -> list[Path]:
-    from tensorsmith.backends.cpu.export.library import export  # compiles
+    with needed_for("exporting a C library"):
+        from tensorsmith.backends.cpu.export.library import export  # compiles
 
     return export(network, wanted)
 

@@ -8,10 +8,11 @@ from time import perf_counter
 
 import numpy as np
 
-from tensorsmith.backends.cpu.link import Linked, link
+from tensorsmith.backends.cpu.link import link
 from tensorsmith.backends.cpu.llvm import compile_ir
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.runtime.buffers import aligned_zeros
+from tensorsmith.runtime.device import Loaded
 from tensorsmith.runtime.pool import Pool, shared, with_threads
 from tensorsmith.targets.target import Target
 
@@ -87,7 +88,7 @@ def _bandwidth() -> float:
     return max(2 * size / _parallel_for(shared(), code, "copy", context, parts) for _ in range(_COPY_ROUNDS))
 
 
-def _parallel_for(pool: Pool, code: Linked, body: str, context: np.ndarray, count: int) -> float:
+def _parallel_for(pool: Pool, code: Loaded, body: str, context: np.ndarray, count: int) -> float:
     """Seconds that the region takes."""
     run = _PARALLEL_FOR(pool.parallel_for_address)
     arguments = (pool.handle, code.address(body), context.ctypes.data, count)
@@ -141,7 +142,7 @@ done:
 
 
 @functools.cache
-def _copy_code() -> Linked:
+def _copy_code() -> Loaded:
     """A region body that copies parts [begin, end): ctx is i64 bytes of a part, ptr source, ptr destination. The stores
     bypass the caches; ordinary ones would first read the lines they overwrite, unseen by the count of bytes."""
     target = _here()

@@ -23,7 +23,7 @@ _LIBM = tuple(name + suffix for name in ("fmod", "fma", "ceil", "floor", "rounde
 ALLOWED = frozenset({*_LIBC, *_LIBM})
 
 #: The linker makes this one: where an object's table of addresses is.
-_LINKERS_OWN = "_GLOBAL_OFFSET_TABLE_"
+LINKERS_OWN = "_GLOBAL_OFFSET_TABLE_"
 
 ELF = b"\x7fELF\x02\x01"  # the beginning of a 64-bit little-endian object
 SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, bytes of an entry
@@ -62,7 +62,7 @@ def undefined(object_code: bytes) -> frozenset[str]:
     if object_code[:6] != ELF:
         raise InternalError("generated code is no 64-bit little-endian ELF object, the only kind that can be linked")
     try:
-        return frozenset(_undefined(object_code)) - {_LINKERS_OWN}
+        return frozenset(_undefined(object_code)) - {LINKERS_OWN}
     except (struct.error, ValueError, IndexError) as problem:
         raise InternalError(f"generated code is no complete ELF object: {problem}") from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorsmith.backends.gpu.named import word
 from tensorsmith.backends.gpu.target import GpuTarget
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, install
 
 
 def cuda() -> GpuTarget:
@@ -38,7 +38,7 @@ def opencl_device() -> Any:
     try:
         import pyopencl
     except ImportError:
-        raise UserError("no OpenCL here: pyopencl is not installed; pip install 'tensorsmith[opencl]'") from None
+        raise UserError(f"no OpenCL here: pyopencl is not installed; {install('opencl')}") from None
     try:
         devices = [device for platform in pyopencl.get_platforms() for device in platform.get_devices()]
     except pyopencl.Error as error:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 from tensorsmith.backends.backend import KernelCode
 from tensorsmith.backends.gpu.launch import Launch, Launches
-from tensorsmith.backends.gpu.printers.c import entry, source
+from tensorsmith.backends.gpu.printers.c import source
 from tensorsmith.backends.gpu.printers.dialects import DIALECTS
 from tensorsmith.backends.gpu.printers.machines import MACHINES
+from tensorsmith.backends.gpu.printers.names import entry
 from tensorsmith.backends.gpu.simt.ir import Kernel
 from tensorsmith.backends.gpu.simt.make import kernels as make_kernels
 from tensorsmith.backends.gpu.simt.text import show

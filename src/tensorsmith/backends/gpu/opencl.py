@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tensorsmith.backends.gpu import pocl
 from tensorsmith.backends.gpu.detect import opencl_device
 from tensorsmith.backends.gpu.driver import Array, At, Memory, at_most
 from tensorsmith.backends.gpu.launch import Launches
@@ -49,6 +50,7 @@ class OpenCL:
 
         os.environ.setdefault("PYOPENCL_NO_CACHE", "1")  # drivers have caches of their own
         self.cl, self.name = pyopencl, str(device.name)
+        pocl.name_cpu(device)
         self.context = pyopencl.Context([device])
         self.queue = pyopencl.CommandQueue(self.context, properties=pyopencl.command_queue_properties.PROFILING_ENABLE)
 
@@ -101,8 +103,13 @@ class OpenCL:
         try:
             return do()
         except self.cl.Error as problem:
-            first = str(problem).strip().splitlines()
-            raise UserError(f"OpenCL device {self.name}: {what} failed: {first[0] if first else problem!r}") from problem
+            raise UserError(f"OpenCL device {self.name}: {what} failed: {_reason(problem)}") from problem
+
+
+def _reason(problem: Exception) -> str:
+    """The line of a driver's message that says most: the first error of its compiler, else the first line."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("error:") or ": error:" in line), lines[0] if lines else repr(problem))
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,17 @@ def taps(x: Array, d: Dimension, rule: Rule) -> tuple[Array, Array]:
     return np.clip(places, 0, d.extent - 1), weights
 
 
+def merged(places: Array, weights: Array) -> tuple[Array, Array]:
+    """The same taps, with all the weight of a place that a row has twice, as at a border, on the first of the two."""
+    weights = weights.copy()
+    for second in range(1, places.shape[1]):
+        for first in range(second):
+            same = places[:, first] == places[:, second]
+            weights[same, first] += weights[same, second]
+            weights[same, second] = 0
+    return places, weights
+
+
 def resized(b: Builder, x: Value, dimensions: Sequence[tuple[int, Dimension]], rule: Rule) -> Value:
     """x with some dimensions resized, the ones that shrink first."""
     for axis, d in sorted(dimensions, key=lambda item: item[1].scale):

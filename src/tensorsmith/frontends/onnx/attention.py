@@ -26,6 +26,9 @@ def attention(node: OnnxNode, b: Builder) -> Sequence[Value]:
     if rank == 3:
         heads = int(node.needed("q_num_heads")), int(node.needed("kv_num_heads")), int(node.needed("kv_num_heads"))
         given = [_split(node, b, v, n) for v, n in zip(given, heads)]
+    for name, v in zip(("q_num_heads", "kv_num_heads"), given):  # of four dimensions the shapes say it as well
+        if node.attribute(name, v.shape[1]) != v.shape[1]:
+            raise UserError(f"{node}: {name} is {node.attribute(name)}, but the shape is {list(v.shape)}")
     query, key, value = given
     past = node.optional(4), node.optional(5)
     if (past[0] is None) != (past[1] is None):

@@ -26,6 +26,7 @@ from tensorsmith.frontends.onnx.table import NeedsConstant
 from tensorsmith.graph.evaluate import evaluate
 from tensorsmith.graph.graph import Array, Graph
 from tensorsmith.graph.model import Model
+from tensorsmith.show.line import many
 
 Runner = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -80,7 +81,7 @@ class PreparedModel(BackendRep):
             return dict(inputs)
         items = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
         if len(items) != len(self._inputs):
-            raise UserError(f"the model takes {len(self._inputs)} inputs ({', '.join(self._inputs)}), {len(items)} given")
+            raise UserError(f"the model takes {many(len(self._inputs), 'input')} ({', '.join(self._inputs)}), {len(items)} given")
         for name, item in zip(self._inputs, items):
             if item is None or isinstance(item, (list, tuple)):
                 raise UnsupportedType(f"input {name} is {'left out' if item is None else 'a sequence'}; only tensors are supported")

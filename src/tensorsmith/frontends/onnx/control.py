@@ -15,6 +15,7 @@ from tensorsmith.frontends.onnx.table import OnnxNode, Subgraph, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
 from tensorsmith.ops.common import normal_axis
+from tensorsmith.show.line import many
 
 _MOST_STEPS = 1024  # each is a copy of the body
 
@@ -87,7 +88,7 @@ def scan(node: OnnxNode, b: Builder) -> list[Value]:
     body, count = _body(node), int(node.needed("num_scan_inputs"))
     values = node.every()
     if not 0 < count <= len(values):
-        raise UserError(f"{node}: num_scan_inputs is {count}, the node has {len(values)} inputs")
+        raise UserError(f"{node}: num_scan_inputs is {count}, the node has {many(len(values), 'input')}")
     states, scanned = values[: len(values) - count], values[len(values) - count :]
     axes = [normal_axis(a, len(x.shape), str(node)) for a, x in zip(_each(node, "scan_input_axes", count), scanned)]
     lengths = {x.shape[axis] for x, axis in zip(scanned, axes)}

@@ -13,13 +13,13 @@ from tensorsmith.ops.common import normal_axis
 
 @onnx_operator("NonZero")
 def non_zero(node: OnnxNode, b: Builder) -> Value:
-    return b.constant(np.array(np.nonzero(np.atleast_1d(node.constant(0, "the data"))), np.int64))
+    return b.constant(np.array(np.nonzero(np.atleast_1d(node.data(0, "the data"))), np.int64))
 
 
 @onnx_operator("Unique", since=11)
 def unique(node: OnnxNode, b: Builder) -> list[Value]:
     """The distinct elements or, with an axis, slices; where each was found first; which each was; how often it was there."""
-    data, axis = node.constant(0, "the data"), node.attribute("axis")
+    data, axis = node.data(0, "the data"), node.attribute("axis")
     if axis is not None:
         axis = normal_axis(axis, data.ndim, str(node))
     elements, first, inverse, counts = np.unique(data, True, True, True, axis=axis)
@@ -34,7 +34,7 @@ def unique(node: OnnxNode, b: Builder) -> list[Value]:
 @onnx_operator("NonMaxSuppression", since=10)
 def non_max_suppression(node: OnnxNode, b: Builder) -> Value:
     """Batch entry, class and box of each box chosen: from the highest score on, those that overlap no better one too much."""
-    boxes, scores = node.constant(0, "the boxes").astype(np.float64), node.constant(1, "the scores")
+    boxes, scores = node.data(0, "the boxes").astype(np.float64), node.data(1, "the scores")
     most = node.optional_constant(2, "the most boxes of a class")
     overlap = node.optional_constant(3, "the limit of the overlap")
     least = node.optional_constant(4, "the limit of the scores")

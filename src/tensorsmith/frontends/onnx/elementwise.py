@@ -55,10 +55,8 @@ def old_broadcast(node: OnnxNode, b: Builder) -> list[Value]:
         return [left, right]
     axis = node.attribute("axis")
     if not node.attribute("broadcast", 0):
-        if axis is not None or left.shape != right.shape:
-            raise UserError(
-                f"{node}: {left} and {right} with axis {axis}: without broadcast, shapes are equal and there is no axis"
-            )
+        if left.shape != right.shape:  # an axis says nothing about equal shapes
+            raise UserError(f"{node}: {left} and {right} with axis {axis}: without broadcast, shapes must be equal")
     elif axis is not None:
         axis = axis % max(len(left.shape), 1)
         behind = len(left.shape) - axis - len(right.shape)

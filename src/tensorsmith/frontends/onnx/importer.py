@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,18 +16,22 @@ from typing import Any, cast
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import Parameter, Part, UserError, whole_number
 from tensorsmith.frontends.common.unsupported import UnsupportedOperators
 from tensorsmith.frontends.onnx import functions, names
-from tensorsmith.frontends.onnx.inputs import Bindings, bind
+from tensorsmith.frontends.onnx.cut import before, cut, whole
+from tensorsmith.frontends.onnx.draws import Draws
+from tensorsmith.frontends.onnx.inputs import Bindings, bind, plain_shapes
 from tensorsmith.frontends.onnx.open_inputs import OpenBindings, opened
 from tensorsmith.frontends.onnx.read import UnsupportedType, malformed, numbers, read_attribute, read_model, read_tensor
-from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS, OnnxNode, Subgraph, find_handler
+from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS, NeedsConstant, OnnxNode, Subgraph, find_handler
 from tensorsmith.frontends.onnx.unread import refuse_unread
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Graph, Value
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.runtime.arguments import CALL_NUMBER
+from tensorsmith.show.line import many
 
 _DEEPEST = 32  # functions that call functions, and branches in branches
 
@@ -39,36 +43,43 @@ def load_onnx(
     source: str | os.PathLike[str] | bytes | ModelProto,
     shapes: Bindings | None = None,
     constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] | None = None,
+    seed: int | None = None,
 ) -> Graph:
     """The graph of an ONNX model, given by its path, its bytes or as a `ModelProto`.
 
     `shapes` gives inputs their shapes and symbolic dimensions their sizes: `{"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in
-    `constants` become constants of that value.
+    `constants` become constants of that value. `outputs` are the tensors to compute, the model's own by default.
     """
     model, folder = read_model(source)
     with malformed("the model is malformed"):
-        return _Importer(model, folder, _name(model, source)).run(shapes or {}, constants or {})
+        importer = _Importer(model, folder, _name(model, source), outputs=outputs, seed=seed)
+        return importer.run(plain_shapes(shapes or {}, importer.inputs()), constants or {})
 
 
 def load_or_open(
-    source: str | os.PathLike[str] | bytes | ModelProto, shapes: OpenBindings, constants: Mapping[str, Array] | None = None
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    shapes: OpenBindings,
+    constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] | None = None,
+    seed: int | None = None,
 ) -> Graph | OpenModel:
     """As `load_onnx`; where `shapes` leave some dimensions open, a model of any sizes."""
     model, folder = read_model(source)
     with malformed("the model is malformed"):
-        importer = _Importer(model, folder, _name(model, source))
-        arrays = importer.known(constants or {})
+        importer = _Importer(model, folder, _name(model, source), outputs=outputs, seed=seed)
+        shapes, arrays = plain_shapes(shapes, importer.inputs()), importer.known(constants or {})
         found = opened(importer.inputs(), shapes, {name: array.shape for name, array in arrays.items()})
         if found is None:
             return importer.run(cast(Bindings, shapes), arrays)
-        importer.check_supported(model.graph.node, _Scope(_versions(model.opset_import)))
+        importer.check_whole(_Scope(_versions(model.opset_import)))
     weights: dict[str, Array] = {}  # read once: all sizes share them
 
     def make(sizes: Mapping[str, int]) -> Model:
         with malformed("the model is malformed"):
-            return Model(_Importer(model, folder, importer.name, weights).run(found.at(sizes), arrays))
+            return Model(_Importer(model, folder, importer.name, weights, outputs, seed).run(found.at(sizes), arrays))
 
-    return OpenModel(importer.name, found.inputs, found.sizes, make)
+    return OpenModel(importer.name, found.inputs, found.sizes, make, draws=seed is not None)
 
 
 def _name(model: ModelProto, source: str | os.PathLike[str] | bytes | ModelProto) -> str:
@@ -85,6 +96,7 @@ class _Scope:
 
     versions: Mapping[str, int]  # of the operator sets, by domain
     values: dict[str, Value] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # what nodes do not give, with the reason
     outer: _Scope | None = None
     attributes: Mapping[str, AttributeProto] = field(default_factory=dict)  # of the function's call
     depth: int = 0
@@ -94,6 +106,8 @@ class _Scope:
         while scope is not None:
             if name in scope.values:
                 return scope.values[name]
+            if name in scope.refused:
+                raise UserError(scope.refused[name])
             scope = scope.outer
         raise UserError(f"{what} reads {name!r}, which neither an input nor a node before it gives")
 
@@ -102,11 +116,22 @@ _Key = tuple[str, str, str]  # of a function: domain, name, overload
 
 
 class _Importer:
-    def __init__(self, model: ModelProto, folder: Path | None, name: str, weights: dict[str, Array] | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelProto,
+        folder: Path | None,
+        name: str,
+        weights: dict[str, Array] | None = None,
+        outputs: Sequence[str] | None = None,
+        seed: int | None = None,
+    ) -> None:
         """`weights` are the model's own initializers as far as they were read before; what is read now is added."""
         self.model, self.folder, self.name = model, folder, name
+        self.is_cut = outputs is not None
+        self.piece = whole(model.graph) if outputs is None else cut(model.graph, outputs)
         self.weights = {} if weights is None else weights
         self.builder = Builder(self.name)
+        self.draws = None if seed is None else Draws(_checked_seed(seed), self.builder)
         self.functions: dict[_Key, FunctionProto] = {}
         for f in model.functions:
             key = (f.domain, f.name, f.overload)
@@ -116,9 +141,10 @@ class _Importer:
             self.functions[key] = f
 
     def inputs(self) -> list[ValueInfoProto]:
-        """What the model takes."""
+        """What the model takes; of a part of it, what that reads."""
         given = {t.name for t in self.model.graph.initializer}
-        return [v for v in self.model.graph.input if v.name not in given]  # older files repeat the initializers there
+        inputs = [v for v in self.model.graph.input if v.name not in given]  # older files repeat the initializers there
+        return [v for v in inputs if v.name in self.piece.read] if self.is_cut else inputs
 
     def known(self, constants: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays for inputs that become constants."""
@@ -130,6 +156,8 @@ class _Importer:
     def run(self, shapes: Bindings, constants: Mapping[str, Array]) -> Graph:
         graph = self.model.graph
         names.check_graph(graph, self.name)
+        if any(v.name == CALL_NUMBER for v in graph.input):
+            raise UserError(f"{self.name} has an input {CALL_NUMBER!r}, a name that means something else here: rename it")
         inputs, arrays = self.inputs(), self.known(constants)
         types = bind(inputs, shapes, {name: array.shape for name, array in arrays.items()})
         scope = _Scope(_versions(self.model.opset_import))
@@ -141,25 +169,39 @@ class _Importer:
             if value.dtype != types[name][1]:
                 raise UserError(f"input {name} is {types[name][1]}; the constant given for it is {value.dtype}")
             scope.values[name] = value
-        results = self.graph(graph, scope)
+        self.initializers(graph, scope, self.piece.read)
+        self.check_whole(scope)
+        for node in self.piece.nodes:
+            self.top_node(node, scope)
         taken: Counter[str] = Counter()
-        for v, value in zip(graph.output, results):  # the same output may be listed twice
-            self.builder.output(f"{v.name}_{taken[v.name]}" if taken[v.name] else v.name, value)
-            taken[v.name] += 1
-        if not results:
+        for name in self.piece.outputs:  # the same output may be listed twice
+            self.builder.output(f"{name}_{taken[name]}" if taken[name] else name, scope.find(name, f"output {name!r}"))
+            taken[name] += 1
+        if not taken:
             raise UserError(f"{self.name} has no output")
         return self.builder.graph()
 
-    def graph(self, graph: GraphProto, scope: _Scope) -> list[Value]:
-        """Adds a graph; its inputs are in the scope already. The values of its outputs."""
-        self.initializers(graph, scope)
-        self.nodes(graph.node, scope)
-        return _results(graph, scope)
+    def top_node(self, node: NodeProto, scope: _Scope) -> None:
+        """Adds a node of the model's own graph. What is wrong in it, or in a graph inside it, says where to cut the model."""
 
-    def initializers(self, graph: GraphProto, scope: _Scope) -> None:
-        if graph.sparse_initializer:
+        def advice() -> list[Part]:
+            known = [name for name, value in scope.values.items() if self.builder.known(value) is not None]
+            return before(self.model.graph, self.piece, lambda other: other is node, known)
+
+        try:
+            self.node(node, scope)
+        except NeedsConstant as problem:
+            raise problem.with_cut(advice()) from problem
+        except UnsupportedOperators as problem:
+            raise _advised(problem, advice()) from problem
+
+    def initializers(self, graph: GraphProto, scope: _Scope, wanted: Container[str] | None = None) -> None:
+        """The constants of a graph, or those of them that are wanted."""
+        if any(wanted is None or s.values.name in wanted for s in graph.sparse_initializer):
             raise UserError(f"{graph.name or self.name} has sparse initializers, which are not supported")
         for tensor in graph.initializer:
+            if wanted is not None and tensor.name not in wanted:
+                continue
             known = self.weights if scope.outer is None else {}  # a graph inside a node may have the same names
             array = known.get(tensor.name)
             if array is None:
@@ -173,16 +215,27 @@ class _Importer:
         for node in nodes:
             self.node(node, scope)
 
+    def check_whole(self, scope: _Scope) -> None:
+        """All operators of the model's own graph without a handler, in one error."""
+        try:
+            self.check_supported(self.piece.nodes, scope)
+        except UnsupportedOperators as problem:
+            where = before(self.model.graph, self.piece, lambda node: not self.is_supported(node, scope))
+            raise _advised(problem, where) from problem
+
     def check_supported(self, nodes: Iterable[NodeProto], scope: _Scope) -> None:
         """All operators without a handler, in one error."""
         missing: Counter[str] = Counter()
         for node in nodes:
-            version = self.version(node, scope)
-            if find_handler(node.op_type, version, node.domain) is None and not self.is_function(node, version):
+            if not self.is_supported(node, scope):
                 domain = "" if node.domain in STANDARD_DOMAINS else f"{node.domain}."
-                missing[f"{domain}{node.op_type} (opset {version})"] += 1
+                missing[f"{domain}{node.op_type} (opset {self.version(node, scope)})"] += 1
         if missing:
             raise UnsupportedOperators(self.name, missing)
+
+    def is_supported(self, node: NodeProto, scope: _Scope) -> bool:
+        version = self.version(node, scope)
+        return find_handler(node.op_type, version, node.domain) is not None or self.is_function(node, version)
 
     def is_function(self, node: NodeProto, version: int) -> bool:
         return _key(node) in self.functions or functions.has_body(node, version)
@@ -210,7 +263,10 @@ class _Importer:
             )
         elif handler is not None:
             attributes = self.attributes(node, scope, what)
-            made = OnnxNode(node.op_type, self.builder.origin, version, inputs, len(node.output), attributes, self.builder)
+            made = OnnxNode(
+                node.op_type, self.builder.origin, version, inputs, len(node.output), attributes, node.input, self.builder,
+                self.draws,
+            )  # fmt: skip
             with _named(what):
                 given = handler(made, self.builder)
                 refuse_unread(made, "" if node.domain in STANDARD_DOMAINS else node.domain)
@@ -222,11 +278,11 @@ class _Importer:
                 **_versions(body.opset_import),
             }  # some bodies leave out the standard set: it is the model's
             results = self.call(body, node, inputs, _Scope(versions, depth=scope.depth))
-        if len(results) < len([name for name in node.output if name]):
-            raise UserError(f"{what} has {len(node.output)} outputs; only {len(results)} are supported")
         for name, value in zip(node.output, results):
             if name:
                 scope.values[name] = value
+        few = f"{what} has {many(len(node.output), 'output')}; only {len(results)} can be read"  # exporters list more, for training
+        scope.refused |= dict.fromkeys(node.output[len(results) :], few)
 
     def attributes(self, node: NodeProto, scope: _Scope, what: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -239,17 +295,19 @@ class _Importer:
 
     def subgraph(self, graph: GraphProto, scope: _Scope) -> Subgraph:
         """A graph inside a node, added whenever it is built; its constants are there once, however often that is."""
-        fixed = _Scope(scope.versions, {}, scope, scope.attributes, scope.depth + 1)
+        fixed = _Scope(scope.versions, outer=scope, attributes=scope.attributes, depth=scope.depth + 1)
 
         def build(inputs: Sequence[Value]) -> list[Value]:
             if len(inputs) != len(graph.input):
-                raise UserError(f"the graph {graph.name} inside a node takes {len(graph.input)} inputs; it is given {len(inputs)}")
+                raise UserError(
+                    f"the graph {graph.name} inside a node takes {many(len(graph.input), 'input')}; it is given {len(inputs)}"
+                )
             if not fixed.values:
                 names.check_graph(graph, f"the graph {graph.name}")
                 self.initializers(graph, fixed)
                 self.nodes([n for n in graph.node if n.op_type == "Constant"], fixed)
             given = {v.name: value for v, value in zip(graph.input, inputs)}
-            inner = _Scope(scope.versions, given, fixed, scope.attributes, scope.depth + 1)
+            inner = _Scope(scope.versions, given, outer=fixed, attributes=scope.attributes, depth=scope.depth + 1)
             self.nodes([n for n in graph.node if n.op_type != "Constant"], inner)
             return _results(graph, inner)
 
@@ -258,7 +316,7 @@ class _Importer:
     def call(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None], scope: _Scope) -> list[Value]:
         """Adds a function's nodes in place of its call; the scope says the versions of the operator sets they are of."""
         if len(inputs) > len(function.input):
-            raise UserError(f"{node.op_type} takes {len(function.input)} inputs; {self.builder.origin} gives {len(inputs)}")
+            raise UserError(f"{node.op_type} takes {many(len(function.input), 'input')}; {self.builder.origin} gives {len(inputs)}")
         given = {a.name: a for a in node.attribute}
         defaults = {a.name: a for a in function.attribute_proto}
         inner = _Scope(scope.versions, attributes={**defaults, **given}, depth=scope.depth + 1)
@@ -267,6 +325,22 @@ class _Importer:
         nodes = [functions.without_inputs(n, left_out) for n in function.node]
         self.nodes(nodes, inner)
         return [inner.find(name, f"function {function.name}") for name in function.output[: len(node.output)]]
+
+
+def _checked_seed(seed: int) -> int:
+    number = whole_number(seed)
+    if number is None or number < 0:
+        raise UserError(Parameter("seed", repr(seed), of="load"), ": give a whole number, 0 or more")
+    return number
+
+
+def _advised(problem: UnsupportedOperators, where: Sequence[Part]) -> UnsupportedOperators:
+    """The error with what helps: a model that ends before these operators, or a definition of one's own of each."""
+    advice: list[Part] = ["; cut the model before them, ", *where] if where else []
+    if any("." in kind for kind in problem.counts):  # not of the standard: someone knows what it means
+        own = "define the operator in the file by a function of its domain and name (a FunctionProto of standard operators)"
+        advice += [f"{', or ' if advice else '; '}{own}"]
+    return UnsupportedOperators(problem.model, problem.counts, advice)
 
 
 def _key(node: NodeProto) -> _Key:

@@ -87,7 +87,7 @@ def _top_k(node: OnnxNode, b: Builder, k: int) -> tuple[Value, ...]:
 @onnx_operator("Compress")
 def compress(node: OnnxNode, b: Builder) -> Value:
     x, axis = node.required(0), node.attribute("axis")
-    kept = np.flatnonzero(node.constant(1, "the condition"))
+    kept = np.flatnonzero(node.data(1, "the condition"))
     if axis is None:
         x, axis = reshaped(b, x, (x.elements,)), 0
     return b.add("gather", [x, b.constant(kept.astype(np.int64))], axis=axis)

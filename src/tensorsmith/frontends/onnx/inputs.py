@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from onnx import GraphProto, ValueInfoProto
 
-from tensorsmith.errors import Parameter, Part, UserError
+from tensorsmith.errors import Parameter, Part, UserError, whole_number
 from tensorsmith.frontends.onnx.read import UnsupportedType, type_of
+from tensorsmith.show.line import many
 
 #: an input's shape by its name, or a symbolic dimension's size by its name
 Bindings = Mapping[str, Sequence[int] | int]
@@ -22,6 +25,29 @@ def names_of(graph: GraphProto) -> set[str]:
     return {v.name for v in inputs} | {d for v in inputs for d in declared_shape(v) or () if isinstance(d, str)}
 
 
+def plain_shapes(given: object, inputs: Sequence[ValueInfoProto]) -> dict[str, Any]:
+    """What a user gave for `shapes`, whole numbers as ints, arrays as lists; what else is in it stays, for others to judge."""
+    if not isinstance(given, Mapping):
+        if len(inputs) == 1 and isinstance(given, (tuple, list)) and given:
+            example = Parameter("shapes", entries=((inputs[0].name, tuple_text(given)),))
+        else:
+            example = Parameter("shapes", entries=(("input", "(1, 3, 224, 224)"), ("dimension", "8")))
+        what = "it takes shapes by the names of inputs, and sizes by the names of dimensions, "
+        raise UserError(Parameter("shapes", repr(given)), f": {what}", example)
+    return {name: _plain(value) for name, value in given.items()}
+
+
+def _plain(value: object) -> object:
+    number = whole_number(value)
+    if number is not None:
+        return number
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return type(value)([n if (size := whole_number(n)) is None else size for n in value])
+    return value
+
+
 def bind(
     inputs: Sequence[ValueInfoProto], given: Bindings, constants: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -32,10 +58,10 @@ def bind(
     sizes: dict[str, int] = {}
     whole: dict[str, tuple[int, ...]] = dict(constants)
     for name, value in given.items():
-        if name in declared and not isinstance(value, int):
-            whole[name] = tuple(int(n) for n in value)
-        elif name in names and isinstance(value, int):
-            sizes[name] = value
+        if name in declared and isinstance(value, Sequence) and not isinstance(value, str):
+            whole[name] = tuple(_size(name, n) for n in value)
+        elif name in names and (not isinstance(value, Sequence) or isinstance(value, str)):
+            sizes[name] = _size(name, value)
         else:
             raise unknown_name(name, value, declared, names)
     for name, shape in whole.items():
@@ -52,6 +78,13 @@ def bind(
     if open_inputs:
         raise UserError(*_open_message(open_inputs, declared, sizes))
     return {name: (tuple(int(d) for d in shape if d is not None), types[name]) for name, shape in shapes.items()}
+
+
+def _size(name: str, given: object) -> int:
+    size = whole_number(given)
+    if size is None:
+        raise UserError(f"the size of {name} is {given!r}; give a whole number")
+    return size
 
 
 def unknown_name(name: str, value: object, inputs: Iterable[str], dimensions: Iterable[str]) -> UserError:
@@ -87,7 +120,7 @@ def _fit(name: str, dims: tuple[Dimension, ...] | None, shape: tuple[int, ...], 
     if dims is None:
         return
     if len(dims) != len(shape):
-        raise UserError(f"input {name} has {len(dims)} dimensions {_text(dims)}; the shape given is {list(shape)}")
+        raise UserError(f"input {name} has {many(len(dims), 'dimension')} {_text(dims)}; the shape given is {list(shape)}")
     for d, n in zip(dims, shape):
         if isinstance(d, int) and d not in (n, 0):  # some write 0 for a size that is open, too
             raise UserError(f"input {name} has the shape {_text(dims)}; the shape given is {list(shape)}")

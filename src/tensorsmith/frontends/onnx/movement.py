@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
 from tensorsmith.ops.common import normal_axis
 from tensorsmith.ops.elementwise import broadcast_shape
+from tensorsmith.show.line import many
 
 
 def numbers(array: np.ndarray) -> list[int]:
@@ -55,11 +57,13 @@ def _reshape(node: OnnxNode, b: Builder, wanted: Sequence[int], allow_zero: bool
         shape = [x.shape[d] if n == 0 else n for d, n in enumerate(shape)]
     if shape.count(-1) > 1 or any(n < -1 for n in shape):
         raise UserError(f"{node}: {list(wanted)} is no shape")
-    if -1 in shape:
-        rest = int(np.prod([n for n in shape if n != -1], dtype=object)) if len(shape) > 1 else 1
-        if rest == 0 or x.elements % rest:
+    if -1 in shape:  # dimensions that are copied do not count: they may be empty
+        copied = [d for d, n in enumerate(wanted) if n == 0 and not allow_zero]
+        left = math.prod(n for d, n in enumerate(x.shape) if d not in copied)
+        rest = math.prod(n for d, n in enumerate(shape) if n != -1 and d not in copied)
+        if rest == 0 or left % rest:
             raise UserError(f"{node}: {x} cannot be reshaped to {list(wanted)}")
-        shape[shape.index(-1)] = x.elements // rest
+        shape[shape.index(-1)] = left // rest
     return reshaped(b, x, shape)
 
 
@@ -144,8 +148,10 @@ def _split(node: OnnxNode, b: Builder, sizes: Sequence[int] | None) -> list[Valu
     x = node.required(0)
     axis = normal_axis(node.attribute("axis", 0), len(x.shape), str(node))
     extent = x.shape[axis]
+    count = node.attribute("num_outputs", node.output_count) if node.version >= 18 else node.output_count
+    if sizes is not None and count != len(sizes):
+        raise UserError(f"{node}: num_outputs is {count}, but {many(len(sizes), 'size')} are given")
     if sizes is None:
-        count = node.attribute("num_outputs", node.output_count) if node.version >= 18 else node.output_count
         if not 1 <= count <= max(extent, node.output_count):
             raise UserError(f"{node} is to give {count} parts of dimension {axis} of {x}")
         each = -(-extent // count)
@@ -210,7 +216,7 @@ def _pad(node: OnnxNode, b: Builder, pads: Sequence[int], axes: Sequence[int] | 
     x = node.required(0)
     dims = [normal_axis(d, len(x.shape), str(node)) for d in (range(len(x.shape)) if axes is None else axes)]
     if len(pads) != 2 * len(dims):
-        raise UserError(f"{node}: {len(pads)} pads for {len(dims)} dimensions of {x}")
+        raise UserError(f"{node}: {many(len(pads), 'pad')} for {many(len(dims), 'dimension')} of {x}")
     pairs = [(0, 0)] * len(x.shape)
     for n, d in enumerate(dims):
         pairs[d] = (pads[n], pads[n + len(dims)])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from onnx import ValueInfoProto
 
-from tensorsmith.errors import Parameter, Part, UserError
+from tensorsmith.errors import Parameter, Part, UserError, whole_number
 from tensorsmith.frontends.onnx.inputs import Bindings, Dimension, bind, declared_shape, tuple_text, unknown_name
 from tensorsmith.graph.open_model import checked_sizes
 from tensorsmith.runtime.variants.symbols import OpenArgument, symbols_of
@@ -93,8 +93,18 @@ def _symbols(name: str, shape: object, declared: tuple[Dimension, ...] | None) -
         own = declared[place] if declared is not None and place < len(declared) else None
         if isinstance(d, str) and isinstance(own, str) and own != d:
             raise UserError(f"dimension {place} of input {name} is called {own}, not {d}")
-        found.append((own if isinstance(own, str) else f"{name}_{place}") if d is None else d if isinstance(d, str) else int(d))
+        if d is None:
+            found.append(own if isinstance(own, str) else f"{name}_{place}")
+        else:
+            found.append(d if isinstance(d, str) else _whole(name, d))
     return found
+
+
+def _whole(name: str, given: object) -> int:
+    size = whole_number(given)
+    if size is None:
+        raise UserError(f"a size of input {name} is {given!r}; give a whole number, None or a name")
+    return size
 
 
 def _example(name: str, declared: tuple[Dimension, ...] | None) -> Parameter:

@@ -24,13 +24,12 @@ from tensorsmith.ops.common import normal_axis
 def _along(node: OnnxNode, b: Builder, parameter: Value, x: Value) -> Value:
     """A scale or zero point so shaped that it broadcasts against x: one number, one per slice along `axis`, or one per block."""
     rank = len(x.shape)
-    axis = int(node.attribute("axis", 1))  # which says nothing about one number
+    axis, block = int(node.attribute("axis", 1)), int(node.attribute("block_size", 0))  # which say nothing about one number
     if parameter.elements == 1 and len(parameter.shape) <= 1:
         return b.add("reshape", [parameter], shape=())
     if not -rank <= axis < rank:
         raise UserError(f"{node}: axis is {axis}; the input has the shape {list(x.shape)}")
     axis %= rank
-    block = int(node.attribute("block_size", 0))
     if block:
         return _blocks(node, b, parameter, x, axis, block)
     if parameter.shape != (x.shape[axis],):
@@ -100,10 +99,12 @@ def _of_rows(b: Builder, zero: Value | None) -> Value | None:
 
 @onnx_operator("MatMulInteger", since=10)
 def matmul_integer(node: OnnxNode, b: Builder) -> Value:
-    return _product(node, b, node.required(0), node.optional(2), node.required(1), node.optional(3))
+    return integer_product(node, b, node.required(0), node.optional(2), node.required(1), node.optional(3))
 
 
-def _product(node: OnnxNode, b: Builder, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None) -> Value:
+def integer_product(
+    node: OnnxNode, b: Builder, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None
+) -> Value:
     """The matrix product in i32."""
 
     def in_bytes(left: Value, right: Value) -> Value | None:
@@ -147,7 +148,7 @@ def qlinear_conv(node: OnnxNode, b: Builder) -> Value:
 @onnx_operator("QLinearMatMul", since=10)
 def qlinear_matmul(node: OnnxNode, b: Builder) -> Value:
     a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = (node.required(n) for n in (1, 2, 4, 5, 6, 7))
-    total = _product(node, b, node.required(0), a_zero, node.required(3), b_zero)
+    total = integer_product(node, b, node.required(0), a_zero, node.required(3), b_zero)
     rows = _of_rows(b, a_scale)
     assert rows is not None
     scale = b.add("divide", [b.add("multiply", [rows, b_scale]), y_scale])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -54,11 +54,20 @@ class Layer:
         """The same of a weight (directions, rows, columns), as (columns, rows): the right side of a product."""
         return self.b.add("transpose", [self.part(value, direction, first, count)], order=(1, 0))
 
+    def product(self, rows: Value, n: int, direction: int) -> Value:
+        """Rows times a weight of a direction, input n of the node."""
+        return self.b.add("matmul", [rows, self.transposed(self.node.required(n), direction)])
+
+    @staticmethod
+    def weight_shapes(directions: int, gates: int, inputs: int, hidden: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What the weights of inputs and of states must be like; `gates` counts the elements of all gates."""
+        return (directions, gates, inputs), (directions, gates, hidden)
+
     def projected(self, direction: int, bias: Value | None) -> Value:
         """The inputs' share of the gates, for all steps at once, with a bias."""
         b = self.b
         rows = b.add("reshape", [self.x], shape=(self.steps * self.batch, self.x.shape[2]))
-        product = b.add("matmul", [rows, self.transposed(self.node.required(1), direction)])
+        product = self.product(rows, 1, direction)
         product = product if bias is None else b.add("add", [product, bias])
         return b.add("reshape", [product], shape=(self.steps, self.batch, self.gates * self.hidden))
 
@@ -129,19 +138,24 @@ class Layer:
 Runner = Callable[[Layer, int], tuple[list[Value], list[Value]]]
 
 
-def _layer(node: OnnxNode, b: Builder, gates: int, defaults: Sequence[str]) -> Layer:
+#: of each direction that a layer has, whether it goes backwards; ONNX spells the default of GRU's version 1 without an r
+_DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+L = TypeVar("L", bound=Layer)
+
+
+def _layer(node: OnnxNode, b: Builder, gates: int, defaults: Sequence[str], kind: type[L]) -> L:
     x, weight, recurrent = node.required(0), node.required(1), node.required(2)
-    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(
-        node.attribute("direction", "forward")
-    )
+    directions = _DIRECTIONS.get(node.attribute("direction", "forward"))
     if directions is None:
         raise UserError(f"{node}: direction is {node.attribute('direction')!r}; known are forward, reverse and bidirectional")
     if len(x.shape) != 3:
         raise UserError(f"{node}: the input has the shape {list(x.shape)}; expected steps, batch, inputs")
     if node.attribute("layout", 0):
         x = b.add("transpose", [x], order=(1, 0, 2))
-    hidden = int(node.attribute("hidden_size", recurrent.shape[-1]))
-    wanted = (len(directions), gates * hidden, x.shape[2]), (len(directions), gates * hidden, hidden)
+    hidden = int(node.attribute("hidden_size", min(recurrent.shape[1:], default=0)))  # its other size is that of all gates
+    wanted = kind.weight_shapes(len(directions), gates * hidden, x.shape[2], hidden)
     if (weight.shape, recurrent.shape) != wanted:
         raise UserError(
             f"{node}: W and R have the shapes {list(weight.shape)} and {list(recurrent.shape)}; expected {list(wanted[0])} "
@@ -154,11 +168,15 @@ def _layer(node: OnnxNode, b: Builder, gates: int, defaults: Sequence[str]) -> L
         raise UserError(f"{node}: sequence_lens has the shape {list(lengths.shape)}; expected [{x.shape[1]}], one per sequence")
     clip = node.attribute("clip")
     names = tuple(node.attribute("activations") or tuple(defaults) * len(directions))
+    if (
+        len(directions) == 1 and names == names[: len(defaults)] * 2
+    ):  # RNN's default, written out: the second direction is not there
+        names = names[: len(defaults)]
     if len(names) != len(defaults) * len(directions):
         raise UserError(f"{node}: activations are {list(names)}; expected {len(defaults)} for each of {len(directions)} directions")
     functions = _activations(node, names)
     each = tuple(functions[n * len(defaults) : (n + 1) * len(defaults)] for n in range(len(directions)))
-    return Layer(node, b, gates, x, hidden, directions, each, None if clip is None else float(clip), lengths)
+    return kind(node, b, gates, x, hidden, directions, each, None if clip is None else float(clip), lengths)
 
 
 def _activations(node: OnnxNode, names: Sequence[str]) -> tuple[Activation, ...]:
@@ -176,7 +194,8 @@ def _activations(node: OnnxNode, names: Sequence[str]) -> tuple[Activation, ...]
         alpha = float(alphas.pop(0)) if name in with_alpha and alphas else alpha
         beta = float(betas.pop(0)) if name in with_beta and betas else beta
         found.append((name, alpha, beta))
-    if alphas or betas:
+    ignored = not any(name in with_alpha for name, _, _ in found), not any(name in with_beta for name, _, _ in found)
+    if (alphas and not ignored[0]) or (betas and not ignored[1]):
         raise UserError(f"{node}: activation_alpha and activation_beta have more numbers than the activations {list(names)} take")
     return tuple(found)
 
@@ -213,13 +232,18 @@ def rnn(node: OnnxNode, b: Builder) -> Sequence[Value]:
             state, states[step] = layer.going_on(step, new, state), layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state]
 
-    return _outputs(_layer(node, b, 1, ["Tanh"]), run)
+    return _outputs(_layer(node, b, 1, ["Tanh"], Layer), run)
 
 
 @onnx_operator("LSTM")
 def lstm(node: OnnxNode, b: Builder) -> Sequence[Value]:
+    return lstm_layer(node, b, Layer)
+
+
+def lstm_layer(node: OnnxNode, b: Builder, kind: type[Layer]) -> Sequence[Value]:
+    """The outputs of an LSTM whose weights are of a kind."""
+
     def run(layer: Layer, direction: int) -> tuple[list[Value], list[Value]]:
-        weight = layer.transposed(node.required(2), direction)
         gates = layer.projected(direction, layer.biases(direction, 4))
         peephole = node.optional(7)
         extra = [] if peephole is None else [layer.part(peephole, direction)]
@@ -227,13 +251,13 @@ def lstm(node: OnnxNode, b: Builder) -> Sequence[Value]:
         coupled = bool(node.attribute("input_forget", 0))
         states, state, cell = {}, layer.initial(5, direction), layer.initial(6, direction)
         for step in layer.order(direction):
-            inputs = [layer.at(gates, step), b.add("matmul", [state, weight]), cell, *extra]
+            inputs = [layer.at(gates, step), layer.product(state, 2, direction), cell, *extra]
             new, new_cell = b.add_all("lstm_cell", inputs, step=0, input_forget=coupled, **options)
             state, cell = layer.going_on(step, new, state), layer.going_on(step, new_cell, cell)
             states[step] = layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state, cell]
 
-    return _outputs(_layer(node, b, 4, ["Sigmoid", "Tanh", "Tanh"]), run)
+    return _outputs(_layer(node, b, 4, ["Sigmoid", "Tanh", "Tanh"], kind), run)
 
 
 @onnx_operator("GRU")
@@ -259,4 +283,4 @@ def gru(node: OnnxNode, b: Builder) -> Sequence[Value]:
             state, states[step] = layer.going_on(step, new, state), layer.going_on(step, new)
         return [states[s] for s in range(layer.steps)], [state]
 
-    return _outputs(_layer(node, b, 3, ["Sigmoid", "Tanh"]), run)
+    return _outputs(_layer(node, b, 3, ["Sigmoid", "Tanh"], Layer), run)

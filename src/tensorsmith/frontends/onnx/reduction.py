@@ -14,6 +14,7 @@ from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
 from tensorsmith.lang.dtypes import dtype, is_int
 from tensorsmith.ops.common import normal_axis
+from tensorsmith.show.line import many
 
 #: operator of ours, and the version from which the axes are an input
 _REDUCTIONS = {
@@ -30,8 +31,8 @@ def _reduction(kind: str, operator: str, since: int) -> None:
         """No axes: all, or nothing if noop_with_empty_axes (only the function of each element is left then)."""
         x, axes = node.required(0), axes_of(node, 1, since)
         keepdims = bool(node.attribute("keepdims", 1))
+        none = bool(node.version >= since and node.attribute("noop_with_empty_axes", 0))  # says nothing beside axes
         if not axes:
-            none = bool(node.attribute("noop_with_empty_axes", 0))
             axes = [] if none else list(range(len(x.shape)))
         dims = tuple(sorted(normal_axis(d, len(x.shape), str(node)) for d in axes))
         if "log" in operator and is_int(x.dtype):  # a logarithm of integers is an integer again, rounded towards zero
@@ -101,7 +102,7 @@ def _letters(node: OnnxNode, operands: list[Value]) -> tuple[list[str], str]:
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
-        raise UserError(f"{node}: {equation!r} has {len(terms)} terms, the node {len(operands)} inputs")
+        raise UserError(f"{node}: {equation!r} has {many(len(terms), 'term')}, the node {many(len(operands), 'input')}")
     hidden = 0  # dimensions that an ellipsis stands for
     for term, x in zip(terms, operands):
         named = len(term.replace("...", ""))

@@ -12,6 +12,7 @@ from tensorsmith.frontends.common.spatial import channels_first, channels_last
 from tensorsmith.frontends.onnx.table import OnnxNode, onnx_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
+from tensorsmith.show.line import many
 
 
 @onnx_operator("Resize", since=10)
@@ -45,8 +46,9 @@ def resize(node: OnnxNode, b: Builder) -> Value:
     region = node.optional(1)  # given in many files, and of no meaning but for tf_crop_and_resize
     roi = node.known(region, "roi") if region is not None and coordinates == "tf_crop_and_resize" else None
     scales, sizes = node.optional_constant(2, "scales"), node.optional_constant(3, "sizes")
+    policy = node.attribute("keep_aspect_ratio_policy", "stretch")  # says nothing about scales
     if sizes is not None and sizes.size:
-        dimensions = _by_sizes(node, axes, [int(n) for n in sizes], node.attribute("keep_aspect_ratio_policy", "stretch"))
+        dimensions = _by_sizes(node, axes, [int(n) for n in sizes], policy)
     elif scales is not None and scales.size:
         dimensions = _by_scales(node, scales, axes)
     else:
@@ -80,7 +82,7 @@ def _by_scales(node: OnnxNode, scales: Array, axes: Sequence[int] | None = None)
 def _by_sizes(node: OnnxNode, axes: Sequence[int], sizes: Sequence[int], policy: str) -> list[tuple[int, Dimension]]:
     shape = node.required(0).shape
     if len(sizes) != len(axes):
-        raise UserError(f"{node}: sizes has {len(sizes)} numbers; expected {len(axes)}")
+        raise UserError(f"{node}: sizes has {many(len(sizes), 'number')}; expected {len(axes)}")
     if 0 in (shape[d] for d in axes):
         raise UserError(f"{node}: the input {list(shape)} is empty")
     scales = [n / shape[d] for d, n in zip(axes, sizes)]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorsmith.errors import InternalError, Parameter, Part, UserError
+from tensorsmith.frontends.onnx.draws import Draws
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
 
@@ -35,16 +36,40 @@ STANDARD_DOMAINS = ("", "ai.onnx")
 class NeedsConstant(UserError):
     """An operator needs an input's value when the model is compiled, and that is only computed at run time.
 
-    `sources` are the graph inputs it is computed from: giving them as constants helps.
+    `sources` are the graph inputs it is computed from: giving them as constants helps. So does a model without the node: `cut` says
+    how to get one.
     """
 
-    def __init__(self, value: str, node: str, what: str, sources: Sequence[str] = ()) -> None:
+    def __init__(self, value: str, node: str, what: str, sources: Sequence[str] = (), cut: Sequence[Part] = ()) -> None:
         self.value, self.node, self.what, self.sources = value, node, what, tuple(sources)
-        hint: list[Part] = []
-        if sources:
-            constants = Parameter("constants", entries=tuple((name, "array") for name in sources))
-            hint = [f"; it is computed from {', '.join(sources)}: give that as a constant, ", constants]
-        super().__init__(f"{node}: {what} ({value}) must be known when the model is compiled", *hint)
+        super().__init__(*self._message(), *self._advice(cut))
+
+    def with_cut(self, cut: Sequence[Part]) -> NeedsConstant:
+        """The same, with how to get a model without the node."""
+        return type(self)(self.value, self.node, self.what, self.sources, cut)
+
+    def _message(self) -> list[Part]:
+        return [f"{self.node}: {self.what} ({self.value}) must be known when the model is compiled"]
+
+    def _advice(self, cut: Sequence[Part]) -> list[Part]:
+        found: list[Part] = []
+        if self.sources:
+            constants = Parameter("constants", entries=tuple((name, "array") for name in self.sources))
+            found = [f"; it is computed from {', '.join(self.sources)}: give that as a constant, ", constants]
+        return [*found, ", or cut the model before it, " if found else "; cut the model before it, ", *cut] if cut else found
+
+
+class NeedsData(NeedsConstant):
+    """As that; it is the data of the model that would have to be known, so no constant helps."""
+
+    def _message(self) -> list[Part]:
+        size = (
+            f"the size of its result depends on {self.what} ({self.value}), and all sizes must be known when the model is compiled"
+        )
+        return [f"{self.node}: {size}"]
+
+    def _advice(self, cut: Sequence[Part]) -> list[Part]:
+        return ["; cut the model before it, ", *cut, ", and do the rest with its outputs"] if cut else []
 
 
 @dataclass(frozen=True)
@@ -72,7 +97,9 @@ class OnnxNode:
     _inputs: Sequence[Value | None]  # None: left out
     output_count: int
     _attributes: Mapping[str, Any] = field(default_factory=dict)
+    _names: Sequence[str] = ()  # of the inputs, in the file
     builder: Builder = field(default_factory=Builder, repr=False)
+    draws: Draws | None = field(default=None, repr=False)  # None: the model has no seed
     _read: set[str | int] = field(default_factory=set, repr=False)
 
     def __str__(self) -> str:
@@ -110,9 +137,17 @@ class OnnxNode:
 
     def known(self, value: Value, what: str) -> Array:
         """The array of a value that must be known when the model is compiled."""
+        return self._known(value, what, NeedsConstant)
+
+    def data(self, n: int, what: str) -> Array:
+        """As `constant`, of data that say how large the result is."""
+        return self._known(self.required(n), what, NeedsData)
+
+    def _known(self, value: Value, what: str, problem: type[NeedsConstant]) -> Array:
         array = self.builder.known(value)
         if array is None:
-            raise NeedsConstant(value.name, str(self), what, self.builder.sources(value))
+            name = next((name for name, given in zip(self._names, self._inputs) if given is value), value.name)
+            raise problem(name, str(self), what, self.builder.sources(value))
         return array
 
     def has(self, name: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.elementwise import power_of
 from tensorsmith.frontends.common.values import as_type, scalar
@@ -64,18 +62,7 @@ def divide_rounded(node: AtenNode, b: Builder) -> Value:
     if mode == "trunc":
         quotient = b.add("divide", [left, right])
         return b.add("truncate", [quotient]) if is_float(quotient.dtype) else quotient
-    return floor_quotient(b, left, right)
-
-
-def floor_quotient(b: Builder, left: Value, right: Value) -> Value:
-    """The quotient rounded down. As in Python, the rest is taken off first: 1 // 0.1 is 9, though 1 / 0.1 rounds to 10."""
-    rest = b.add("modulo", [left, right])
-    quotient = b.add("divide", [b.add("subtract", [left, rest]), right])
-    if not is_float(quotient.dtype):
-        return quotient
-    whole = b.add("round", [quotient])  # it is within a rounding error of a whole number
-    by_zero = b.add("equal", [right, scalar(b, 0, right)])
-    return b.add("where", [by_zero, b.add("divide", [left, right]), whole])
+    return b.add("floor_divide", [left, right])
 
 
 @aten_operator("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
@@ -135,14 +122,7 @@ def _whole_power(node: AtenNode, b: Builder, x: Value, exponent: float) -> Value
 
 @aten_operator("atan2")
 def atan2(node: AtenNode, b: Builder) -> Value:
-    """From the angle in the right half plane; a sign bit of zero is not looked at."""
-    y, x = pair(node)
-    zero, pi = scalar(b, 0, x), scalar(b, math.pi, x)
-    angle = b.add("atan", [b.add("divide", [y, x])])
-    turned = b.add("where", [b.add("less", [y, zero]), b.add("subtract", [angle, pi]), b.add("add", [angle, pi])])
-    angle = b.add("where", [b.add("less", [x, zero]), turned, angle])
-    nothing = b.add("logical_and", [b.add("equal", [x, zero]), b.add("equal", [y, zero])])
-    return b.add("where", [nothing, b.add("multiply", [y, zero]), angle])
+    return b.add("atan2", list(pair(node)))
 
 
 @aten_operator("clamp", "clamp.Tensor")

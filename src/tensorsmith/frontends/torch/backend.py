@@ -50,7 +50,7 @@ def compiled(module: fx.GraphModule, example_inputs: Sequence[Any], options: Opt
     if why is not None:
         say(f"it runs in PyTorch: {why}")
         return module.forward
-    return options.running(_Compiled(module, example_inputs, options))
+    return _Compiled(module, example_inputs, options)
 
 
 def _eager_because(module: fx.GraphModule, example_inputs: Sequence[Any]) -> str | None:
@@ -92,6 +92,7 @@ class _Variant:
     versions: list[int]
     kept: list[torch.Tensor]
     used: int = 0
+    ours: bool = True  # else PyTorch runs it
 
 
 _Key = tuple[tuple[int, ...], tuple[Any, ...]]  # the memory of the parameters; shapes and sizes, where they vary
@@ -119,7 +120,24 @@ class _Compiled:
             with self._lock:
                 variant = self._renewed(args, fixed, key)
         variant.used = next(self._clock)
-        return variant.run(args)
+        try:
+            return variant.run(args)
+        except Exception as problem:
+            if not variant.ours:
+                raise
+            return self._handed_over(variant, args, problem)
+
+    def _handed_over(self, variant: _Variant, args: Sequence[Any], problem: Exception) -> Any:
+        """What PyTorch makes of a call that failed in code of ours. Nothing is written to arguments before all results are there,
+        so they are as the caller gave them. Where PyTorch raises an error too, that is the caller's; else it has this graph from
+        now on."""
+        result = self._module(*args)
+        variant.run, variant.ours = self._in_pytorch, False
+        say(f"it runs in PyTorch from now on: {type(problem).__name__}: {problem}")
+        return result
+
+    def _in_pytorch(self, args: Sequence[Any]) -> Any:
+        return self._module(*args)
 
     def _key(self, args: Sequence[Any], fixed: Sequence[torch.Tensor]) -> _Key:
         """What a variant is for."""
@@ -139,7 +157,7 @@ class _Compiled:
             del self._variants[key]
             if any(n >= len(self._fixed) for n in again):
                 say("it runs in PyTorch from now on: tensors of its own change again and again")
-                return self._keep(key, _Variant(lambda given: self._module(*given), (), [], fixed))
+                return self._keep(key, self._pytorch_s(fixed))
             if again:
                 return self._with_inputs([place for n, place in enumerate(self._fixed) if n not in again], args)
         sets = {parameters for parameters, _ in self._variants}
@@ -165,16 +183,19 @@ class _Compiled:
 
     def _build(self, args: Sequence[Any], fixed: list[torch.Tensor]) -> _Variant:
         with torch.inference_mode(False), torch.no_grad():
-            frozen = _Frozen(self._module, self._fixed, args)
             try:
+                frozen = _Frozen(self._module, self._fixed, args)
                 run, state = _runner(frozen, partial(self._options.build, constants=self._constants))
             except FallbackWarning:
                 raise  # somebody wants it as an error
             except Exception as problem:  # a graph that we cannot have, for whatever reason, is run as it is
                 say(f"it runs in PyTorch: {type(problem).__name__}: {problem}")
-                return _Variant(lambda given: self._module(*given), (), [], fixed)
+                return self._pytorch_s(fixed)
         watched = tuple(n for n in range(len(fixed)) if n not in state)
         return _Variant(run, watched, _versions(fixed, watched), [t.detach() for t in fixed])
+
+    def _pytorch_s(self, fixed: list[torch.Tensor]) -> _Variant:
+        return _Variant(self._in_pytorch, (), [], fixed, ours=False)
 
 
 def _versions(tensors: Sequence[torch.Tensor], watched: Sequence[int]) -> list[int]:

@@ -9,11 +9,11 @@ from tensorsmith.frontends.common.values import as_type, scalar, scalar_of
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
-from tensorsmith.lang.dtypes import is_float
+from tensorsmith.lang.dtypes import dtype, is_float
 
 #: of the type of the argument
 _SAME = {
-    "abs": "absolute", "neg": "negative", "relu": "relu", "sign": "sign", "ceil": "ceil", "floor": "floor", "trunc": "truncate",
+    "abs": "absolute", "neg": "negative", "relu": "relu", "ceil": "ceil", "floor": "floor", "trunc": "truncate",
     "round": "round",
 }  # fmt: skip
 #: of integers, a float
@@ -53,6 +53,19 @@ for _name, _operator in {**_FLOAT, **_ACTIVATIONS}.items():
     _float(_name, _operator)
 
 
+@aten_operator("sign")
+def sign(node: AtenNode, b: Builder) -> Value:
+    """1 or -1, and 0 of anything else: PyTorch's sign of NaN is 0, as that of -0.0 is."""
+    x = node.value("self")
+    if x.dtype == "bool":
+        return x
+    zero, one = scalar(b, 0, x), scalar(b, 1, x)
+    if dtype(x.dtype).kind == "u":
+        return b.add("where", [b.add("less", [zero, x]), one, zero])
+    below = b.add("where", [b.add("less", [x, zero]), scalar(b, -1, x), zero])
+    return b.add("where", [b.add("less", [zero, x]), one, below])
+
+
 @aten_operator("rsqrt")
 def rsqrt(node: AtenNode, b: Builder) -> Value:
     return b.add("reciprocal", [b.add("sqrt", [real(node, b)])])
@@ -74,9 +87,10 @@ def round_decimals(node: AtenNode, b: Builder) -> Value:
     x, decimals = node.value("self"), node.integer("decimals")
     if not is_float(x.dtype):
         raise UserError(f"{node}: whole numbers rounded to {decimals} decimals are not supported")
-    factor = scalar(b, 10.0 ** abs(decimals), x)
+    wide = as_type(b, x, "f32") if dtype(x.dtype).is_half else x  # in f16 a product with a power of ten may overflow
+    factor = scalar(b, 10.0 ** abs(decimals), wide)
     there, back = ("multiply", "divide") if decimals >= 0 else ("divide", "multiply")
-    return b.add(back, [b.add("round", [b.add(there, [x, factor])]), factor])
+    return as_type(b, b.add(back, [b.add("round", [b.add(there, [wide, factor])]), factor]), x.dtype)
 
 
 @aten_operator("isnan")

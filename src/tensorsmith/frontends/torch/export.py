@@ -5,9 +5,11 @@ What the table has a handler for stays one operator; everything else is decompos
 
 from __future__ import annotations
 
+import io
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +40,12 @@ def export_open(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[st
 @contextmanager
 def _explained(module: torch.nn.Module) -> Iterator[None]:
     """Without PyTorch's warnings, and its errors as a `UserError` of one line."""
+    dumped = io.StringIO()
     with _quiet(), torch.inference_mode(False), torch.no_grad():
         try:
-            yield
+            with redirect_stderr(dumped):  # where it fails, PyTorch prints the graph so far, once for each way it tried
+                yield
+            sys.stderr.write(dumped.getvalue())
         except Exception as problem:  # whatever PyTorch raises
             reason = next((line for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
             name = type(module).__name__
@@ -58,7 +63,7 @@ def _quiet() -> Iterator[None]:
 def _decompositions() -> Any:
     found = torch.export.default_decompositions()
     for name in table():
-        packet, overload = name.split(".")
+        packet, _, overload = name.partition(".")
         operator = getattr(getattr(torch.ops.aten, packet, None), overload, None)
         if operator is not None and not is_view(operator):  # views have to become the few that PyTorch keeps in such graphs
             found.pop(operator, None)

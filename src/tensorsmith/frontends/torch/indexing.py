@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.indexing import gathered, scattered
-from tensorsmith.frontends.common.values import as_type, reshaped, sliced, transposed
+from tensorsmith.frontends.common.values import as_type, reshaped, scalar, sliced, transposed
 from tensorsmith.frontends.torch.creation import filled
 from tensorsmith.frontends.torch.movement import dimension, piece
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
@@ -220,3 +220,19 @@ def _running(node: AtenNode, b: Builder, operator: str) -> Value:
     if not math.prod(x.shape):
         return reshaped(b, x, node.result[0])
     return reshaped(b, b.add(operator, [x], axis=axis), node.result[0])
+
+
+@aten_operator("histc")
+def histc(node: AtenNode, b: Builder) -> Value:
+    """How many elements each of the bins from `min` to `max` has; those beyond, and NaN, are in none."""
+    x, bins = node.value("self"), node.integer("bins")
+    low, high = float(node.number("min")), float(node.number("max"))
+    if not low < high:
+        raise UserError(f"{node}: bins from {low} to {high}; limits that come from data are not supported")
+    wide = as_type(b, reshaped(b, x, (1, x.elements)), x.dtype if x.dtype == "f64" else "f32")
+    above = b.add("subtract", [wide, scalar(b, low, wide)])
+    part = b.add("multiply", [b.add("divide", [above, scalar(b, high - low, wide)]), scalar(b, bins, wide)])
+    place = b.add("clip", [b.add("floor", [part])], high=float(bins - 1))
+    numbers = b.constant(np.arange(bins).reshape(bins, 1).astype(np.float64 if wide.dtype == "f64" else np.float32))
+    inside = b.add("logical_and", [b.add("equal", [place, numbers]), b.add("less_equal", [wide, scalar(b, high, wide)])])
+    return as_type(b, b.add("reduce_sum", [as_type(b, inside, "i64")], axes=(1,)), node.result[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.matrix import product
-from tensorsmith.frontends.common.values import reshaped
+from tensorsmith.frontends.common.values import as_type, reshaped
 from tensorsmith.frontends.torch.arithmetic import times
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
@@ -49,3 +49,14 @@ def added_product(node: AtenNode, b: Builder) -> Value:
     beta, added = node.number("beta"), node.value("self")
     result = result if beta == 0 else b.add("add", [result, times(b, added, beta)])
     return reshaped(b, result, node.result[0])
+
+
+@aten_operator("_grouped_mm", "transformers.grouped_mm_fallback.default")
+def grouped_mm(node: AtenNode, b: Builder) -> Value:
+    """Rows that are sorted by groups, each group times a matrix of its own: a mixture of experts."""
+    named = ("input", "weight") if "grouped_mm_fallback" in str(node) else ("self", "mat2")
+    x, weights = (node.value(name) for name in named)
+    if (len(x.shape), len(weights.shape)) != (2, 3) or not node.given("offs"):
+        raise UserError(f"{node}: groups of {x} times {weights}; supported are rows (2 dimensions) times matrices (3), with offs")
+    node.ignore("out_dtype")  # the result's type says it
+    return as_type(b, b.add("grouped_product", [x, weights, node.value("offs")]), node.result[1])

@@ -246,3 +246,11 @@ def as_strided(node: AtenNode, b: Builder) -> Value:
     if places.size and places.max() >= x.elements:
         raise UserError(f"{node} reads beyond the end of {x}")
     return b.add("gather", [flat, b.constant(places, "places")], axis=0)
+
+
+@aten_operator("unfold")
+def unfold(node: AtenNode, b: Builder) -> Value:
+    given, size, step = node.value("self"), node.integer("size"), node.integer("step")
+    x = given if given.shape else reshaped(b, given, (1,))
+    axis = normal_axis(node.integer("dimension"), len(x.shape), str(node))
+    return reshaped(b, b.add("windows", [x], axis=axis, size=size, step=step), node.result[0])

@@ -11,7 +11,7 @@ from math import prod
 
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.common.spatial import per_channel
-from tensorsmith.frontends.common.values import as_type, reshaped
+from tensorsmith.frontends.common.values import as_type, reshaped, scalar
 from tensorsmith.frontends.torch.movement import dimension
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
@@ -60,11 +60,52 @@ def batch_norm(node: AtenNode, b: Builder) -> Sequence[Value]:
 def batch_statistics(node: AtenNode, b: Builder) -> Sequence[Value]:
     """By the statistics of the batch itself: what an instance norm becomes."""
     node.ignore("momentum", "training")
-    x, scale, shift = node.value("input"), node.optional("weight"), node.optional("bias")
-    rank = len(x.shape)
-    normal = b.add("normalize", [x], axes=(0, *range(2, rank)), epsilon=float(node.number("eps")))
-    parts = [None if v is None else per_channel(b, v, rank) for v in (scale, shift)]
-    return [_scaled(b, normal, *parts)]
+    return [_normal_of_batch(node, b)]
+
+
+def _normal_of_batch(node: AtenNode, b: Builder) -> Value:
+    """The input, each channel normalised by its own mean and deviation, scaled and shifted; f16 and bf16 are rounded once."""
+    given, scale, shift = node.value("input"), node.optional("weight"), node.optional("bias")
+    x, rank = _wide(b, given), len(given.shape)
+    normal = b.add("normalize", [x], axes=_of_channel(x), epsilon=float(node.number("eps")))
+    parts = [None if v is None else per_channel(b, as_type(b, v, x.dtype), rank) for v in (scale, shift)]
+    return as_type(b, _scaled(b, normal, *parts), given.dtype)
+
+
+def _wide(b: Builder, x: Value) -> Value:
+    return as_type(b, x, "f32") if dtype(x.dtype).is_half else x
+
+
+def _of_channel(x: Value) -> tuple[int, ...]:
+    """The dimensions over which a channel extends."""
+    return (0, *range(2, len(x.shape)))
+
+
+@aten_operator("_native_batch_norm_legit_functional")
+def batch_norm_in_training(node: AtenNode, b: Builder) -> Sequence[Value]:
+    """As above, and the running mean and variance after the batch; that variance is the one without bias."""
+    if not node.plain("training"):
+        raise UserError(f"{node}: only the statistics of the batch are supported, not running ones")
+    x, momentum = _wide(b, node.value("input")), float(node.number("momentum"))
+    axes = _of_channel(x)
+    count = prod(x.shape[d] for d in axes)
+    if count < 2:
+        raise UserError(f"{node}: {x} has one element for each channel, which has no variance")
+    mean = b.add("reduce_mean", [x], axes=axes, keepdims=True)
+    squares = b.add("square", [b.add("subtract", [x, mean])])
+    total = b.add("reduce_sum", [squares], axes=axes)
+    after = []
+    for name, new, (shape, kind) in (
+        ("running_mean", reshaped(b, mean, x.shape[1:2]), node.results[3]),
+        ("running_var", b.add("multiply", [total, scalar(b, 1 / (count - 1), total)]), node.results[4]),
+    ):
+        old = as_type(b, node.value(name), new.dtype)
+        kept = b.add("multiply", [old, scalar(b, 1 - momentum, new)])
+        after.append(as_type(b, b.add("add", [kept, b.add("multiply", [new, scalar(b, momentum, new)])]), kind))
+        assert after[-1].shape == shape
+    moments = b.add_all("moments", [x], axes=axes, epsilon=float(node.number("eps")))
+    saved = [as_type(b, reshaped(b, v, shape), kind) for v, (shape, kind) in zip(moments, node.results[1:3])]
+    return [_normal_of_batch(node, b), *saved, *after]
 
 
 @aten_operator("native_layer_norm")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,9 +14,9 @@ from tensorsmith.graph.graph import Graph
 from tensorsmith.graph.model import Model
 from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.pool import with_threads
 from tensorsmith.runtime.variants.executable import KEEP
-from tensorsmith.targets.target import native
+from tensorsmith.targets.host import check_threads
+from tensorsmith.targets.target import native, on_threads
 
 Effort = Literal["model", "quick", "normal", "thorough"]
 
@@ -50,8 +50,7 @@ class Options:
 
     def check(self) -> None:
         """Raises `UserError` for what cannot be: later, it would look like a graph that we cannot have."""
-        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
-            raise UserError(f"threads is {self.threads!r}; give a whole number of at least 1")
+        check_threads(self.threads)
         if self.effort is not None and self.effort not in get_args(Effort):
             raise UserError(f"there is no effort {self.effort!r}; it is one of {', '.join(get_args(Effort))}")
         if self.seconds is not None and not (isinstance(self.seconds, int | float) and self.seconds >= 0):
@@ -65,23 +64,13 @@ class Options:
     def build(self, graph: Graph, constants: Constants | None = None) -> Executable:
         """The executable of a graph. Those that are built with the same `constants` share what is packed alike."""
         model = Model.from_graph(graph)
-        target = native() if self.threads is None else native().with_facts(cores=self.threads)
         if not self.searching:
             if constants is not None:
-                return builder(self.database, target, constants=constants, effort=self.effort)(model)
-            return compile(model, database=self.database, target=target, effort="model" if self.effort == BY_MODEL else None)
+                target = on_threads(native(), self.threads)
+                return builder(self.database, target, constants=constants, effort=self.effort, threads=self.threads)(model)
+            effort: Literal["model"] | None = "model" if self.effort == BY_MODEL else None
+            return compile(model, database=self.database, effort=effort, threads=self.threads)
         from tensorsmith.tune import tune  # the search is loaded by those who search
 
-        effort = None if self.effort == "model" else self.effort
-        return tune(model, seconds=self.seconds, effort=effort, database=self.database, target=target)
-
-    def running(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that runs with the threads asked for."""
-        if self.threads is None:
-            return run
-
-        def limited(*args: Any) -> Any:
-            with with_threads(self.threads):
-                return run(*args)
-
-        return limited
+        budget = None if self.effort == "model" else self.effort
+        return tune(model, seconds=self.seconds, effort=budget, database=self.database, threads=self.threads)

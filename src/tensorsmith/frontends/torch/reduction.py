@@ -10,6 +10,7 @@ from tensorsmith.frontends.common.values import as_type, reshaped, scalar
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
+from tensorsmith.lang.dtypes import dtype
 from tensorsmith.ops.common import normal_axis
 
 
@@ -104,8 +105,9 @@ def vector_norm(node: AtenNode, b: Builder) -> Value:
         return _reduced(node, b, "reduce_max" if order > 0 else "reduce_min", size)
     if order == 0:
         raise UserError(f"{node}: the norm of the order 0 is not supported")
-    total = _reduced(node, b, "reduce_sum", b.add("power", [size, scalar(b, order, x)]))
-    return b.add("power", [total, scalar(b, 1 / order, x)])
+    wide = as_type(b, size, "f32") if dtype(x.dtype).is_half else size  # in f16, powers of 4 and their sums overflow soon
+    total = _reduced(node, b, "reduce_sum", b.add("power", [wide, scalar(b, order, wide)]))
+    return as_type(b, b.add("power", [total, scalar(b, 1 / order, wide)]), x.dtype)
 
 
 @aten_operator("var.correction")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.frontends.common.resize import Dimension, Rule, resized_image, selected
+from tensorsmith.frontends.common.resize import Dimension, Rule, merged, resized_image, selected, sources, taps, weighted
 from tensorsmith.frontends.common.spatial import channels_first, channels_last
+from tensorsmith.frontends.common.values import scalar
 from tensorsmith.frontends.torch.table import AtenNode, aten_operator
 from tensorsmith.graph.builder import Builder
-from tensorsmith.graph.graph import Value
+from tensorsmith.graph.graph import Array, Value
 
 
 def _image(node: AtenNode) -> tuple[Value, tuple[int, ...], list[float | None]]:
@@ -43,7 +46,30 @@ def _smooth(name: str, mode: str) -> None:
         for axis, (size, scale) in enumerate(zip(sizes, scales), 2):
             extent = x.shape[axis]
             dimensions.append((axis, Dimension(extent, size, size / extent if corners or not scale else float(scale))))
-        return resized_image(node, b, x, dimensions, Rule(mode, "align_corners" if corners else "half_pixel"))
+        rule = Rule(mode, "align_corners" if corners else "half_pixel")
+        return _of_bytes(b, x, dimensions, rule) if x.dtype == "u8" else resized_image(node, b, x, dimensions, rule)
+
+
+def _of_bytes(b: Builder, x: Value, dimensions: Sequence[tuple[int, Dimension]], rule: Rule) -> Value:
+    """PyTorch resizes bytes along the last dimension first, with weights of 15 bits, and rounds to bytes after each dimension.
+
+    The sums are whole numbers below 2^24, which f32 holds exactly: the result is PyTorch's to the last bit.
+    """
+    x = channels_last(b, x)
+    for axis, d in sorted(dimensions, reverse=True):
+        places, weights = merged(*taps(sources(d, rule.coordinates), d, rule))
+        total = weighted(b, x, axis - 1, places, _in_fixed_point(weights), np.zeros(d.result))
+        if total is not x:
+            rounded = b.add("floor", [b.add("add", [total, scalar(b, 0.5, total)])])
+            x = b.add("cast", [b.add("clip", [rounded], low=0.0, high=255.0)], to="u8")
+    return channels_first(b, x)
+
+
+def _in_fixed_point(weights: Array) -> Array:
+    """Weights rounded to as many binary places as leave the largest below 2^15, at most 22."""
+    places = next((n for n in range(22) if int(0.5 + weights.max() * 2 ** (n + 1)) >= 2**15), 22)
+    scaled = weights * 2.0**places
+    return np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)) / 2.0**places
 
 
 for _rank in (1, 2, 3):

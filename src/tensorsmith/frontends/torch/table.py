@@ -241,6 +241,6 @@ def operator_name(target: Any) -> str:
 
 def find_handler(target: Any) -> Handler | None:
     """The handler of an operator; None where there is none."""
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+    if not isinstance(target, torch._ops.OpOverload):
         return None
     return table().get(operator_name(target))

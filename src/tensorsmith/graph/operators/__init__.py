@@ -45,7 +45,7 @@ class Operator:
 _TABLE: dict[str, Operator] = {}
 _MODULES = (
     "elementwise", "movement", "indexing", "reduction", "complex", "window", "normalisation", "resample", "recurrent", "quantised",
-    "attention", "bits",
+    "attention", "bits", "random",
 )  # fmt: skip  # each registers its operators when it is imported
 
 

@@ -83,11 +83,13 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
     "divide": _divide,  # integers: rounded towards zero
+    "floor_divide": lambda a, b: a // b,
     "modulo": lambda a, b: a % b,  # of the divisor's sign
     "remainder": functions.remainder_of_dividend,  # of the dividend's sign
     "maximum": define.maximum,
     "minimum": define.minimum,
     "power": _power,  # of the type of the base
+    "atan2": functions.atan2,
     "equal": equal,
     "less": lambda a, b: a < b,
     "less_equal": lambda a, b: a <= b,

@@ -10,7 +10,7 @@ from tensorsmith.graph.operators import Kind, operator
 from tensorsmith.graph.operators.movement import empty, numbered
 from tensorsmith.lang import define
 from tensorsmith.lang.define import Reduction, Tensor, cast, equal, reduce_axis, select
-from tensorsmith.lang.dtypes import dtype
+from tensorsmith.lang.dtypes import dtype, is_float
 from tensorsmith.lang.evaluate import identity
 from tensorsmith.lang.expr import Axis, Expr, wrap
 from tensorsmith.ops.common import at, compute_named, normal_axis
@@ -247,7 +247,8 @@ def written(x: Tensor, updates: Tensor, starts: Tensor, *, axis: int, circular: 
 def top_k(x: Tensor, *, k: int, axis: int = -1, largest: bool = True, name: str) -> tuple[Tensor, Tensor]:
     """The k largest (smallest) elements along `axis`, sorted, and their positions (i64); of equal ones the first comes first.
 
-    Defined by counting for each element how many come before it: time grows with the square of the extent.
+    NaN is larger than any number and equal to NaN, as where NumPy sorts. Defined by counting for each element how many come before
+    it: time grows with the square of the extent.
     """
     axis = normal_axis(axis, len(x.shape), name)
     extent = x.shape[axis]
@@ -261,8 +262,9 @@ def top_k(x: Tensor, *, k: int, axis: int = -1, largest: bool = True, name: str)
 
     def before(i: tuple[Expr, ...]) -> Expr:
         mine, theirs = _ordered(at(x, *i)), _ordered(at(x, *i[:axis], other, *i[axis + 1 :]))
-        first = theirs > mine if largest else theirs < mine
-        return select(first | equal(theirs, mine) & (other < i[axis]), wrap(1, "i64"), 0)
+        small, large = (mine, theirs) if largest else (theirs, mine)
+        comes_first = select(other < i[axis], _at_most(small, large), _below(small, large))
+        return select(comes_first, wrap(1, "i64"), 0)
 
     rank = compute_named(x.shape, axes, lambda i: define.sum(before(i), other), f"{name}_rank")
     positions = compute_named(
@@ -278,3 +280,13 @@ def top_k(x: Tensor, *, k: int, axis: int = -1, largest: bool = True, name: str)
 def _ordered(e: Expr) -> Expr:
     """An element as something with an order."""
     return cast("u8", e) if dtype(e.dtype).kind == "b" else e
+
+
+def _at_most(a: Expr, b: Expr) -> Expr:
+    """a <= b where NaN is the largest value. Every element needs a place of its own, so the order has to be total."""
+    return a <= b if not is_float(a.dtype) else (a <= b) | (b != b)
+
+
+def _below(a: Expr, b: Expr) -> Expr:
+    """a < b where NaN is the largest value."""
+    return a < b if not is_float(a.dtype) else (a < b) | (a == a) & (b != b)

@@ -11,13 +11,14 @@ from tensorsmith.lang.expr import Expr, wrap
 from tensorsmith.ops import conv
 from tensorsmith.ops.common import at, compute_named, normal_axis, scaled
 from tensorsmith.ops.elementwise import broadcast_read, broadcast_shape
+from tensorsmith.show.line import many
 
 
 @operator("transpose", Kind.INJECTIVE)
 def transpose(x: Tensor, *, order: tuple[int, ...], name: str) -> Tensor:
     """Dimension d of the result is dimension order[d] of x."""
     if sorted(order) != list(range(len(x.shape))):
-        raise UserError(f"{name}: {list(order)} is no order of the {len(x.shape)} dimensions of {x.name}")
+        raise UserError(f"{name}: {list(order)} is no order of the {many(len(x.shape), 'dimension')} of {x.name}")
     place = [order.index(d) for d in range(len(order))]
     axes = [f"i{d}" for d in range(len(order))]
     return compute_named([x.shape[d] for d in order], axes, lambda i: at(x, *(i[p] for p in place)), name)
@@ -118,7 +119,7 @@ def slice_(
     """Element i of the result is element start + i * step of x, in each dimension; a step may be negative."""
     steps = steps or (1,) * len(sizes)
     if not len(starts) == len(sizes) == len(steps) == len(x.shape):
-        raise UserError(f"{name}: {x.name} has {len(x.shape)} dimensions, the slice {len(starts)}")
+        raise UserError(f"{name}: {x.name} has {many(len(x.shape), 'dimension')}, the slice {len(starts)}")
     for d, (start, size, step) in enumerate(zip(starts, sizes, steps)):
         last = start + (size - 1) * step
         if size and not (0 <= start < x.shape[d] and 0 <= last < x.shape[d]):
@@ -262,3 +263,19 @@ def empty(like: Tensor, shape: Sequence[int], name: str) -> Tensor:
     """A tensor without elements, of the type of another."""
     nothing = wrap(False if like.dtype == "bool" else 0, like.dtype)
     return compute_named(shape, numbered(len(shape)), lambda i: nothing, name)
+
+
+@operator("windows", Kind.INJECTIVE)
+def windows(x: Tensor, *, axis: int, size: int, step: int, name: str) -> Tensor:
+    """Windows of `size` elements along `axis`, `step` apart; they are counted along `axis`, their elements along a new last one."""
+    axis = normal_axis(axis, len(x.shape), name)
+    if size < 1 or step < 1 or size > x.shape[axis]:
+        raise UserError(f"{name}: windows of {size} elements, {step} apart, along dimension {axis} of {x.name} {list(x.shape)}")
+    shape = (*x.shape[:axis], (x.shape[axis] - size) // step + 1, *x.shape[axis + 1 :], size)
+    if 0 in shape:
+        return empty(x, shape, name)
+
+    def body(i: tuple[Expr, ...]) -> Expr:
+        return at(x, *i[:axis], i[axis] * step + i[-1], *i[axis + 1 : -1])
+
+    return compute_named(shape, numbered(len(shape)), body, name)

@@ -17,6 +17,7 @@ from tensorsmith.ops import reduce as ops
 from tensorsmith.ops.common import at, compute_named, normal_axis
 from tensorsmith.ops.elementwise import apply
 from tensorsmith.ops.norm import wider
+from tensorsmith.show.line import many
 
 Axes = tuple[int, ...] | None  # None: all
 
@@ -154,7 +155,7 @@ def einsum(*operands: Tensor, inputs: tuple[str, ...], output: str, name: str) -
     is its diagonal.
     """
     if not 1 <= len(operands) <= 2 or len(operands) != len(inputs):
-        raise UserError(f"{name}: {len(inputs)} terms for {len(operands)} operands; one or two are possible")
+        raise UserError(f"{name}: {many(len(inputs), 'term')} for {many(len(operands), 'operand')}; one or two are possible")
     extents: dict[str, int] = {}
     for x, letters in zip(operands, inputs):
         if len(letters) != len(x.shape):
@@ -182,3 +183,17 @@ def _own(x: Tensor, letters: str, index: dict[str, Expr]) -> list[Expr | int]:
 
 def _product(factors: Sequence[Expr]) -> Expr:
     return factors[0] * factors[1] if len(factors) == 2 else factors[0]
+
+
+@operator("grouped_product", Kind.REDUCTION)
+def grouped_product(x: Tensor, weights: Tensor, ends: Tensor, *, name: str) -> Tensor:
+    """x (rows, K) times weights (groups, K, M): row s by the matrix of its group, the first g with s < ends[g]; 0 past all ends."""
+    groups, depth, width = weights.shape
+    if x.shape[1:] != (depth,) or ends.shape != (groups,):
+        raise UserError(f"{name}: rows {list(x.shape)}, matrices {list(weights.shape)} and ends {list(ends.shape)} do not fit")
+    g, k = reduce_axis(groups, "g"), reduce_axis(depth, "k")
+    passed = compute(
+        x.shape[:1], lambda i: define.sum(select(cast("i64", ends[g]) <= i, wrap(1, "i64"), 0), g), name=f"{name}_group"
+    )
+    product = compute((x.shape[0], width), lambda i, j: define.sum(x[i, k] * weights[passed[i], k, j], k), name=f"{name}_product")
+    return compute(product.shape, lambda i, j: select(passed[i] < groups, product[i, j], 0), name=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,3 +68,18 @@ class FeatureRows:
                 values[:, n] = self.values[row : row + x.candidates]
             found.append(FeatureMatrix(values, x.stages, self.schema))
         return found
+
+
+def stacked(groups: Sequence[tuple[tuple[str, ...], Array]], schema: Schema) -> FeatureRows:
+    """Rows of groups of candidates, each of one structure: the stages of its rows, and `values[candidate, row, feature]`."""
+    parts: list[Array] = [np.empty((0, len(schema)), np.float32)]
+    numbers: list[Array] = [np.empty(0, np.int64)]
+    sections = []
+    row = candidates = 0
+    for stages, values in groups:
+        count, each = values.shape[:2]
+        parts.append(np.swapaxes(values, 0, 1).reshape(count * each, -1))
+        numbers.append(np.tile(np.arange(candidates, candidates + count), each))
+        sections.append(Section(stages, tuple(row + n * count for n in range(each)), count))
+        row, candidates = row + count * each, candidates + count
+    return FeatureRows(np.concatenate(parts), np.concatenate(numbers), candidates, tuple(sections), schema)

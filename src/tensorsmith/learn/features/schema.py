@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Feature:
-    """One column. Units: `ratio` is in [0, 1] and `flag` 0 or 1, both as they are; anything else holds log2(x + 1)."""
+    """One column. Units: `ratio` is in [0, 1] and `flag` 0 or 1, `logs` a sum of logarithms, all as they are; anything else holds
+    log2(x + 1)."""
 
     name: str
     unit: str
@@ -18,7 +19,7 @@ class Feature:
 
     @property
     def scaled(self) -> bool:
-        return self.unit not in ("ratio", "flag")
+        return self.unit not in ("ratio", "flag", "logs")
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +62,7 @@ class EnsembleModel:
 
     def update(self, samples: Samples) -> None:
         for n, member in enumerate(self.members):
-            member.update(samples if n == 0 else _some(samples, self._part(samples, n)))
+            member.update(samples if n == 0 else samples.some(self._part(samples, n)))
 
     def predict(self, given: FeatureRows | Array, base: Array | float = 0.0) -> Array:
         return np.asarray(self.opinions(given, base).mean(axis=0))
@@ -126,10 +124,3 @@ class EnsembleModel:
             return np.flatnonzero(np.arange(len(samples)) % parts != member - 1)
         place = np.random.default_rng(self.settings.seed).permutation(count) % parts
         return np.flatnonzero(place[groups] != member - 1)
-
-
-def _some(samples: Samples, numbers: Array) -> Samples:
-    def at(values: Sequence[Any]) -> list[Any]:
-        return [values[n] for n in numbers.tolist()]
-
-    return Samples(at(samples.rows), at(samples.throughput), at(samples.group), at(samples.base))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorsmith.errors import UserError
+from tensorsmith.files import replacing
 from tensorsmith.learn.features.schema import Schema
 
 _FORMAT, _VERSION = "tensorsmith-model", 1
@@ -32,28 +33,16 @@ def write(path: str | Path, schema: Schema, kind: str, more: Mapping[str, Any], 
         **more,
     }
     path = Path(path)
-    draft = path.with_name(f".{path.name}.draft")
     try:
-        draft.write_text(f"{json.dumps(head)}\n{text}", encoding="utf-8")
-        draft.replace(path)
+        with replacing(path) as stream:
+            stream.write(f"{json.dumps(head)}\n{text}".encode())
     except OSError as problem:
         raise UserError(f"cannot write the model {path}: {problem}") from problem
 
 
 def read(path: str | Path, schema: Schema, kind: str | None = None) -> tuple[dict[str, Any], str]:
     """The header and the text, checked: format, version, features, kind (if one is wanted), and that the text is whole."""
-    try:
-        line, _, text = Path(path).read_text(encoding="utf-8").partition("\n")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"cannot read the model {path}: {problem}") from problem
-    try:
-        head = json.loads(line)
-    except (ValueError, RecursionError):
-        head = None
-    if not isinstance(head, dict) or head.get("format") != _FORMAT:
-        raise UserError(f"{path} is no model of tensorsmith; its first line is {line[:60]!r}")
-    if head.get("version") != _VERSION:
-        raise UserError(f"{path} is a model file of version {head.get('version')!r}; this tensorsmith reads version {_VERSION}")
+    head, text = _parts(path)
     if kind is not None and head.get("kind") != kind:
         raise UserError(f"{path} holds a model of kind {head.get('kind')!r}, not {kind!r}")
     if head.get("features") != schema.version or head.get("names") != _digest(" ".join(schema.names)):
@@ -66,9 +55,26 @@ def read(path: str | Path, schema: Schema, kind: str | None = None) -> tuple[dic
     return head, text
 
 
-def kind_of(path: str | Path, schema: Schema) -> str:
+def _parts(path: str | Path) -> tuple[dict[str, Any], str]:
+    """The header and the text of a file that is a model's, whatever it learned from."""
+    try:
+        line, _, text = Path(path).read_text(encoding="utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"cannot read the model {path}: {problem}") from problem
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError):
+        head = None
+    if not isinstance(head, dict) or head.get("format") != _FORMAT:
+        raise UserError(f"{path} is no model of tensorsmith; its first line is {line[:60]!r}")
+    if head.get("version") != _VERSION:
+        raise UserError(f"{path} is a model file of version {head.get('version')!r}; this tensorsmith reads version {_VERSION}")
+    return head, text
+
+
+def kind_of(path: str | Path) -> str:
     """What a file holds, by its header."""
-    return str(read(path, schema)[0].get("kind"))
+    return str(_parts(path)[0].get("kind"))
 
 
 def _digest(text: str) -> str:

@@ -6,6 +6,8 @@
     model.fork(seed)              a copy that begins another search with what this one knows
     model.save(path, schema), Model.load(path, schema)
 
+A model that is asked with other features than the backend's says so by an attribute `features` (`learn/features/sets.py`).
+
 A policy is given one model and asks nothing else of it. A new model is a class with these methods: `registry.register_model`
 gives it a name, `ts.tune(model=...)` takes the name, the class or an object, and `tensorsmith.testing.check_cost_model` tells
 whether it keeps what is promised here.
@@ -44,6 +46,11 @@ class Samples:
         self.throughput.append(float(throughput))
         self.group.append(group)
         self.base.append(float(base))
+
+    def some(self, numbers: Array) -> Samples:
+        """Those of the numbers given, which may be there more than once."""
+        at = numbers.tolist()
+        return Samples(*([values[n] for n in at] for values in (self.rows, self.throughput, self.group, self.base)))
 
     def __len__(self) -> int:
         return len(self.rows)

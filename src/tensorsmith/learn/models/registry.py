@@ -2,8 +2,10 @@
 
 trees        boosted trees that correct the prior (`trees.py`)
 ensemble     several forests of them, which say how sure they are (`ensemble.py`)
+ansor        Ansor's trees on Ansor's own features (`ansor.py`)
 mlp          a small neural network that corrects the prior (`mlp.py`)
 halide       Halide's network, which gives the coefficients of cost terms (`halide.py`)
+treegru      AutoTVM's network on the tree of loops; needs PyTorch (`treegru.py`)
 prior        the analytic prior alone: learns nothing (`prior.py`)
 random       a random order: what a search is without a model (`random.py`)
 """
@@ -16,6 +18,7 @@ from typing import Any, Protocol
 
 from tensorsmith.errors import Parameter, UserError
 from tensorsmith.learn.features.schema import Schema
+from tensorsmith.learn.features.sets import schema_for
 from tensorsmith.learn.models.file import kind_of
 from tensorsmith.learn.models.model import CostModel
 from tensorsmith.plugins import Registry
@@ -36,8 +39,10 @@ MODELS: Registry[ModelClass] = Registry(
     {
         "trees": f"{_PLACE}.trees:TreeModel",
         "ensemble": f"{_PLACE}.ensemble:EnsembleModel",
+        "ansor": f"{_PLACE}.ansor:AnsorModel",
         "mlp": f"{_PLACE}.mlp:MlpModel",
         "halide": f"{_PLACE}.halide:HalideModel",
+        "treegru": f"{_PLACE}.treegru:TreeGruModel",
         "prior": f"{_PLACE}.prior:PriorModel",
         "random": f"{_PLACE}.random:RandomModel",
     },
@@ -76,5 +81,6 @@ def as_model(given: GivenModel, schema: Schema) -> CostModel:
 
 
 def load_model(path: str | Path, schema: Schema) -> CostModel:
-    """The model that was saved, of whatever kind."""
-    return MODELS.get(kind_of(path, schema)).load(path, schema)
+    """The model that was saved, of whatever kind; `schema` is that of the backend's features."""
+    found = MODELS.get(kind_of(path))
+    return found.load(path, schema_for(found, schema))

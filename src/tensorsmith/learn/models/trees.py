@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, needed_for
 from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import read, write
@@ -150,7 +150,7 @@ class TreeModel:
         return self.booster is not None
 
     def fork(self, seed: int = 0) -> TreeModel:
-        new = TreeModel(self.settings)
+        new = type(self)(self.settings)
         new.kept = new.booster = self.booster
         new._forest = self._forest
         return new
@@ -172,26 +172,26 @@ class TreeModel:
             raise UserError("there is nothing to save: this model has not learned anything yet")
         return str(self.booster.model_to_string())
 
-    @staticmethod
-    def load(path: str | Path, schema: Schema, settings: TreeSettings | None = None) -> TreeModel:
+    @classmethod
+    def load(cls, path: str | Path, schema: Schema, settings: TreeSettings | None = None) -> TreeModel:
         """The inverse of `save`; refuses trees learned on other features, or with another loss than that of the settings."""
-        head, text = read(path, schema, TreeModel.kind)
+        head, text = read(path, schema, cls.kind)
         loss = head.get("loss")
         if loss not in LOSSES:
             raise UserError(f"{path}: the header names the loss {loss!r}; known are {', '.join(LOSSES)}")
         if settings is not None and settings.loss != loss:
             raise UserError(f"{path} was learned with the loss {loss!r}, and {settings.loss!r} is wanted; the two do not add up")
-        model = TreeModel.of_text(path, text, settings or replace(TreeSettings(), loss=loss))
+        model = cls.of_text(path, text, settings or replace(cls().settings, loss=loss))
         features = model.kept.num_feature() if model.kept is not None else 0
         if features != len(schema):
             raise UserError(f"{path} is damaged: its trees are on {features} features, there are {len(schema)}")
         return model
 
-    @staticmethod
-    def of_text(path: str | Path, text: str, settings: TreeSettings) -> TreeModel:
+    @classmethod
+    def of_text(cls, path: str | Path, text: str, settings: TreeSettings) -> TreeModel:
         """Trees by their text, which is that of the file `path`."""
         lightgbm = _library()
-        model = TreeModel(settings)
+        model = cls(settings)
         try:
             model.kept = model.booster = lightgbm.Booster(model_str=text)
         except (lightgbm.basic.LightGBMError, ValueError) as problem:
@@ -201,6 +201,7 @@ class TreeModel:
 
 def _library() -> Any:
     """LightGBM, imported when it is first needed: it takes a third of a second, and measuring workers never need it."""
-    import lightgbm
+    with needed_for("tuning with the cost model trees"):
+        import lightgbm
 
     return lightgbm

@@ -9,7 +9,8 @@ transport   how messages go to nodes and back; `command` ("ssh board") and `by_r
 greeting    who is there, asked without measuring anything
 status      what people are shown of a node
 published   what runs tell those who look on
-forms       what the messages say
+forms       what the messages say; `answers`, those of nodes, read and checked `fields` by `fields`
+imports     what a node imports for a tuner
 station     what a node does; `node` is one on standard input and output
 health      of the machine that a node runs on: load, temperature
 """

@@ -3,6 +3,9 @@
 A node announces itself by a custom resource, `target:` and the key of its target, of which it has one: `tensorsmith fleet
 resources` prints it for `ray start --resources`. An actor takes it, so that two tuners never time on one machine at once.
 
+Messages and answers are JSON in bytes, and are checked like those of a command. But Ray carries everything by pickle, and runs code
+for anyone who reaches the ports of the cluster: who is in the cluster is trusted.
+
 Actors are restarted by Ray without end, and none of their calls is ever repeated by it: Ray's own retries would be used up before
 another node could have taken over, and would count twice what had been done.
 """
@@ -17,10 +20,12 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorsmith
-from tensorsmith.errors import UserError
-from tensorsmith.measure.fleet.greeting import own_target, several_kinds
-from tensorsmith.measure.fleet.transport import Event
+from tensorsmith.errors import InternalError, UserError, install
+from tensorsmith.measure import wire
+from tensorsmith.measure.fleet.greeting import malformed, own_target, several_kinds
+from tensorsmith.measure.fleet.transport import MOST_BYTES, Event
 from tensorsmith.measure.wire import Message
+from tensorsmith.show.line import plain
 from tensorsmith.targets.target import Target
 
 RESOURCE = "target:"
@@ -33,7 +38,7 @@ def _ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as problem:
-        raise UserError("runner 'ray' needs Ray: pip install 'tensorsmith[fleet]'") from problem
+        raise UserError(f"runner 'ray' needs Ray: {install('fleet')}") from problem
 
 
 def connect(address: str) -> Any:
@@ -56,12 +61,11 @@ class Actor:
         module, _, name = station.partition(":")
         self._station = getattr(importlib.import_module(module), name)()
 
-    def obey(self, message: Message) -> Message:
-        found: Message = self._station.obey(message)
-        return found
+    def obey(self, message: bytes) -> bytes:
+        return wire.text(self._station.obey(wire.decode(message)))
 
-    def live(self) -> Message:
-        return {"did": "live"}
+    def live(self) -> bytes:
+        return wire.text({"did": "live"})
 
 
 class RayNodes:
@@ -103,7 +107,7 @@ class RayNodes:
             keys = [r[len(RESOURCE) :] for r in node.get("Resources", {}) if r.startswith(RESOURCE)]
             for key in keys if node["Alive"] else ():
                 if self._key in (None, key):
-                    found[f"{node['NodeManagerHostname']}-{node['NodeID'][:6]}"] = (node["NodeID"], key)
+                    found[plain(f"{node['NodeManagerHostname']}-{node['NodeID'][:6]}")] = (node["NodeID"], key)
         return found
 
     def call(self, node: str) -> None:
@@ -128,7 +132,7 @@ class RayNodes:
 
     def send(self, node: str, message: Message) -> None:
         if node in self._actors:
-            self._refs[self._actors[node].obey.remote(message)] = node
+            self._refs[self._actors[node].obey.remote(wire.text(message))] = node
 
     def end(self, node: str) -> None:
         """The process is killed; Ray starts another one in its place."""
@@ -158,8 +162,11 @@ class RayNodes:
 
     def _answer(self, node: str, ref: Any) -> Event:
         try:
-            return Event(node, self._ray.get(ref))
-        except self._ray.exceptions.RayError as problem:
+            return Event(node, message_of(self._ray.get(ref)))
+        except InternalError as problem:
+            self.end(node)
+            return Event(node, None, malformed(problem))
+        except Exception as problem:  # Ray's own errors, and whatever comes up while it unpacks an answer
             self._drop(node)
             return Event(node, None, *self._cause(node, problem))
 
@@ -167,8 +174,7 @@ class RayNodes:
         words = str(problem)
         if "No module named 'tensorsmith" in words:
             self._actors.pop(node, None)
-            here = tensorsmith.__version__
-            return f"there is no tensorsmith on it; install it there: pip install tensorsmith=={here}", True
+            return f"there is no tensorsmith on it; install it there: {install(version=tensorsmith.__version__)}", True
         if node not in self._alive():
             self._actors.pop(node, None)
             return _LEFT, True
@@ -187,6 +193,13 @@ class RayNodes:
     @property
     def processes(self) -> tuple[int, ...]:
         return ()
+
+
+def message_of(answer: object) -> Message:
+    """The message of what an actor has returned. Raises `InternalError` on anything else."""
+    if not isinstance(answer, bytes) or len(answer) > MOST_BYTES:
+        raise InternalError(f"an answer of {len(answer)} bytes" if isinstance(answer, bytes) else f"a {type(answer).__name__}")
+    return wire.decode(answer)
 
 
 def sole_target(address: str) -> Target:

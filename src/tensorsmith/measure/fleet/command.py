@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tensorsmith
-from tensorsmith.errors import InternalError, UserError
+from tensorsmith.errors import InternalError, UserError, install
 from tensorsmith.measure.fleet.node import MARK
-from tensorsmith.measure.fleet.transport import Event
+from tensorsmith.measure.fleet.transport import MOST_BYTES, Event
 from tensorsmith.measure.pipe import Pipe
 from tensorsmith.measure.process import died_of
-from tensorsmith.measure.wire import Message
+from tensorsmith.measure.wire import Decoder, Message
 
 _MODULE = "tensorsmith.measure.fleet.node"
 _MOST_BEFORE = 1 << 16  # bytes that a login may print
@@ -99,6 +99,7 @@ class _Node(Pipe):
         except OSError as problem:
             raise UserError(f"runner {name!r} cannot be started: {problem}") from problem
         super().__init__(process)
+        self._decoder = Decoder(MOST_BYTES)
         self._before: bytearray | None = bytearray()  # what came before the mark; None when that has come
 
     def _of_messages(self, data: bytes) -> bytes:
@@ -109,7 +110,7 @@ class _Node(Pipe):
         at = self._before.find(MARK)
         if at < 0:
             if len(self._before) > _MOST_BEFORE:
-                raise InternalError("no node, but something that talks and talks")
+                raise InternalError("no node, but something that prints without end")
             return b""
         behind = bytes(self._before[at + len(MARK) :])
         self._before = None
@@ -131,9 +132,10 @@ class _Node(Pipe):
         lines = [" ".join(line.split()) for line in words.splitlines() if line.strip()]
         last = lines[-1] if lines else ""
         if "No module named" in words and "tensorsmith" in last:
-            here = tensorsmith.__version__
-            return f"there is no tensorsmith on the other side; install it there: pip install tensorsmith=={here}", True
+            return f"there is no tensorsmith on the other side; install it there: {install(version=tensorsmith.__version__)}", True
         if self._before is not None:  # it never was a node
+            if len(self._before) > _MOST_BEFORE:
+                return f"no node answered, and the command printed more than {_MOST_BEFORE >> 10} KiB of something else", True
             said = f": {last}" if last else ""
             return f"no node answered, the command ended with {died}{said}", True
         return f"the node ended with {died}{f': {last}' if last else ''}", False

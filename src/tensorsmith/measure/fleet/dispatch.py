@@ -101,12 +101,13 @@ class Dispatcher:
         """A node has said something."""
         self.members[node].heard = now
 
-    def lost(self, node: str, why: str, now: float, for_good: bool = False) -> Outcome:
-        """A node died, or was ended: what it had is handed out again. It is called again, unless it is lost `for_good`."""
+    def lost(self, node: str, why: str, now: float, for_good: bool = False, blame: bool = True) -> Outcome:
+        """A node died, or was ended: what it had is handed out again. It is called again, unless it is lost `for_good`. `blame`:
+        what it was at may be the cause."""
         member = self.members[node]
         if member.state in (State.LOST, State.GONE):
             return Outcome()
-        at_work, given_up = member.leases[:1], []
+        at_work, given_up = member.leases[: 1 if blame else 0], []
         for item in (item for lease in at_work for item in lease.items):
             item.losses += 1
             if item.losses >= self.rules.losses and self._open.pop(item.number, None) is not None:
@@ -117,7 +118,8 @@ class Dispatcher:
             del self._leases[lease.number]
         self._queues.put(self._unassigned(back), first=True)
         member.losses += 1
-        for_good = for_good or member.losses > self.rules.restarts
+        member.garbled += not blame
+        for_good = for_good or max(member.losses, member.garbled) > self.rules.restarts
         member.state, member.why = State.GONE if for_good else State.LOST, why
         member.retry = now + self.rules.pause * 2 ** (member.losses - 1)
         self._standing.note(member)
@@ -193,6 +195,7 @@ class Dispatcher:
             if judged.believed and item.number in answered and self._open.pop(item.number, None) is not None:
                 accepted.append(item.number)
                 member.kept += item.trial
+                member.garbled = 0
         self._standing.note(member)
         if judged.believed:
             member.losses = 0

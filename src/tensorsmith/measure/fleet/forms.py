@@ -1,4 +1,4 @@
-"""What the messages between a tuner and its nodes say: JSON, so that nothing that comes from a node can do anything.
+"""What the messages between a tuner and its nodes say: JSON. What a node answers is read by `answers`, field by field.
 
     hello     version, target, limits             -> what the node is, or why it cannot do it
     setup     a workload, how to measure it, its right outputs as bytes
@@ -16,21 +16,22 @@ import dataclasses
 import functools
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from tensorsmith.errors import InternalError
+from tensorsmith.errors import InternalError, UserError
 from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import NextRound, Slots, Turns
-from tensorsmith.measure.job import Job, Rounds
+from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.wire import Message
-from tensorsmith.search.trial import Status, Trial
-from tensorsmith.space.sketch.sketch import Candidate
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+#: what may decide who has a turn in a contest on a node, and the options of each, which are whole numbers
+_NEXT_ROUND = {"tensorsmith.measure.contest:evenly": "most", "tensorsmith.tuning.finals.race:next_round": "holder"}
 
 
 def arrays_to_form(arrays: Mapping[str, Array]) -> dict[str, Message]:
@@ -61,16 +62,6 @@ def trial_to_form(job: Job) -> Message:
     return {"id": job.number, "status": trial.status.value, "cut": job.cut, "rounds": rounds, **facts}
 
 
-def trial_of_form(form: Message, candidate: Candidate, emulated: bool) -> Trial:
-    names = {f.name for f in dataclasses.fields(Trial)} - {"candidate", "status", "emulated"}
-    facts = {name: value for name, value in form.items() if name in names}
-    return Trial(candidate, Status(form["status"]), emulated=emulated, **facts)
-
-
-def rounds_of_form(form: Mapping[str, Sequence[float]]) -> Rounds:
-    return {condition: list(form.get(condition.value, ())) for condition in Condition}
-
-
 def limits_of_form(form: Mapping[str, Any]) -> Limits:
     return Limits(**form)
 
@@ -82,7 +73,7 @@ def turns_to_form(turns: Turns) -> Message:
     if isinstance(function, functools.partial):
         function, options = function.func, function.keywords
     place = f"{function.__module__}:{function.__qualname__}"
-    if "<" in place or not place.startswith("tensorsmith."):
+    if place not in _NEXT_ROUND:
         raise InternalError(f"{place} cannot be called on another machine")
     return {
         "next_round": place,
@@ -98,10 +89,12 @@ def turns_of_form(form: Message) -> Turns:
     return Turns(_function(form["next_round"], form["options"]), conditions, form["seconds"], form["least"])
 
 
-def _function(place: str, options: Mapping[str, Any]) -> NextRound:
-    """A function of this package."""
+def _function(place: object, options: Mapping[str, Any]) -> NextRound:
+    """One of the functions above. The module is imported now: what measures does not depend on what tunes."""
+    if not isinstance(place, str) or place not in _NEXT_ROUND:
+        raise UserError(f"{place!r:.80} does not say who has a turn; known are {', '.join(_NEXT_ROUND)}")
+    if set(options) != {_NEXT_ROUND[place]} or not all(type(value) is int for value in options.values()):
+        raise UserError(f"{place} takes a whole number, {_NEXT_ROUND[place]}; {options!r:.80} given")
     module, _, name = place.partition(":")
-    if not module.startswith("tensorsmith."):
-        raise InternalError(f"{place} is no function of this package")
     found: Callable[..., Slots] = getattr(importlib.import_module(module), name)
     return functools.partial(found, **options)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from tensorsmith.errors import InternalError
 from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.fleet import forms
+from tensorsmith.measure.fleet.answers import Result
 from tensorsmith.measure.fleet.members import Item
 from tensorsmith.measure.job import Job, JobState
 from tensorsmith.measure.subject import Subject
@@ -76,16 +77,17 @@ class Jobs:
 
     # -- what becomes of them ------------------------------------------------------------------------------------------------------
 
-    def finish(self, number: int, answers: Mapping[int, Message], emulated: bool) -> None:
+    def finish(self, number: int, results: Mapping[int, Result], emulated: bool) -> None:
         """An item has its results."""
         if number in self._contests:
-            for job in self._contests.pop(number).jobs:
-                form = answers[job.number]
-                job.rounds, job.cut = forms.rounds_of_form(form["rounds"]), form["cut"]
-                self._end(job, forms.trial_of_form(form, job.candidate, emulated))
+            contest = self._contests.pop(number)
+            for job in contest.jobs:
+                result = results[job.number].of_contest(contest.how.conditions)
+                job.rounds, job.cut = result.rounds, result.cut
+                self._end(job, result.trial(job.candidate, emulated))
             return
         job = self._open.pop(number)
-        trial, subject = forms.trial_of_form(answers[number], job.candidate, emulated), job.subject
+        trial, subject = results[number].trial(job.candidate, emulated), job.subject
         if trial.seconds is not None and not trial.at_least and (subject.incumbent is None or trial.seconds < subject.incumbent):
             subject.incumbent = trial.seconds
         subject.times.build += trial.build_seconds

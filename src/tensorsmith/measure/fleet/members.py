@@ -86,6 +86,7 @@ class Member:
     good: int = 0  # in a row that were like them, since it was set apart
     kept: int = 0  # trials of it that count
     losses: int = 0  # since its last result
+    garbled: int = 0  # answers that were none, since its last result that counts: a good calibration does not make up for them
     retry: float = 0.0  # when it is called again
     groups: set[int] = field(default_factory=set)  # that it is set up for
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import stat
 import tempfile
 import time
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class FleetStatus:
 
 def folder() -> Path:
     """Where the files are: one folder for each user."""
-    return Path(tempfile.gettempdir()) / f"tensorsmith-fleet-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    return Path(tempfile.gettempdir()) / f"tensorsmith-fleet-{_user()}"
 
 
 class Published:
@@ -59,7 +60,7 @@ class Published:
     def _write(self, runner: FleetRunner) -> None:
         place = folder()
         place.mkdir(mode=0o700, exist_ok=True)
-        if place.stat().st_uid != os.getuid():  # of another user, who came first
+        if not _ours(place):
             return
         self._path = place / f"{os.getpid()}-{id(self):x}.json"
         form = {
@@ -75,10 +76,29 @@ class Published:
         new.replace(self._path)
 
 
+def _ours(place: Path) -> bool:
+    """Whether nobody but this user could have made or changed a folder: in the temporary directory anyone may make one of that
+    name, or a link to somewhere else."""
+    try:
+        found = place.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == _user() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
 def published() -> list[FleetStatus]:
     """The runs of this user on this machine. Files that dead processes have left are removed."""
-    found = []
-    for path in sorted(folder().glob("*.json")):
+    found: list[FleetStatus] = []
+    place = folder()
+    if not _ours(place):
+        return found
+    for path in sorted(place.glob("*.json")):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            continue
         try:
             form = json.loads(path.read_text())
             process = int(form["process"])

@@ -19,8 +19,10 @@ from tensorsmith.errors import UserError
 from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.fleet import forms
+from tensorsmith.measure.fleet.answers import Answer, Cannot, Hello, Measured, read_answer
 from tensorsmith.measure.fleet.dispatch import Dispatcher, Outcome
-from tensorsmith.measure.fleet.greeting import other_version
+from tensorsmith.measure.fleet.fields import Malformed
+from tensorsmith.measure.fleet.greeting import malformed, other_version
 from tensorsmith.measure.fleet.jobs import Jobs
 from tensorsmith.measure.fleet.members import Lease, Member, Rules, State
 from tensorsmith.measure.fleet.status import status
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 _POLL = 0.1  # seconds between two looks at whether to stop
 _FIND = 2.0  # seconds between two looks for new nodes
 _HOT = 80.0  # degrees from which on many boards slow their clocks down
+
+_UNKNOWN = Hello()  # of a node that has not answered yet
 
 Warn = Callable[[str], None]
 
@@ -60,7 +64,7 @@ class FleetRunner:
         self.name, self.target, self.limits, self.workers = name, target, limits or Limits(), 1
         self._transport, self._warn, self._clock, self._publish = transport, warn, clock, publish
         self.dispatch = Dispatcher(rules)
-        self._facts: dict[str, Message] = {}  # what each node said of itself, by its name
+        self._facts: dict[str, Hello] = {}  # what each node said of itself, by its name
         self._jobs = Jobs()
         self._looked: float | None = None  # for nodes
         self._closed = False
@@ -85,7 +89,7 @@ class FleetRunner:
 
     def nodes(self) -> tuple[NodeStatus, ...]:
         queued, silent = self.dispatch.queued, self._transport.silent_because
-        return tuple(status(m, self._facts.get(m.name, {}), queued, silent) for m in self.dispatch.members.values())
+        return tuple(status(m, self._facts.get(m.name, _UNKNOWN), queued, silent) for m in self.dispatch.members.values())
 
     # -- jobs ----------------------------------------------------------------------------------------------------------------
 
@@ -215,51 +219,69 @@ class FleetRunner:
     # -- what came ---------------------------------------------------------------------------------------------------------------
 
     def _hear(self, event: Event) -> None:
-        node, m, now = event.node, event.message or {}, self._clock()
+        node, now = event.node, self._clock()
         self.dispatch.heard(node, now)
-        if node in self._facts:
-            self._facts[node] |= {word: m[word] for word in ("load", "celsius") if word in m}
-        for said in m.get("said", ()):
-            self._warn(f"{node}: {said}")
-        if m["did"] == "hello":
-            self._greeted(node, m, now)
-        elif m["did"] == "cannot":
+        try:
+            self._heed(node, read_answer(event.message), now)
+        except Malformed as problem:  # it is no node of ours, or a broken one: whatever it brings cannot be relied on
             self._transport.end(node)
-            self._lose(node, m["why"], for_good=True)
-        elif m["did"] in ("measure", "compare"):
-            answers = {form["id"]: form for form in m["trials"]}
-            lease = self.dispatch.lease(m["lease"])
-            contests = [i.number for i in lease.items if self._jobs.has_contest(i.number)] if lease is not None else []
-            outcome = self.dispatch.returned(m["lease"], contests or answers.keys(), m["calibration"], now)
-            emulated = bool(self._facts.get(node, {}).get("emulated"))
-            for number in outcome.accepted:
-                self._jobs.finish(number, answers, emulated)
-            self._tell(outcome)
+            self._lose(node, malformed(problem), blame=False)
 
-    def _greeted(self, node: str, m: Message, now: float) -> None:
-        why = m["why_not"]
-        if m["version"] != tensorsmith.__version__:
-            why = other_version(m["version"])
+    def _heed(self, node: str, answer: Answer, now: float) -> None:
+        if node in self._facts:
+            news = {name: getattr(answer, name) for name in ("load", "celsius") if getattr(answer, name) is not None}
+            self._facts[node] = dataclasses.replace(self._facts[node], **news)
+        for said in answer.said:
+            self._warn(f"{node}: {said}")
+        if isinstance(answer, Hello):
+            self._greeted(node, answer, now)
+        elif isinstance(answer, Cannot):
+            self._transport.end(node)
+            self._lose(node, answer.why, for_good=True)
+        elif isinstance(answer, Measured):
+            self._take(node, answer, now)
+
+    def _take(self, node: str, answer: Measured, now: float) -> None:
+        """The results of a lease."""
+        lease, contests = self.dispatch.lease(answer.lease), []
+        if lease is not None:
+            if lease.node != node:
+                raise Malformed(f"the lease {answer.lease} is another node's")
+            _, jobs = self._jobs.of(lease.items)
+            lacking = [job.number for job in jobs if job.number not in answer.results]
+            if lacking:  # its node is lost, and in the end given up: else it would be asked for them again and again
+                raise Malformed(f"{len(lacking)} of {len(jobs)} results are missing")
+            contests = [item.number for item in lease.items if self._jobs.has_contest(item.number)]
+        outcome = self.dispatch.returned(answer.lease, contests or answer.results.keys(), answer.calibration, now)
+        emulated = bool(self._facts.get(node, _UNKNOWN).emulated)
+        for number in outcome.accepted:
+            self._jobs.finish(number, answer.results, emulated)
+        self._tell(outcome)
+
+    def _greeted(self, node: str, hello: Hello, now: float) -> None:
+        why = hello.why_not
+        if not hello.same_version:
+            why = other_version(hello.version)
         elif why is not None:
             why = f"it cannot run programs for {self.target.key}: what {why}"
         if why is not None:
             self._transport.end(node)
             return self._lose(node, why, for_good=True)
         new = node not in self._facts
-        self._facts[node] = m
+        self._facts[node] = hello
         self.dispatch.joined(node, now)
-        log.info("%s is there: %s", node, m["key"])
-        if new and m["emulated"]:
+        log.info("%s is there: %s", node, hello.key)
+        if new and hello.emulated:
             self._warn(
-                f"{node} is emulated ({m['emulated']}): its times say nothing about a machine, and none is stored as a record"
+                f"{node} is emulated ({hello.emulated}): its times say nothing about a machine, and none is stored as a record"
             )
-        elif new and (m["load"] or 0.0) > 0.3 * m["cores"] + 0.3:
-            self._warn(f"{node} is busy: {m['load']:.1f} programs want its {m['cores']} cores. Its times are less sure")
-        if new and (m["celsius"] or 0.0) >= _HOT:
-            self._warn(f"{node} is hot, {m['celsius']:.0f} degrees: it may slow its clock down, and times with it")
+        elif new and (hello.load or 0.0) > 0.3 * hello.cores + 0.3:
+            self._warn(f"{node} is busy: {hello.load:.1f} programs want its {hello.cores} cores. Its times are less sure")
+        if new and (hello.celsius or 0.0) >= _HOT:
+            self._warn(f"{node} is hot, {hello.celsius:.0f} degrees: it may slow its clock down, and times with it")
 
-    def _lose(self, node: str, why: str, for_good: bool = False) -> None:
-        self._tell(self.dispatch.lost(node, why, self._clock(), for_good))
+    def _lose(self, node: str, why: str, for_good: bool = False, blame: bool = True) -> None:
+        self._tell(self.dispatch.lost(node, why, self._clock(), for_good, blame))
 
     def _tell(self, outcome: Outcome) -> None:
         for number in outcome.given_up:

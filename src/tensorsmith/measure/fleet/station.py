@@ -12,7 +12,7 @@ import json
 
 import tensorsmith
 from tensorsmith.backends import backend_of
-from tensorsmith.errors import InternalError, TensorsmithError
+from tensorsmith.errors import InternalError, TensorsmithError, UserError
 from tensorsmith.lang.define import compute, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as sum_of
 from tensorsmith.lang.workload import Workload
@@ -21,6 +21,7 @@ from tensorsmith.measure.contest import Contest
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.fleet import forms
 from tensorsmith.measure.fleet.health import health
+from tensorsmith.measure.fleet.imports import check_hook, check_import
 from tensorsmith.measure.job import Job
 from tensorsmith.measure.limits import Limits
 from tensorsmith.measure.measurer import Measurer
@@ -33,6 +34,8 @@ from tensorsmith.space.sketch.sketch import Candidate, Sketch
 from tensorsmith.targets.emulator import emulator
 from tensorsmith.targets.target import Target, native
 
+_VERBS = ("hello", "setup", "forget", "measure", "compare")
+_SETUP = ("workload", "formulation", "target", "backend", "seed", "threads", "check", "cache", "hook", "memory")  # for workers
 _CALIBRATION = 96  # rows, columns and steps of the product that is the calibration kernel: some microseconds, in any first cache
 
 
@@ -48,12 +51,17 @@ class Station:
 
     def obey(self, m: Message) -> Message:
         """The answer: `did` what it was told to `do`, or `cannot`, and why."""
+        do, lease = m.get("do"), m.get("lease")
         try:
-            found: Message = getattr(self, f"_{m['do']}")(m)
+            if do not in _VERBS:
+                raise UserError(f"a node cannot {do!r:.40}")
+            found: Message = getattr(self, f"_{do}")(m)
             said, self._said = self._said, []
-            return {"did": m["do"], "lease": m.get("lease"), "said": said, **found}
+            return {"did": do, "lease": lease, "said": said, **found}
         except (TensorsmithError, OSError, MemoryError) as problem:
-            return {"did": "cannot", "lease": m.get("lease"), "why": _line(problem)}
+            return {"did": "cannot", "lease": lease, "why": _line(problem)}
+        except Exception as problem:  # a message that is malformed; the tuner has to be told whatever it is
+            return {"did": "cannot", "lease": lease, "why": f"{do!r:.40} fails: {type(problem).__name__}: {_line(problem)}"}
 
     def close(self) -> None:
         if self._workshop is not None:
@@ -74,6 +82,7 @@ class Station:
         }
         if m.get("target") is None or m["version"] != tensorsmith.__version__:
             return found
+        check_import(m.get("backend"))
         if m.get("backend"):
             importlib.import_module(m["backend"])
         self._target = target = Target.from_json(m["target"])
@@ -87,10 +96,12 @@ class Station:
         return found
 
     def _setup(self, m: Message) -> Message:
+        check_import(m.get("backend"))
+        check_hook(m.get("hook"))
         formulation = formulation_named(Workload.from_json(m["workload"]), m["formulation"])
         subject = Subject(self._open().limits, Times(self._open().workers), array_bytes(formulation.workload))
         subject.reference = forms.arrays_of_form(m["outputs"])
-        subject.setup = {k: v for k, v in m.items() if k not in ("outputs", "lease")} | {"do": "setup", "bench": subject.number}
+        subject.setup = {name: m[name] for name in _SETUP} | {"do": "setup", "bench": subject.number}
         self._open().prepare(subject)
         self._subjects[m["bench"]] = subject, formulation.workload
         self._open().set_up(subject)

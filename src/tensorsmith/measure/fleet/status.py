@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tensorsmith.measure.fleet.answers import Hello
 from tensorsmith.measure.fleet.members import Member, State
 from tensorsmith.measure.runner import NodeStatus
-from tensorsmith.measure.wire import Message
 
 
-def status(member: Member, facts: Message, queued: int, silent_because: str) -> NodeStatus:
+def status(member: Member, facts: Hello, queued: int, silent_because: str) -> NodeStatus:
     """`facts`: what the node said of itself. `queued`: candidates that no node has. `silent_because`: what its transport knows of
     nodes that do not answer."""
     held = sum(lease.weight for lease in member.leases)
@@ -18,13 +18,13 @@ def status(member: Member, facts: Message, queued: int, silent_because: str) -> 
         state=member.state.value,
         does=does,
         why=why,
-        target=facts.get("key", ""),
-        version=facts.get("version", ""),
+        target=facts.key,
+        version=facts.version,
         trials=member.kept,
-        load=facts.get("load"),
-        celsius=facts.get("celsius"),
+        load=facts.load,
+        celsius=facts.celsius,
         calibration=member.typical,
-        emulated=facts.get("emulated", ""),
+        emulated=facts.emulated,
     )
 
 

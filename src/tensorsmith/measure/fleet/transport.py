@@ -7,6 +7,8 @@ from typing import Protocol
 
 from tensorsmith.measure.wire import Message
 
+MOST_BYTES = 16 << 20  # of an answer: some hundred results with all their rounds are a hundredth of that
+
 
 @dataclass(frozen=True)
 class Event:

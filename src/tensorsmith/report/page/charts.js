@@ -15,7 +15,17 @@ function chart(caption, make, height = 24) {
 }
 
 function axis(title, more) {
-  return { title: { text: title }, gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line"), automargin: true, ...more };
+  const [line, ticks] = [colour("line"), { ticks: "outside", ticklen: 6, tickcolor: colour("line") }]; // else labels meet in the corner
+  const numbers = { exponentformat: "none", separatethousands: true };
+  return { title: { text: title }, gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, ...ticks, ...numbers, ...more };
+}
+
+// A logarithmic axis with few labels: powers of ten, or 1, 2 and 5 of each; where there is less than one decade, as on a linear axis.
+// plotly would label every digit.
+function logAxis(title, values, more) {
+  const shown = values.filter((x) => x > 0);
+  const decades = shown.length ? Math.log10(Math.max(...shown) / Math.min(...shown)) : 0;
+  return axis(title, { type: "log", nticks: decades < 0.8 ? 6 : decades < 1.8 ? 3 : 5, tickformat: ",~g", ...more });
 }
 
 function draw(one) {
@@ -24,8 +34,8 @@ function draw(one) {
     paper_bgcolor: colour("ground"),
     plot_bgcolor: colour("ground"),
     font: { color: colour("ink"), family: "system-ui, sans-serif", size: 13 },
-    margin: { l: 60, r: 20, t: 30, b: 45 },
-    legend: { orientation: "h", y: 1, yanchor: "bottom" },
+    margin: { l: 60, r: 20, t: 34, b: 45 }, // above there is room for the buttons, which nothing else may cover
+    legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", xref: "paper", x: 0 },
     hoverlabel: { align: "left" },
   };
   Plotly.react(one.node, data, { ...base, ...layout }, CONFIG);

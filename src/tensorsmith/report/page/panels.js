@@ -88,6 +88,11 @@ function line(name, x, y, more) {
   return { type: "scatter", mode: "lines", line: { shape: "hv", width: 2 }, name: plain(short(name)), x, y, ...more };
 }
 
+function gains(task) {
+  const start = task.points.best.find(known);
+  return task.points.best.map((b) => (known(b) ? start / b : null));
+}
+
 function allCurves(setting, tried) {
   const last = setting.totals[setting.totals.length - 1];
   const end = { ...last, trials: setting.trials, elapsed: Math.max(...tried.map((t) => t.points.elapsed[t.points.elapsed.length - 1])) };
@@ -96,16 +101,13 @@ function allCurves(setting, tried) {
     ? [["trials", "trials", (t) => t.trials], ["seconds", "seconds of tuning", (t) => t.elapsed]].map(([key, title, x]) =>
         chart(`The whole network, over ${key}`, () => ({
           data: [line("sum of all tasks", steps.map(x), steps.map((t) => t.seconds * MICRO), { line: { shape: "hv", width: 2, color: colour("series") } })],
-          layout: { xaxis: axis(title), yaxis: axis("\u00b5s", { rangemode: "tozero" }) },
+          layout: { xaxis: axis(title), yaxis: axis("\u00b5s") },
         })))
     : [];
   const each = [["trials", "trials of the task", "number"], ["seconds", "seconds of tuning", "elapsed"]].map(([key, title, column]) =>
     chart(`Each task, over ${key}: how many times faster than its first program`, () => ({
-      data: tried.map((t) => {
-        const start = t.points.best.find(known);
-        return line(t.name, t.points[column], t.points.best.map((b) => (known(b) ? start / b : null)));
-      }),
-      layout: { xaxis: axis(title), yaxis: axis("times faster", { type: "log" }), showlegend: tried.length <= 6 },
+      data: tried.map((t) => line(t.name, t.points[column], gains(t))),
+      layout: { xaxis: axis(title), yaxis: logAxis("times faster", tried.flatMap(gains)), showlegend: tried.length <= 6 },
     })));
   const rows = tried.flatMap((t) => t.improvements.filter((i) => known(i.gain)).map((i) => ({ t, i })));
   return [
@@ -156,7 +158,7 @@ function taskCurves(task) {
         },
       ];
       if (known(task.default)) data.push({ type: "scatter", mode: "lines", name: task.default_is, x: [Math.min(...x), Math.max(...x)], y: [task.default, task.default].map((s) => s * MICRO), line: { dash: "dash", color: colour("third") } });
-      return { data: data.filter((d) => d.x.length), layout: { xaxis: axis(title), yaxis: axis("\u00b5s", { type: "log" }) } };
+      return { data: data.filter((d) => d.x.length), layout: { xaxis: axis(title), yaxis: logAxis("\u00b5s", [...p.seconds.filter(known), task.default || 0]) } };
     }, 28));
   return [el("div", { class: "figures" }, made), table(`Improvements of ${task.name}`, improvementColumns((i) => i), task.improvements)];
 }
@@ -177,11 +179,11 @@ function rooflinePanel(setting, report) {
 function roofline(roof, what, all, name) {
   const shown = all.filter((t) => known(t.rate) && t.intensity);
   const limit = (x) => Math.min(roof.flops, x * roof.bytes);
-  const reached = (t) => (known(t.rate) && t.intensity ? t.rate / limit(t.intensity) : null);
+  const share = (t) => (t.reached ? t.reached.share : null);
   return [
     el("p", {}, `The machine's roof is ${roof.source}: ${number(roof.flops / 1e9, 0)} GFLOP/s of f32 and ${number(roof.bytes / 1e9)} GB/s of memory. `,
       roof.source === "estimated" ? "It follows from the target's facts and usual rates of such cores; --measure-peak measures it instead. " : "",
-      "Bytes are those of inputs and outputs, each once. A kernel may lie above the slope, if its data stay in the caches, and above the top, if it computes less than its definition says (Winograd, padding)."),
+      "Bytes are those of inputs and outputs, each once; operations are those of the definition."),
     chart("Roofline: operations per byte against operations per second", () => {
       const xs = shown.map((t) => t.intensity).concat(roof.flops / roof.bytes);
       const [low, high] = [Math.min(...xs) / 3, Math.max(...xs) * 3];
@@ -193,11 +195,11 @@ function roofline(roof, what, all, name) {
           {
             type: "scatter", mode: "markers", name: what, x: shown.map((t) => t.intensity), y: shown.map((t) => t.rate / 1e9),
             marker: { color: colour("series"), size: shown.map((t) => 8 + 30 * Math.sqrt(t.share || 0)), opacity: 0.75, line: { color: colour("ink"), width: 1 } },
-            text: shown.map((t) => plain(`${short(name(t), 60)}\n`) + `<br>${number(t.rate / 1e9)} GFLOP/s, ${percent(reached(t))} of the roof, ${percent(t.share)} of the time`),
+            text: shown.map((t) => plain(`${short(name(t), 60)}\n`) + `<br>${number(t.rate / 1e9)} GFLOP/s, ${percent(share(t))} of the roof${t.reached.why ? plain(` (${t.reached.why})`) : ""}, ${percent(t.share)} of the time`),
             hovertemplate: "%{text}<extra></extra>",
           },
         ],
-        layout: { xaxis: axis("FLOP / byte", { type: "log" }), yaxis: axis("GFLOP/s", { type: "log" }) },
+        layout: { xaxis: logAxis("FLOP / byte", [low, high]), yaxis: logAxis("GFLOP/s", [...at.map(limit), ...shown.map((t) => t.rate)]) },
       };
     }, 30),
     table(`${what === "task" ? "Tasks" : "Kernels"} under the roof; a larger dot takes more of the network's time`, [
@@ -206,8 +208,9 @@ function roofline(roof, what, all, name) {
       { name: "KB", value: (t) => t.bytes / 1e3, show: (t) => number(t.bytes / 1e3) },
       { name: "FLOP / byte", value: (t) => t.intensity, show: (t) => number(t.intensity, 2) },
       { name: "GFLOP/s", value: (t) => t.rate, show: (t) => number(known(t.rate) ? t.rate / 1e9 : null) },
-      { name: "of the roof", value: reached, show: (t) => percent(reached(t)) },
+      { name: "of the roof", value: share, show: (t) => percent(share(t)) },
       { name: "bound by", value: (t) => (t.intensity < roof.flops / roof.bytes ? "memory" : "arithmetic"), left: true },
+      ...(all.some((t) => t.reached && t.reached.why) ? [{ name: "above the roof, because", value: (t) => (t.reached && t.reached.why) || NONE, left: true }] : []),
     ], all),
   ];
 }
@@ -239,8 +242,7 @@ function programPair(task) {
     el("h2", {}, task.name),
     task.winner ? null : el("p", {}, "No program of this task was timed."),
     task.differences.length ? el("div", {}, el("h3", {}, "From the default schedule to the winner"), changeList(task.differences)) : null,
-    same ? el("p", {}, "The default schedule is the winner.") : null,
-    el("div", { class: "pair" }, column("Winner", task.winner), column("Default schedule", task.plain)),
+    same ? column("The default schedule is the winner", task.winner) : el("div", { class: "pair" }, column("Winner", task.winner), column("Default schedule", task.plain)),
   ].filter(known);
 }
 
@@ -291,7 +293,7 @@ function forecastsPanel(setting) {
             marker: { size: 7, opacity: 0.75 }, text: t.forecasts.map((f) => plain(`${short(t.name, 60)}: measured ${time(f.measured)}, expected ${time(f.expected)}`)), hovertemplate: "%{text}<extra></extra>",
           })),
         ],
-        layout: { xaxis: axis("measured, \u00b5s", { type: "log" }), yaxis: axis("expected, \u00b5s", { type: "log" }), showlegend: tasks.length <= 12 },
+        layout: { xaxis: logAxis("measured, \u00b5s", ends), yaxis: logAxis("expected, \u00b5s", ends), showlegend: tasks.length <= 12 },
       };
     }, 32),
     table("How good the prior was", [
@@ -328,8 +330,10 @@ function beforePanel(setting, report) {
       { name: "before", value: (t) => t.before, show: (t) => time(t.before) },
       { name: "after", value: (t) => t.seconds, show: (t) => time(t.seconds) },
       { name: "faster", value: faster, show: (t) => el("span", { class: faster(t) >= 1 ? "good" : "bad" }, times(faster(t))) },
-      { name: "alone, before", value: (t) => t.default, show: (t) => time(t.default) },
-      { name: "alone, after", value: (t) => t.best, show: (t) => time(t.best) },
+      ...(rows.every((t) => t.source === "alone") ? [] : [ // else they would be the same columns again
+        { name: "alone, before", value: (t) => t.default, show: (t) => time(t.default) },
+        { name: "alone, after", value: (t) => t.best, show: (t) => time(t.best) },
+      ]),
       { name: "timed", value: (t) => t.source, left: true },
       { name: "before is the", value: (t) => (t.source === "alone" ? t.default_is : "default schedule"), left: true },
     ], rows),

@@ -19,11 +19,13 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from tensorsmith.errors import Parameter, UserError
+from tensorsmith.errors import Parameter, UserError, whole_number
 from tensorsmith.runtime import file
 from tensorsmith.runtime.arguments import Argument, accept_input, accept_output, check_overlap, in_order
 from tensorsmith.runtime.buffers import as_array
-from tensorsmith.runtime.executable import Executable, Memory, executable
+from tensorsmith.runtime.drawing import Calls, DrawingExecutable, presented
+from tensorsmith.runtime.executable import Benchmark, Executable, Memory, executable
+from tensorsmith.runtime.profile import Profile
 from tensorsmith.runtime.variants.padding import cut, filled, larger
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, named_sizes, shown, sizes_of, symbols_of
 from tensorsmith.runtime.variants.variant import Variant, Variants
@@ -59,7 +61,7 @@ class OpenExecutable:
         self, name: str, inputs: Sequence[OpenArgument], maker: Maker | None, *, keep: int = KEEP, background: bool = False
     ) -> None:
         """`keep` is how many variants stay that are not named ones, the last used."""
-        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        if (whole_number(keep) or 0) < 1:
             raise UserError(f"keep is {keep!r}; give how many sizes are to stay compiled, at least 1")
         self.name, self.inputs = name, tuple(inputs)
         self.symbols = symbols_of(self.inputs)
@@ -72,6 +74,7 @@ class OpenExecutable:
         self._within: dict[tuple[Sizes, Sizes], tuple[tuple[int, ...], ...] | str] = {}
         self._lock = threading.Lock()
         self._clock = itertools.count(1)
+        self.calls = Calls()  # of all variants together, where they draw random numbers
         self._thread: ThreadPoolExecutor | None = None
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -134,8 +137,31 @@ class OpenExecutable:
         """The executable for sizes given by name, `exe.at(batch=8)`: to look at, to profile, to bind to one shape."""
         return self.variant(named_sizes(self.symbols, sizes)).executable
 
+    def profile(self, *args: Any, rounds: int = 20, threads: int | None = None, **named: Any) -> Profile:
+        """Where the time of a call with these inputs goes: `Executable.profile` of the variant of their sizes."""
+        return self._for_call("profile", args, named).profile(*args, rounds=rounds, threads=threads, **named)
+
+    def benchmark(
+        self, *args: Any, min_seconds: float = 0.2, rounds: int = 10, threads: int | None = None, **named: Any
+    ) -> Benchmark:
+        """The time of a call with these inputs: `Executable.benchmark` of the variant of their sizes."""
+        found = self._for_call("benchmark", args, named)
+        return found.benchmark(*args, min_seconds=min_seconds, rounds=rounds, threads=threads, **named)
+
+    def _for_call(self, asked: str, args: Sequence[Any], named: Mapping[str, Any]) -> Executable:
+        """The executable that a call with these inputs runs; without any there is no telling which."""
+        if not args and not named:
+            at = ", ".join(f"{symbol}=8" for symbol in self.symbols)
+            raise UserError(
+                f"{self.name} has open dimensions: give {asked} inputs, or use exe.at({at}).{asked}(), whose inputs are random"
+            )
+        given = in_order(self.name, self._input_names, args, named) if named else args
+        return self.variant(self.sizes_of(given)).executable
+
     def add(self, sizes: Sizes, executable: Executable, seconds: float | None, kept: bool) -> Variant:
         """A variant that is compiled already."""
+        if isinstance(executable, DrawingExecutable):
+            executable.calls = self.calls
         variant = Variant(self.symbols, sizes, executable, seconds, kept, next(self._clock))
         with self._lock:
             self._variants[sizes] = variant
@@ -328,6 +354,7 @@ class OpenExecutable:
 
     def _copy(self, copied: Callable[[Executable], Executable]) -> OpenExecutable:
         made = self._like(OpenExecutable(self.name, self.inputs, self.maker, keep=self.keep, background=self.background))
+        made.calls = Calls(self.calls.number)
         for v in sorted(self.variants, key=lambda v: v.used):
             made.add(v.key, copied(v.executable), v.seconds, v.kept)
         return made
@@ -342,5 +369,5 @@ def unpickled(data: bytes) -> OpenExecutable:
     found = file.variants_from_bytes(data)
     made = OpenExecutable(found.name, [OpenArgument(*argument) for argument in found.inputs], None)
     for sizes, network in found.variants:
-        made.add(sizes, executable(network), None, kept=True)
+        made.add(sizes, presented(executable(network)), None, kept=True)
     return made

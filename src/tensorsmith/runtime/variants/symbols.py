@@ -5,13 +5,12 @@ x: f32[batch, 3, 224, 224]      an array of the shape (8, 3, 224, 224) makes bat
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorsmith.errors import UserError
-from tensorsmith.show.line import line, typed
+from tensorsmith.errors import UserError, whole_number
+from tensorsmith.show.line import line, many, plain, typed
 
 Sizes = tuple[int, ...]  # of all symbols, in their order
 LARGEST = 1 << 40  # elements along one dimension: whatever is larger is a mistake
@@ -30,7 +29,7 @@ class OpenArgument:
         return tuple(sizes[d] if isinstance(d, str) else d for d in self.dims)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}"
+        return plain(f"{self.name}: {self.type}")
 
     def __repr__(self) -> str:
         return line(self, self)
@@ -51,7 +50,7 @@ def sizes_of(inputs: Sequence[OpenArgument], shapes: Sequence[tuple[int, ...]]) 
     found: dict[str, tuple[int, str]] = {}  # size, and the input that gave it
     for argument, shape in zip(inputs, shapes):
         if len(shape) != len(argument.dims):
-            raise UserError(f"{argument.name} must have {len(argument.dims)} dimensions {_text(argument)}, {shape} given")
+            raise UserError(f"{argument.name} must have {many(len(argument.dims), 'dimension')} {_text(argument)}, {shape} given")
         for d, n in zip(argument.dims, shape):
             if isinstance(d, int):
                 if d != n:
@@ -77,18 +76,17 @@ def named_sizes(symbols: Sequence[str], given: Mapping[str, int]) -> Sizes:
 
 def check_size(name: str, n: Any, where: str = "") -> int:
     """The size, if a dimension can have it."""
-    try:
-        size = -1 if isinstance(n, bool) else operator.index(n)
-    except TypeError:
-        raise UserError(f"the size of {name} is {n!r}{where}; give a whole number") from None
-    if not 0 < size <= LARGEST:
-        raise UserError(f"{name} is {n}{where}; an open dimension has sizes from 1 on")
+    size = whole_number(n)
+    if size is None:
+        raise UserError(f"the size of {name} is {n!r}{where}; give a whole number")
+    if not 0 <= size <= LARGEST:
+        raise UserError(f"{name} is {n}{where}; an open dimension has sizes from 0 on")
     return size
 
 
 def shown(symbols: Sequence[str], sizes: Sizes) -> str:
     """`batch=8, length=128`"""
-    return ", ".join(f"{name}={n}" for name, n in zip(symbols, sizes))
+    return plain(", ".join(f"{name}={n}" for name, n in zip(symbols, sizes)))
 
 
 def _text(argument: OpenArgument) -> str:

@@ -2,15 +2,16 @@
 
 Rounds of 64 programs: random annotations of the sketches and the best measured programs are a population of 2048, which evolves for
 four generations. Parents are chosen by their predicted throughput, children are copies with one change, and the best 61 that
-were never measured are proposed, with three random ones. The model is the paper's, on our features; as long as it has too little to
-learn from, scores are random. There is no crossover: the paper describes one, its implementation has none.
+were never measured are proposed, with three random ones. The model is the paper's, on the paper's features; as long as it has too
+little to learn from, scores are random. There is no crossover: the paper describes one, its implementation has none.
 
     ansor                as it is
     ansor-nofinetune     random scores instead of a model (the paper's "no fine-tuning")
     ansor-limited        one level of tiles, nothing moved to other places, innermost tiles of 16 at most ("limited space")
 
-What is ours: a row instead of a history of steps; what is too large to be built is made smaller instead of dropped; unrolling
-counts steps of a reduction in a row (1 to 16) where Ansor limits the statements of a body (0, 16, 64, 512).
+What is ours: a row instead of a history of steps; what is too large to be built is made smaller instead of dropped. The pragma
+`auto_unroll_max_step` (0, 16, 64, 512) is drawn and mutated as there, and unrolls the loops of a reduction that it would unroll in
+TVM; the loops of a register tile are always unrolled, and a change of tiles leaves the steps in a row as they are.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from functools import partial
 
 import numpy as np
 
+from tensorsmith.learn.models.ansor import AnsorModel
 from tensorsmith.learn.models.model import CostModel
-from tensorsmith.learn.models.trees import TreeModel, TreeSettings
+from tensorsmith.program.unrolling import PRAGMA
 from tensorsmith.search.annotation import Chances, annotate, mutate, programs
 from tensorsmith.search.picking import Pick
 from tensorsmith.search.policies.tensorsmith import SETTINGS as OURS
@@ -43,7 +45,7 @@ from tensorsmith.targets.target import Target
 class Settings:
     """Constants of `sketch_policy.cc` (spec: ansor.md, sections 4, 5 and 13)."""
 
-    chances: Chances = Chances(size=0.90, unroll=0.04, location=0.05, parallel=0.01)  # noqa: RUF009  frozen; 5.5: weights of the mutation rules
+    chances: Chances = Chances(size=0.90, unroll=0.04, location=0.05, parallel=0.01, pragma=PRAGMA)  # noqa: RUF009  frozen; 5.5: weights of the mutation rules
     population: int = 2048  # 5.1: evolutionary_search_population
     measured: float = 0.2  # 5.1: sample_init_use_measured_ratio, of the population
     generations: int = 4  # 5.1: evolutionary_search_num_iters
@@ -59,19 +61,12 @@ class Settings:
 
 SETTINGS = Settings()
 
-#: constants of `xgb_model.py` (spec: ansor.md, section 7.2). The library here grows trees leaf by leaf: a tree of depth 10 with few
-#: samples has some tens of leaves
-TREES = TreeSettings(
-    loss="paper", trees=10_000, rate=0.2, depth=10, leaves=64, gain=0.001, l2=1.0, least_in_leaf=1, features=1.0, warm=100,
-    stop="error", patience=50, seed=43,
-)  # fmt: skip
-
 
 class AnnotatingPolicy(TensorsmithPolicy):
     """Asks and is told as ours is, with Ansor's trees and annotations, and without what is ours alone: seeds, hints, `finish`."""
 
     def __init__(self, space: Space, seed: int, model: CostModel | None, chances: Chances) -> None:
-        own = model if model is not None else TreeModel(TREES)
+        own = model if model is not None else AnsorModel()
         super().__init__(space, seed=seed, model=own, settings=replace(OURS, known=False))
         self.chances = chances
 
@@ -233,8 +228,13 @@ LIMITED_RULES: tuple[Rule, ...] = (AlwaysInline(), ConstantTensor(), OneLevel(),
 #: spec: baselines.md, section 7.2
 LIMITED = replace(SETTINGS, chances=replace(SETTINGS.chances, innermost=16, location=0.0, move_stages=False))
 
-PRESET = Preset("ansor", AnsorPolicy, rules="ansor", model=TreeModel(TREES), transfer=False)
-NO_FINETUNE = Preset("ansor-nofinetune", AnsorPolicy, rules="ansor", model="random", transfer=False)
+PRESET = Preset("ansor", AnsorPolicy, rules="ansor", model="ansor", transfer=False, formulations="direct")
+NO_FINETUNE = Preset("ansor-nofinetune", AnsorPolicy, rules="ansor", model="random", transfer=False, formulations="direct")
 LIMITED_SPACE = Preset(
-    "ansor-limited", partial(AnsorPolicy, settings=LIMITED), rules=LIMITED_RULES, model=TreeModel(TREES), transfer=False
+    "ansor-limited",
+    partial(AnsorPolicy, settings=LIMITED),
+    rules=LIMITED_RULES,
+    model="ansor",
+    transfer=False,
+    formulations="direct",
 )

@@ -8,7 +8,9 @@ templates, they are tuned in turns.
     autotvm-paper      trees on the knobs: what the Ansor paper was compared with (spec: baselines.md, section 7.1)
     autotvm-rank       the paper's loss over pairs; a plan has no point with a score below 0, as in the source
     autotvm-curve      features that are the same for other shapes and operators
-    autotvm-diverse    a plan of points whose knobs differ, chosen among the best twice as many
+    autotvm-diverse    a plan of points whose knobs differ, chosen among the best twice as many (the source's filter, off there)
+    autotvm-diverse-paper   by score too, as in the paper: the sum of scores, and alpha for each value of a knob in the plan
+    autotvm-ei, autotvm-ucb   several trees, and what their differences promise (the paper's section on uncertainty)
     autotvm-transfer   begins with what other workloads of the same template taught (section 1.7)
     autotvm-random, autotvm-grid, autotvm-ga
 
@@ -26,6 +28,7 @@ from functools import partial
 import numpy as np
 
 from tensorsmith.backends import space_of
+from tensorsmith.learn.models.bagged import BaggedModel, Doubt
 from tensorsmith.learn.models.model import Array, CostModel, Samples
 from tensorsmith.learn.models.template import TREES, TemplateModel, TemplateSettings
 from tensorsmith.search.knobs import Point, Template
@@ -156,7 +159,7 @@ class AutoTvmPolicy:
     def _describe(self, template: Template, points: Sequence[Point]) -> tuple[list[Array], Array]:
         if isinstance(self.model, TemplateModel):
             return [row[None] for row in self._own_features(template, points, self.model.features)], np.zeros(len(points))
-        rows, prior, places = describe(template.space, [Population(0, repair(template.plan, template.rows(points)))])
+        rows, prior, places = describe(template.space, [Population(0, repair(template.plan, template.rows(points)))], self.model)
         order = np.argsort([row for _, row in places])
         values = [one for matrix in rows.matrices() for one in matrix.values]
         return [values[n] for n in order.tolist()], prior[order]
@@ -177,7 +180,7 @@ class AutoTvmPolicy:
         if isinstance(model, TemplateModel):
             scores = model.predict(np.stack(self._own_features(template, unique, model.features))[:, None, :])
         else:
-            rows, prior, places = describe(template.space, [Population(0, repair(template.plan, template.rows(unique)))])
+            rows, prior, places = describe(template.space, [Population(0, repair(template.plan, template.rows(unique)))], model)
             scores = np.empty(len(unique))
             scores[[row for _, row in places]] = np.exp2(model.predict(rows, prior)) * (self.best_seconds or 1e-6)
         known = dict(zip(unique, scores.tolist()))
@@ -225,7 +228,9 @@ _CHEAP = (AtTheRoot(),)  # the sketches of a workload are not looked at: templat
 
 
 def _preset(name: str, model: TemplateModel | str, settings: Settings = SETTINGS, transfer: bool | Teaching = False) -> Preset:
-    return Preset(name, partial(AutoTvmPolicy, settings=settings), rules=_CHEAP, model=model, transfer=transfer)
+    return Preset(
+        name, partial(AutoTvmPolicy, settings=settings), rules=_CHEAP, model=model, transfer=transfer, formulations="direct"
+    )
 
 
 _MODEL = TemplateSettings()
@@ -235,6 +240,10 @@ PAPER = _preset("autotvm-paper", TemplateModel(replace(_MODEL, features="knob"))
 RANK = _preset("autotvm-rank", TemplateModel(replace(_MODEL, trees=replace(TREES, loss="pairs"))))
 CURVE = _preset("autotvm-curve", TemplateModel(replace(_MODEL, features="curve")))
 DIVERSE = _preset("autotvm-diverse", TemplateModel(), replace(SETTINGS, by_model=ModelBased(diversity=2.0)))
+#: the paper gives no alpha. Scores are at most about 1, so a new value of a knob counts as much as the best point
+DIVERSE_PAPER = _preset("autotvm-diverse-paper", TemplateModel(), replace(SETTINGS, by_model=ModelBased(diversity=2.0, alpha=1.0)))
+EI = _preset("autotvm-ei", BaggedModel(doubt=Doubt("ei")))
+UCB = _preset("autotvm-ucb", BaggedModel(doubt=Doubt("ucb")))
 TRANSFER = _preset(
     "autotvm-transfer", TemplateModel(replace(_MODEL, features="curve")), transfer=Teaching(teach, WORKLOADS, MOST, LEAST)
 )

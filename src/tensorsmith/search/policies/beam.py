@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorsmith.learn.models.model import CostModel
-from tensorsmith.learn.models.trees import TreeModel
+from tensorsmith.program.unrolling import PRAGMA
 from tensorsmith.search.annotation import Chances, annotate
 from tensorsmith.search.picking import Pick
-from tensorsmith.search.policies.ansor import TREES, AnnotatingPolicy
+from tensorsmith.search.policies.ansor import AnnotatingPolicy
 from tensorsmith.search.policies.tensorsmith import Array
 from tensorsmith.search.policy import Preset
 from tensorsmith.space.holes.kind import Matrix
@@ -37,7 +37,7 @@ class Settings:
     width: int = 32  # programs that go on (spec: baselines.md, section 6)
     children: int = 8  # values tried for a decision, of each program that goes on
     random: float = 0.05  # share of a batch that is random, as Ansor's
-    chances: Chances = Chances(size=0.90, unroll=0.04, location=0.05, parallel=0.01)  # noqa: RUF009  frozen; values are drawn as Ansor's annotations
+    chances: Chances = Chances(size=0.90, unroll=0.04, location=0.05, parallel=0.01, pragma=PRAGMA)  # noqa: RUF009  frozen; values are drawn as Ansor's annotations
 
 
 SETTINGS = Settings()
@@ -93,4 +93,4 @@ def decisions(plan: Plan) -> list[Array]:
     return [*([structure] if len(structure) else []), *axes, *rest]
 
 
-PRESET = Preset("beam", BeamPolicy, rules="ansor", model=TreeModel(TREES), transfer=False)
+PRESET = Preset("beam", BeamPolicy, rules="ansor", model="ansor", transfer=False, formulations="direct")

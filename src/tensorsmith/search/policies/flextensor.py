@@ -408,11 +408,12 @@ class _General:
 
 _CHEAP = (AtTheRoot(),)  # the sketches of a workload are not looked at: the general schedule is its space
 
-PRESET = Preset("flextensor", FlexTensorPolicy, rules=_CHEAP, model="random", transfer=False)
+PRESET = Preset("flextensor", FlexTensorPolicy, rules=_CHEAP, model="random", transfer=False, formulations="direct")
 P_METHOD = Preset(
     "flextensor-p",
     partial(FlexTensorPolicy, settings=Settings(method="p", warm_up=400)),
     rules=_CHEAP,
     model="random",
     transfer=False,
+    formulations="direct",
 )

@@ -36,6 +36,7 @@ from tensorsmith.learn.models.prior import PriorModel
 from tensorsmith.learn.models.registry import as_model
 from tensorsmith.search.ledger import Ledger
 from tensorsmith.search.policy import Preset, never
+from tensorsmith.search.scores import features_for
 from tensorsmith.search.tilings import tilings
 from tensorsmith.search.transfer import described
 from tensorsmith.search.trial import Trial
@@ -159,7 +160,7 @@ class HalidePolicy:
             return
         best, samples = self.best_seconds, Samples()
         candidates = list(self.told.values())
-        for n, rows, prior in described([c for c, _ in candidates], self.target):
+        for n, rows, prior in described([c for c, _ in candidates], self.target, self.model):
             took = candidates[n][1]
             samples.add(rows, best / took if best and took else 0.0, self.workload.key, prior)
         self.model.update(samples)
@@ -239,10 +240,8 @@ class HalidePolicy:
                 for sketch, _, decisions in groups.values()
             ]
             if batches:
-                backend = backend_of(self.target)
-                rows = backend.extract_rows(batches, self.target)
-                prior = backend.prior_scores(rows, self.target)
-                scores: Array = (self.model if self.model.ready() else PriorModel()).predict(rows, prior)
+                model: CostModel = self.model if self.model.ready() else PriorModel()
+                scores: Array = model.predict(*features_for(model, batches, self.target))
                 order = itertools.chain.from_iterable(members for _, members, _ in groups.values())
                 self.costs.update(zip(order, (-scores).tolist()))
         return {s: self.costs[s] for s in states if s in self.costs}
@@ -445,6 +444,8 @@ def _idle(tasks: int, cores: int) -> float:
 
 _CHEAP = (AtTheRoot(),)  # the sketches of a workload are not looked at: its own decisions are its space
 
-PRESET = Preset("halide", HalidePolicy, rules=_CHEAP, model="trees", transfer=False)
+PRESET = Preset("halide", HalidePolicy, rules=_CHEAP, model="trees", transfer=False, formulations="direct")
 ONE_SHOT = replace(SETTINGS, learns=False)
-BEAM = Preset("halide-beam", partial(HalidePolicy, settings=ONE_SHOT), rules=_CHEAP, model="prior", transfer=False)
+BEAM = Preset(
+    "halide-beam", partial(HalidePolicy, settings=ONE_SHOT), rules=_CHEAP, model="prior", transfer=False, formulations="direct"
+)

@@ -9,8 +9,8 @@ weights, and the trees learn anew only when there is a fifth more to learn from.
     metaschedule-replay   random samples of the design spaces, nothing learned (`ReplayTrace`)
 
 Left out is what is no policy: traces as programs of their own, post-processors, tensor instructions. How many loops threads share
-is drawn and mutated as a number of loops; the limits of parallel and vector loops are the code generator's. Unrolling counts steps
-in a row, four values as there.
+is drawn and mutated as a number of loops; the limits of parallel and vector loops are the code generator's. Unrolling is Ansor's:
+a pragma per reduction, where the source has one number for the whole program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tensorsmith.learn.models.model import CostModel
-from tensorsmith.learn.models.trees import TreeModel
+from tensorsmith.program.unrolling import PRAGMA
 from tensorsmith.search.annotation import Chances
 from tensorsmith.search.picking import Pick
 from tensorsmith.search.policies import ansor
@@ -35,7 +35,7 @@ class Settings:
 
     evolution: ansor.Settings = ansor.Settings(  # noqa: RUF009  frozen
         chances=Chances(
-            size=0.90, location=0.05, unroll=0.03, parallel=0.02, innermost=64, by_primes=True, unroll_steps=(1, 4, 16, 64)
+            size=0.90, location=0.05, unroll=0.03, parallel=0.02, innermost=64, by_primes=True, pragma=PRAGMA
         ),  # 4.4: mutators; 4.2: four unroll steps
         population=512,
         measured=0.2,  # init_measured_ratio
@@ -86,11 +86,12 @@ class ReplayPolicy(MetaSchedulePolicy):
         return [(p.plan, row) for p in self._first_population() for row in p.matrix]
 
 
-PRESET = Preset("metaschedule", MetaSchedulePolicy, rules="ansor", model=TreeModel(ansor.TREES), transfer=False)
+PRESET = Preset("metaschedule", MetaSchedulePolicy, rules="ansor", model="ansor", transfer=False, formulations="direct")
 REPLAY = Preset(
     "metaschedule-replay",
     partial(ReplayPolicy, settings=replace(SETTINGS, evolution=replace(SETTINGS.evolution, population=64, measured=0.0))),
     rules="ansor",
     model="random",
     transfer=False,
+    formulations="direct",
 )

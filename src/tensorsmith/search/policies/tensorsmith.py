@@ -156,7 +156,7 @@ class TensorsmithPolicy:
                 found.setdefault(place[0], {})[_key(*place)[1]] = place[1], seconds
         populations = [Population(plan, np.array([row for row, _ in rows.values()], np.int32)) for plan, rows in found.items()]
         times = [[seconds for _, seconds in rows.values()] for rows in found.values()]
-        features, prior, places = describe(self.space, populations)
+        features, prior, places = describe(self.space, populations, self.model)
         values = [one for matrix in features.matrices() for one in matrix.values]
         for one, base, (number, row) in zip(values, prior.tolist(), places):
             p = populations[number]

@@ -79,11 +79,23 @@ def copies(plan: Plan, nest: Nest, rows: Matrix, found: Measured) -> Array:
     total = np.ones(len(rows), np.int64)
     if column is None:
         return total
-    reduce = {a.name for a in plan.geometry.stages[nest.stage].reduce_axes}
-    loops = [loop for loop in nest.tile if loop.axis in reduce and _is_loop(nest, loop)]
-    for in_a_row in steps_in_a_row([found.loop(nest.stage, loop) for loop in loops], rows[:, column].astype(np.int64)):
+    loops, _ = reduction_steps(plan, nest.stage, found)
+    for in_a_row in steps_in_a_row(loops, rows[:, column].astype(np.int64)):
         total = total * np.asarray(in_a_row)
     return total
+
+
+def reduction_steps(plan: Plan, stage: str, found: Measured) -> tuple[list[Array], Array]:
+    """How often the loops over the reduction of a register tile run, outermost first, and the points that each of their steps
+    computes, the lanes of a vector as one."""
+    nest = plan.sketch.nest(stage)
+    reduce = {a.name for a in plan.geometry.stages[stage].reduce_axes}
+    loops = [found.loop(stage, loop) for loop in nest.tile if loop.axis in reduce and _is_loop(nest, loop)]
+    points = np.ones(found.rows, np.int64)
+    for loop in nest.tile:
+        if loop.axis not in reduce and loop != nest.vector:
+            points = points * found.loop(stage, loop)
+    return loops, points
 
 
 def _is_loop(nest: Nest, loop: NestLoop) -> bool:

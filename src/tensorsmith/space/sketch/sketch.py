@@ -22,7 +22,7 @@ from typing import Any
 from tensorsmith.errors import UserError
 from tensorsmith.lang.inline import fits
 from tensorsmith.lang.workload import Workload
-from tensorsmith.show.line import line, many, short_digest
+from tensorsmith.show.line import line, many, page, short_digest
 from tensorsmith.show.table import text
 from tensorsmith.space.holes.kind import Draft, Hole
 from tensorsmith.space.holes.registry import choice_kind, number_kind, number_kinds
@@ -167,7 +167,7 @@ class Sketch:
     def __str__(self) -> str:
         from tensorsmith.space.sketch.text import show
 
-        return show(self)
+        return page(show(self))
 
     def __repr__(self) -> str:
         counts = f"{many(len(self.nests), 'nest')}, {many(len(self.holes), 'hole')}, {many(len(self.choices), 'choice')}"
@@ -216,7 +216,7 @@ class Candidate:
 
     def __str__(self) -> str:
         """The sketch in the notation in which it is written, and its numbers."""
-        return f"{self.sketch.brief()}\n{self._numbers()}"
+        return page(f"{self.sketch.brief()}\n{self._numbers()}")
 
     def __repr__(self) -> str:
         return line(self, f"of {self.sketch.workload.title}: {self._numbers()}", f" {self.digest}")

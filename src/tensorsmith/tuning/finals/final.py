@@ -1,13 +1,14 @@
 """Finals: the best candidates and the default schedule timed once more, in turns, so that what is used is what is fast to call.
 
-A search times programs back to back, each alone. A record may then be too good to be true: the clock, another state of the machine,
-or a way of calling that no user knows. So those that lead meet the default schedule under all conditions of a caller, and replace
-it only if they are surely faster back to back and ahead under the others (`verdict.py`). It is a race: whoever is behind drops out
-early, and it is over when the first is settled (`race.py`). Whoever wins is stored as the winner, and stays it until another final:
-what was known when it won ranks behind it, whatever its seconds say (`records.record.ranked`).
+A search times kernels alone, from compiled code. A record may then be too good to be true: the clock, another state of the machine,
+or a way of calling that no user knows. So those that lead meet the default schedule under all conditions of a caller, called from
+Python on NumPy arrays (`measure.calls`), and replace it only if they are surely faster back to back and ahead under the others
+(`verdict.py`). It is a race: whoever is behind drops out early, and it is over when the first is settled (`race.py`). Whoever wins
+is stored as the winner, and stays it until another final: what was known when it won ranks behind it, whatever its seconds say
+(`records.record.ranked`). The seconds that are stored are those of the kernel alone, like those of every other trial.
 
 Where a search continues on another day, the leading records are timed again before it begins, so that nobody runs after a time that
-cannot be had. That is a check of their times, back to back, and decides nothing.
+cannot be had. That is a check of their times, alone, and decides nothing.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ _MOST_FINALS = 2  # likewise
 _CHECK_ROUNDS = 20
 _WHOLE = 1 << 20  # records: all that there are
 _SECONDS = 2.0  # of a final at most, besides building; the more so where programs are slow
-_OVERHEAD = {Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}  # seconds of a turn besides the calls
-_CALLS = {Condition.BACK_TO_BACK: 2, Condition.PAUSED: 1, Condition.COLD: 1}  # of a program that is not short
+#: Seconds of a turn besides the calls.
+_OVERHEAD = {Condition.ALONE: 0.002, Condition.BACK_TO_BACK: 0.002, Condition.PAUSED: 0.025, Condition.COLD: 0.012}
+#: Calls of a program that is not short.
+_CALLS = {Condition.ALONE: 2, Condition.BACK_TO_BACK: 2, Condition.PAUSED: 1, Condition.COLD: 1}
 
 
 class Entrant(Protocol):
@@ -90,10 +93,28 @@ def check(entrant: Entrant, default: Candidate | None, stop: Callable[[], bool] 
         candidates = [r.candidate for _, r in chosen]
         if default is not None and not timed and candidate_key(default) not in runs:
             candidates.append(default)
-        turns = Turns.even(_CHECK_ROUNDS, (Condition.BACK_TO_BACK,))
+        turns = Turns.even(_CHECK_ROUNDS, (Condition.ALONE,))
         found = entrant.compare([(entrant.measurer, c) for c in candidates], turns, stop)
         _keep([(entrant, one.trial, runs.get(candidate_key(c), FINALISTS)) for c, one in zip(candidates, found)])
         timed |= {candidate_key(c) for c in candidates}
+
+
+def settle_own(entrants: Sequence[Entrant], stop: Callable[[], bool], seconds_left: Callable[[], float | None]) -> Outcome | None:
+    """The best of what the policy found, without the default schedule; None if nothing that it found runs.
+
+    The leading records are timed once more, as far as there is time, since the best time of a search is often a lucky one. Nobody
+    wins a title by that: the default schedule was not met.
+    """
+    for entrant in entrants:
+        first, left = next(iter(entrant.top(1)), None), seconds_left()
+        turn = _OVERHEAD[Condition.ALONE] + _CALLS[Condition.ALONE] * ((first and first.seconds) or 0.0)
+        if left is None or (first is not None and left > _FINALISTS * (_CHECK_ROUNDS * turn + first.trial.build_seconds)):
+            check(entrant, None, stop)
+    found = [(record.seconds or 0.0, n, record) for n, entrant in enumerate(entrants) for record in entrant.top(1)]
+    if not found:
+        return None
+    least, number, record = min(found, key=lambda one: one[0])
+    return Outcome((entrants[number], record.candidate), False, least)
 
 
 def hold(
@@ -102,12 +123,14 @@ def hold(
     conditions: tuple[Condition, ...] = tuple(Condition),
     stop: Callable[[], bool] = never,
     seconds_left: Callable[[], float | None] = lambda: None,
+    trust_search: bool = False,
 ) -> Outcome | None:
     """A final among the best of all entrants and the default schedule; None if there is nothing to decide.
 
     It takes some tenths of a second where nobody wins, up to two seconds otherwise, and not much more than `seconds_left()`. If
     what led before was luck, so that another one leads that was not in the final, there is a second one, in which the winner of the
-    first is the one to beat. Where there is no time for any, or `stop()` is true, the times of the search decide.
+    first is the one to beat. Where there is no time for any, or `stop()` is true, the default schedule stays, for nobody was seen
+    to be faster than it for a caller; with `trust_search` the times of the search decide, since another contest comes after it.
     """
     outcome: Outcome | None = None
     holder, bar = default, math.inf  # of the title: whom the others have to beat, and what they have to be faster than
@@ -127,7 +150,7 @@ def hold(
             contenders.append(holder)
         timed |= set(map(_name, contenders))
         before = _known(holder)
-        held = _final(contenders, holder, conditions, needs.seconds(left), stop)
+        held = _final(contenders, holder, conditions, needs.seconds(left, room), stop)
         if held is None:
             break
         holder, bar = held.winner, _bar(held, before)
@@ -140,7 +163,7 @@ def hold(
             what,
             time(held.least),
         )
-    return outcome or _without_a_final(entrants, default)
+    return outcome or _without_a_final(entrants, default, trust_search)
 
 
 def _known(contender: Contender) -> Record | None:
@@ -148,16 +171,25 @@ def _known(contender: Contender) -> Record | None:
     return next((r for r in contender[0].top(_WHOLE) if r.key == candidate_key(contender[1])), None)
 
 
-def _without_a_final(entrants: Sequence[Entrant], default: Contender) -> Outcome | None:
-    """The default schedule, if it was timed, nobody won a final before, and nobody is ahead by what a win has to be worth, and by
-    more than the times of both are spread."""
+def seconds_needed(entrants: Sequence[Entrant], conditions: Sequence[Condition]) -> float:
+    """What a final of the first and the default schedule takes, building included; 0 if nothing runs yet."""
+    leading = [record for entrant in entrants for record in entrant.top(1)]
+    if not leading:
+        return 0.0
+    needs = _Needs.of(min(leading, key=lambda r: r.seconds or 0.0), conditions)
+    return needs.least_timing + 2 * needs.build
+
+
+def _without_a_final(entrants: Sequence[Entrant], default: Contender, trust_search: bool) -> Outcome | None:
+    """The default schedule, if it was timed and nobody won a final before. Where the search is trusted: if nobody is ahead of it by
+    what a win has to be worth, and by more than the times of both are spread."""
     leading = [record for entrant in entrants for record in entrant.top(1)]
     own = _known(default)
     if own is None or own.seconds is None or any(r.run == WINNER for r in leading):
         return None
     first = min(leading, key=lambda r: r.seconds or 0.0)
     least = first.seconds or 0.0
-    if least < (1 - max(LEAST_GAIN, math.hypot(first.trial.spread, own.trial.spread))) * own.seconds:
+    if trust_search and least < (1 - max(LEAST_GAIN, math.hypot(first.trial.spread, own.trial.spread))) * own.seconds:
         return None
     _keep([(default[0], own.trial, WINNER)])
     return Outcome(default, True, least)
@@ -165,8 +197,8 @@ def _without_a_final(entrants: Sequence[Entrant], default: Contender) -> Outcome
 
 @dataclass(frozen=True)
 class _Needs:
-    """Seconds that a final of such programs needs: to build each, for its least rounds back to back, and for the least rounds of
-    one and the default schedule under the other conditions."""
+    """Seconds that a final of such programs needs: to build each, for its least rounds alone and back to back, and for the least
+    rounds of one and the default schedule under the other conditions."""
 
     build: float
     each: float
@@ -176,18 +208,28 @@ class _Needs:
     def of(record: Record, conditions: Sequence[Condition]) -> _Needs:
         """Of programs like that one."""
         turn = {condition: _OVERHEAD[condition] + _CALLS[condition] * (record.seconds or 0.0) for condition in conditions}
-        each = race.LEAST * turn.pop(Condition.BACK_TO_BACK)
+        each = sum(rounds * turn.pop(condition) for condition, rounds in race.first_rounds(conditions).items())
         return _Needs(record.trial.build_seconds, each, 2 * race.LEAST_ELSEWHERE * sum(turn.values()))
 
-    def seconds(self, left: float | None) -> float:
-        """That it may take, besides building. Slow programs have more."""
-        wanted = max(_SECONDS, 2 * self.each + self.elsewhere)
-        return wanted if left is None else min(wanted, left)
+    def seconds(self, left: float | None, room: int) -> float:
+        """That it may take with so many programs and the default schedule, besides building. Slow programs have more."""
+        return self._wanted if left is None else min(self._wanted, left - (room + 1) * self.build)
 
     def room(self, left: float | None) -> int:
         """How many programs can meet the default schedule in the time that there is."""
-        each = self.each + (self.build if left is not None else 0.0)
-        return max(0, min(_FINALISTS, math.floor((self.seconds(left) - self.elsewhere) / each + 1e-6) - 1))
+        fits = (self._wanted - self.elsewhere) / self.each
+        if left is not None:
+            fits = min(fits, (left - self.elsewhere) / (self.each + self.build))
+        return max(0, min(_FINALISTS, math.floor(fits + 1e-6) - 1))
+
+    @property
+    def _wanted(self) -> float:
+        return max(_SECONDS, self.least_timing)
+
+    @property
+    def least_timing(self) -> float:
+        """Of one and the default schedule, besides building."""
+        return 2 * self.each + self.elsewhere
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +39,7 @@ from tensorsmith.records.record import FINALISTS, WINNER
 from tensorsmith.runtime.built import Kernel
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.search.trial import Status, Trial
+from tensorsmith.show.line import plain
 from tensorsmith.targets.target import Target
 from tensorsmith.tuning.progress.network import UNCHANGED, Settled
 
@@ -47,6 +48,7 @@ Variant = list[Found]  # a program for each task
 
 log = logging.getLogger(__name__)
 
+_LAP_SECONDS = 7.0  # at most, of networks that are not slow: to start a process, and for all rounds
 _CLEARLY = 1.02  # another program than the default schedule's has to be faster by more than this
 _AFFORDABLE = 1e10  # operations of a network that the reference evaluator is asked about: it takes some seconds for them
 _TOLERANCE = {"bf16": 4e-1, "f16": 1e-1, "f32": 1e-2, "f64": 1e-2}  # rounding of many layers
@@ -67,13 +69,29 @@ class Measure(Protocol):
     def __call__(self, networks: Sequence[Executable], timed: bool = True) -> Ran: ...
 
 
-def settle(model: Model, journal: Journal, target: Target, timing: Timing, measure: Measure = run) -> Settled | None:
+def after_the_run(kernels: int, tuned: int, build: float) -> float:
+    """Seconds that are needed after a search: to build the default schedules and the records of all networks, for a lap, and to
+    compile what comes out. `build` is what one build took in the search."""
+    return _LAP_SECONDS + build * (kernels + tuned + kernels)
+
+
+def settle(
+    model: Model,
+    journal: Journal,
+    target: Target,
+    timing: Timing,
+    measure: Measure = run,
+    seconds_left: Callable[[], float | None] = lambda: None,
+) -> Settled | None:
     """Decides for each task of a model between its best record and the default schedule. `timing`: how the search took times.
+
+    It ends in time to compile the result, by what building the default schedules took. Where there is no time for a lap nothing is
+    decided, and the finals of the tasks stand.
 
     Gives what the network takes with the default schedules and as it was decided, both of one lap: it is `estimated` where the
     network as it was decided did not run itself. `UNCHANGED`: only default schedules are used. None: nothing was decided.
     """
-    return _Settling(model, journal, target, timing, measure).go()
+    return _Settling(model, journal, target, timing, measure, seconds_left).go()
 
 
 @dataclass(frozen=True)
@@ -86,25 +104,56 @@ class _Wrong:
 
 
 class _Settling:
-    def __init__(self, model: Model, journal: Journal, target: Target, timing: Timing, measure: Measure) -> None:
+    def __init__(
+        self,
+        model: Model,
+        journal: Journal,
+        target: Target,
+        timing: Timing,
+        measure: Measure,
+        seconds_left: Callable[[], float | None],
+    ) -> None:
+        self.seconds_left = seconds_left
         self.model, self.partition = model, model.partition
         self.journal, self.target, self.measure = journal, target, measure
         self.timing = Timing(IN_NETWORK, timing.threads)
         self._built: dict[tuple[int, str], Kernel] = {}
         self._right: list[Array] | None = None
         self.settled: Settled | None = None  # by the last lap
-        self.default = [self._default(n) for n in range(len(self.partition.tasks))]
-        self.tuned = [self._best(n, timing) for n in range(len(self.partition.tasks))]
-        self.known = [self._best(n, self.timing) for n in range(len(self.partition.tasks))]
+        self._compiling = 0.0  # seconds that the result needs, about
+        self._alone = timing
 
     def go(self) -> Settled | None:
+        left = self.seconds_left()
+        tasks = range(len(self.partition.tasks))
+        self.default = [self._default(n) for n in tasks]
+        self._compiling = self._since(left)
+        if not self._affords(_LAP_SECONDS + self._compiling):  # the records are still to be built
+            return None
+        self.tuned = [self._best(n, self._alone) for n in tasks]
+        self.known = [self._best(n, self.timing) for n in tasks]
+        if not self._affords(_LAP_SECONDS):
+            return None
+        left = self.seconds_left()
         first = self._lap([self.tuned, self.known])
         if first is None:
             return UNCHANGED if len(_distinct([self.default, self.tuned, self.known])) == 1 else None
         mixture, others = first
+        if not self._affords(self._since(left)):
+            return self.settled
         if _names(mixture) not in {_names(variant) for variant in (self.default, *others)}:
             self._lap([mixture, *others])  # all of them, so that times of one lap are compared
         return self.settled
+
+    def _since(self, left: float | None) -> float:
+        """Seconds since so many were left."""
+        now = self.seconds_left()
+        return 0.0 if left is None or now is None else left - now
+
+    def _affords(self, seconds: float) -> bool:
+        """Whether there is time for that, and for the compiling of the result."""
+        left = self.seconds_left()
+        return left is None or left >= seconds + self._compiling
 
     def _lap(self, others: Sequence[Variant]) -> tuple[Variant, list[Variant]] | None:
         """Times networks against that of the default schedules, stores what came out, and gives the best for each task, and the
@@ -122,8 +171,8 @@ class _Settling:
                 log.info("%s as a whole: %s; %d of %d tasks keep a record", self.model.name, self.settled, kept, len(chosen))
                 return chosen, variants[1:]
             if wrong.network == 0:
-                name = self.model.name
-                warnings.warn(f"{name} with default schedules only: {wrong.cause}; no program was chosen by it", stacklevel=4)
+                message = f"{self.model.name} with default schedules only: {wrong.cause}; no program was chosen by it"
+                warnings.warn(plain(message), stacklevel=4)
                 return None
             repaired = self._repaired(variants[wrong.network], wrong)
             variants = _distinct([v if n != wrong.network else repaired for n, v in enumerate(variants)])
@@ -249,7 +298,8 @@ class _Settling:
         return self._built[key]
 
     def _assembled(self, variant: Sequence[Found]) -> Executable:
-        return executable(assemble(self.partition, [self._build(n, found) for n, found in enumerate(variant)], self.target))
+        kernels = [self._build(n, found) for n, found in enumerate(variant)]
+        return executable(assemble(self.partition, kernels, self.target), self.timing.threads)
 
 
 def _name(found: Found) -> str:

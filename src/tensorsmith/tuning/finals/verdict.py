@@ -1,7 +1,8 @@
 """Who wins a contest against the default schedule: whoever is surely faster back to back, and ahead under every other condition.
 
 What a caller sees depends on how it calls (`measure.conditions`). A program that was found fast back to back may be slow after a
-pause, so one way of calling cannot speak for the others; and a tie is no reason to leave what needs no search.
+pause, so one way of calling cannot speak for the others; and a tie is no reason to leave what needs no search. What a kernel takes
+alone decides nothing where there is a caller: nobody calls it so, and of a program of some microseconds it is another time.
 
 Programs that are timed in turns share whatever disturbs a round, so rounds are compared one by one: the logarithm of the ratio to
 the other's time. The estimate is the median of all pairwise means (Hodges and Lehmann), which a few disturbed rounds do not
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.measure.conditions import Condition
+from tensorsmith.measure.conditions import Condition, deciding
 from tensorsmith.measure.job import Rounds
 
 _STANDARD_ERRORS = 2  # with one, wins of a few per cent after a pause turned out losses on another day
@@ -87,29 +88,31 @@ def margins(challenger: Rounds, holder: Rounds) -> Margins:
     return {c: margin(times, holder[c]) for c, times in challenger.items() if times and holder[c]}
 
 
-def challengers(rounds: Sequence[Rounds | None], holder: int) -> list[tuple[int, Margins]]:
-    """All but the holder of the title that did not fail (None), by number, with their margins; who has most ahead back to back is
-    the first. Nobody, if the holder failed."""
+def challengers(rounds: Sequence[Rounds | None], holder: int, first: Condition) -> list[tuple[int, Margins]]:
+    """All but the holder of the title that did not fail (None), by number, with their margins; who has most ahead under the `first`
+    condition is the first. Nobody, if the holder failed."""
     standard = rounds[holder]
     if standard is None:
         return []
     others = [(n, margins(r, standard)) for n, r in enumerate(rounds) if n != holder and r is not None]
-    return sorted((one for one in others if one[1]), key=lambda one: one[1][Condition.BACK_TO_BACK].ratio)
+    return sorted((one for one in others if first in one[1]), key=lambda one: one[1][first].ratio)
 
 
 def winner(rounds: Sequence[Rounds | None], holder: int, conditions: Sequence[Condition] = tuple(Condition)) -> int:
     """The number of the program to use, of those that did not fail (None): the holder of the title, which is the default schedule's
     at first, unless another one is surely faster back to back and ahead under all the other conditions; then that which is ahead by
     most. Who was not timed under all of them has not won."""
+    judged = deciding(conditions)
     if rounds[holder] is None:  # whatever ran is better
-        return min((n for n, r in enumerate(rounds) if r is not None), key=lambda n: _typical(rounds[n]), default=holder)
+        return min((n for n, r in enumerate(rounds) if r is not None), key=lambda n: _typical(rounds[n], judged[0]), default=holder)
     won = [
-        (math.prod(m.ratio for m in found.values()), n)
-        for n, found in challengers(rounds, holder)
-        if found[Condition.BACK_TO_BACK].sure and all(c in found and found[c].ahead for c in conditions)
+        (math.prod(found[c].ratio for c in judged), n)
+        for n, found in challengers(rounds, holder, judged[0])
+        if found[judged[0]].sure and all(c in found and found[c].ahead for c in judged)
     ]
     return min(won, default=(1.0, holder))[1]
 
 
-def _typical(rounds: Rounds | None) -> float:
-    return math.log(float(np.median((rounds or {})[Condition.BACK_TO_BACK])))
+def _typical(rounds: Rounds | None, condition: Condition) -> float:
+    times = (rounds or {})[condition]
+    return float(np.median(times)) if times else math.inf

@@ -85,7 +85,7 @@ class Settled:
 
     def __str__(self) -> str:
         gain = f", {self.untuned / self.tuned:.1f}x" if self.tuned > 0 else ""
-        how = " (estimated: the sum of its tasks)" if self.estimated else ""
+        how = " (estimated: the sum of its tasks)" if self.estimated else " in the network"
         return f"{time(self.untuned)} -> {time(self.tuned)}{gain}{how}"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorsmith.runtime.device import peak_round
+from tensorsmith.show.line import page, plain
 from tensorsmith.show.notebook import Display, in_notebook
 from tensorsmith.show.table import block
 from tensorsmith.tuning.progress.workload import Paced
@@ -55,7 +56,7 @@ class Callback:
         pass
 
     def warn(self, text: str) -> None:
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        warnings.warn(page(text), RuntimeWarning, stacklevel=4)
 
     def close(self) -> None:
         pass
@@ -76,7 +77,7 @@ class PlainLines:
 
     def say(self, text: str) -> None:
         self._print()
-        print(text, flush=True)
+        print(page(text), flush=True)
 
     warn = say
 
@@ -85,7 +86,7 @@ class PlainLines:
 
     def _print(self) -> None:
         if self._unprinted is not None:
-            print(self._unprinted, flush=True)
+            print(plain(self._unprinted), flush=True)
             self._unprinted, self._printed = None, self._clock()
 
 
@@ -102,11 +103,11 @@ class LiveLine:
     def update(self, progress: Paced) -> None:
         from rich.text import Text
 
-        text = progress.line(self._live.console.width)
+        text = plain(progress.line(self._live.console.width))
         self._live.update(Text(text, overflow="ellipsis", no_wrap=True), refresh=True)
 
     def say(self, text: str) -> None:
-        self._live.console.print(text, markup=False)
+        self._live.console.print(page(text), markup=False)
 
     warn = say
 
@@ -125,7 +126,7 @@ class NotebookBar:
         self._display.show(block("", f"{share} {progress.share_done:.0%}", str(progress)))
 
     def say(self, text: str) -> None:
-        print(text, flush=True)
+        print(page(text), flush=True)
 
     warn = say
 
@@ -139,4 +140,9 @@ def quick_peak(cores: int) -> float:
 
     One core is found undisturbed now and then even on a busy machine, all of them at once are not.
     """
+    return new_peak(cores)
+
+
+def new_peak(cores: int) -> float:
+    """The same, measured now."""
     return cores * max(peak_round(1) for _ in range(_PEAK_ROUNDS))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
 from tensorsmith.show.line import line, plain
+from tensorsmith.show.share import share_of_peak
 from tensorsmith.show.units import span, time
 from tensorsmith.tuning.progress.bar import Part, bar, fitted
 
@@ -99,6 +100,7 @@ class Progress(Paced):
     peak: float | None = None  # FMA operations per second of this machine
     default_is_best: bool = False  # the search is over, and nothing that it found may replace the default schedule
     emulated: bool = False  # the times are an emulator's
+    formulation: str = "direct"  # of the best
 
     @property
     def gflops(self) -> float:
@@ -117,8 +119,8 @@ class Progress(Paced):
         return line(self, f"{self.workload.title}: {self}")
 
     def _parts(self) -> list[Part]:
-        best = f"best {self._how()}{time(self.best_seconds)}" if self.best_seconds else "nothing measured yet"
-        share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
+        best = f"best {self._how()}{time(self.best_seconds)} alone" if self.best_seconds else "nothing measured yet"
+        share = f" ({share_of_peak(self.share_of_peak, self.formulation)})" if self.share_of_peak is not None else ""
         speed = f"{self.gflops:,.1f} GFLOP/s{share}" if self.gflops else ""
         return self._frame(self.failures, [Part(best, 2), Part(speed, 4)])
 
@@ -126,8 +128,8 @@ class Progress(Paced):
         if not self.best_seconds:
             return "nothing measured yet"
         speed = f", {self.gflops:.1f} GFLOP/s" if self.gflops else ""
-        share = f" ({self.share_of_peak:.0%} of peak)" if self.share_of_peak is not None else ""
-        return f"best {self._how()}{self.best_seconds * 1e6:,.1f} us{speed}{share}"
+        share = f" ({share_of_peak(self.share_of_peak, self.formulation)})" if self.share_of_peak is not None else ""
+        return f"best {self._how()}{self.best_seconds * 1e6:,.1f} us alone{speed}{share}"
 
     def _how(self) -> str:
         return "emulated " if self.emulated else ""

@@ -25,9 +25,10 @@ from tensorsmith.measure.conditions import Condition
 from tensorsmith.measure.contest import Timed, Turns
 from tensorsmith.measure.crew import never
 from tensorsmith.measure.measurer import Measurer
+from tensorsmith.records.keys import candidate_key
 from tensorsmith.records.record import Record
 from tensorsmith.rewrites.formulations import Formulation
-from tensorsmith.search.policy import Hinted, programs_of
+from tensorsmith.search.policy import Hinted, programs_of, proposals
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.finals import final
@@ -35,6 +36,7 @@ from tensorsmith.tuning.progress.failures import Failures
 from tensorsmith.tuning.tasks.shared import Shared
 
 _LOOK_AFTER = 16  # trials of the run: then there may be something new at other sizes
+_WHOLE = 1 << 20  # records: all that there are
 _MOST_HINTS = 2  # at a time, of the nearest sizes: each costs a trial
 
 
@@ -53,6 +55,9 @@ class FormulationTuning:
         self.failures = Failures()
         self.search_seconds = 0.0  # the last search took
         self._journal, self._on_trials = journal, on_trials
+        self._fallback = shared.fallback
+        self._policy_name = plugins.policy.name
+        self._asked = shared.asked.setdefault(workload.key, set())
         self.outcome: final.Outcome | None = None
         self._spent: Counter[str] = Counter()
         with self._clock("measure"):
@@ -100,9 +105,10 @@ class FormulationTuning:
             self._listen()
             candidates: list[Candidate] = []
             if finishing and self._best is not None:
-                candidates = self.policy.finish(count)
+                candidates = proposals(self._policy_name, "finish", self.policy.finish(count))
             if not candidates:
-                candidates = self.policy.ask(count, stop)
+                candidates = proposals(self._policy_name, "ask", self.policy.ask(count, stop))
+        self._asked |= {candidate_key(candidate) for candidate in candidates}
         self.exhausted = not candidates and not stop()
         if self._unchecked:
             self._held += candidates
@@ -153,15 +159,15 @@ class FormulationTuning:
     ) -> None:
         """The best few once more, in turns with the default schedule: what is used must not be slower than no search at all.
 
-        `as_step` of a network: then it is always called back to back.
+        `as_step` of a network: then nobody calls it but the network.
         """
         default = self.default()
         if default is not None:
-            self.outcome = final.hold([self], (self, default), self.conditions(as_step), stop, seconds_left)
+            self.outcome = final.hold([self], (self, default), self.conditions(as_step), stop, seconds_left, as_step)
 
     def conditions(self, as_step: bool) -> tuple[Condition, ...]:
         """Those of a final. Where the runs do not find all in the caches, the cache says what they find instead."""
-        return (Condition.BACK_TO_BACK,) if as_step or self.timing.cache != "warm" else tuple(Condition)
+        return (Condition.ALONE,) if as_step or self.timing.cache != "warm" else tuple(Condition)
 
     def default(self) -> Candidate | None:
         """The default schedule as it is used without a search; None if there is none."""
@@ -173,8 +179,29 @@ class FormulationTuning:
     # -- finals, and the end -----------------------------------------------------------------------------------------
 
     def top(self, k: int) -> list[Record]:
-        """The records of the k fastest candidates."""
-        return self._journal.top(self.workload, self.target, self.timing, k)
+        """The records of the k fastest candidates; where the answer has to be the policy's, of those that it proposed itself."""
+        if self._fallback:
+            return self._journal.top(self.workload, self.target, self.timing, k)
+        every = self._journal.top(self.workload, self.target, self.timing, _WHOLE)
+        return [record for record in every if record.key in self._asked][:k]
+
+    def proposed(self, candidate: Candidate) -> bool:
+        """Whether the policy proposed it in this run."""
+        return candidate_key(candidate) in self._asked
+
+    def own_seconds(self) -> float | None:
+        """The least seconds of what the policy proposed in this run, but the default schedule."""
+        default = self.default()
+        others = self._asked - ({candidate_key(default)} if default is not None else set())
+        every = self._journal.top(self.workload, self.target, self.timing, _WHOLE)
+        return min((r.seconds for r in every if r.seconds is not None and r.key in others), default=None)
+
+    def default_seconds(self) -> float | None:
+        """The seconds of the default schedule, if they are known."""
+        default = self.default()
+        key = None if default is None else candidate_key(default)
+        every = self._journal.top(self.workload, self.target, self.timing, _WHOLE)
+        return next((r.seconds for r in every if r.key == key), None)
 
     def compare(self, contenders: Sequence[tuple[Measurer, Candidate]], turns: Turns, stop: Callable[[], bool]) -> list[Timed]:
         """What comes out for candidates, timed in turns; none at all if `stop()` came true."""

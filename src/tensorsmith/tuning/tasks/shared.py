@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorsmith.measure.runner import Runner
 from tensorsmith.tuning.history.experience import Experience
@@ -12,7 +12,7 @@ from tensorsmith.tuning.options import HowMeasured, Plugins
 
 @dataclass(frozen=True)
 class Shared:
-    """Who measures, records, and how to search."""
+    """Who measures, records, and how to search; and what the policy proposed, also in tunings that were closed meanwhile."""
 
     runner: Runner
     journal: Journal
@@ -21,3 +21,5 @@ class Shared:
     experience: Experience
     seed: int = 0
     sizes: bool = False  # as in `RunOptions`
+    fallback: bool = True  # likewise
+    asked: dict[str, set[str]] = field(default_factory=dict)  # by workload: the candidates that the policy proposed in this run

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from tensorsmith.measure.crew import never
 from tensorsmith.rewrites.formulations import Formulation, Options, likely
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.tuning.finals import final
 from tensorsmith.tuning.progress.failures import Failures
 from tensorsmith.tuning.tasks.formulation import FormulationTuning
@@ -29,6 +30,7 @@ class TaskTuning:
     def __init__(self, formulations: Options, shared: Shared, on_trials: Callable[[], None] = lambda: None) -> None:
         """`on_trials` is called whenever some trials were kept."""
         self.workload = formulations[0].original
+        self._fallback = shared.fallback
         self.outcome: final.Outcome | None = None
 
         def make(formulation: Formulation) -> FormulationTuning:
@@ -87,13 +89,20 @@ class TaskTuning:
         """The best few of all formulations that could still win once more, in turns, so that a lucky timing does not win.
 
         With them the default schedule, which is one of the first formulation: what was tuned must not be slower than that.
-        `as_step` of a network: then it is always called back to back.
+        `as_step` of a network: then nobody calls it but the network.
         """
         first = self._parts[0]
+        if not self._fallback:
+            self.outcome = final.settle_own(self._alive(), stop, seconds_left)
+            return
         default = first.default()
         if default is not None:
             conditions = first.conditions(as_step)
-            self.outcome = final.hold(self._alive(), (first, default), conditions, stop, seconds_left)
+            self.outcome = final.hold(self._alive(), (first, default), conditions, stop, seconds_left, as_step)
+
+    def seconds_of_final(self) -> float:
+        """What a final takes at least, as far as the programs measured by now tell."""
+        return final.seconds_needed(self._alive(), self._parts[0].conditions(as_step=False)) if self._fallback else 0.0
 
     def close(self) -> None:
         """Drop what is not measured; the runner stays."""
@@ -123,6 +132,30 @@ class TaskTuning:
         """The best's last full timing, of earlier runs too."""
         found = [part.best_seconds for part in self._parts if part.best_seconds is not None]
         return min(found, default=None)
+
+    @property
+    def best_formulation(self) -> str:
+        """The name of the formulation that the best is of."""
+        best = [(part.best_seconds, n) for n, part in enumerate(self._parts) if part.best_seconds is not None]
+        return self._parts[min(best)[1] if best else 0].formulation.name
+
+    def proposed(self, candidate: Candidate) -> bool:
+        """Whether the policy proposed it in this run."""
+        return any(part.proposed(candidate) for part in self._parts)
+
+    def best_is_proposed(self) -> bool:
+        """Whether the policy proposed the best that is known, in this run."""
+        best = [(record.seconds or 0.0, part.proposed(record.candidate)) for part in self._parts for record in part.top(1)]
+        return bool(best) and min(best)[1]
+
+    def own_seconds(self) -> float | None:
+        """The least seconds alone of what the policy proposed in this run."""
+        found = [seconds for part in self._parts if (seconds := part.own_seconds()) is not None]
+        return min(found, default=None)
+
+    def default_seconds(self) -> float | None:
+        """The seconds alone of the default schedule, if they are known."""
+        return self._parts[0].default_seconds()
 
     @property
     def exhausted(self) -> bool:

@@ -18,8 +18,8 @@ from tests.cli.models import write_dense, write_wide
 from tests.graph.networks import Network
 
 import tensorsmith as ts
-from tensorsmith.backends.cpu.export.names import c_name, c_names
-from tensorsmith.backends.cpu.export.objects import Object, archive
+from tensorsmith.backends.cpu.export.objects import Object, archive, joined, weights_object
+from tensorsmith.backends.cpu.symbols import SECTION
 from tensorsmith.graph.model import Model
 from tensorsmith.runtime.executable import Executable
 
@@ -118,14 +118,14 @@ def test_two_libraries_in_one_program(tmp_path: Path) -> None:
 #include "first.h"
 #include "second.h"
 #include <stdio.h>
-static float a[SECOND_A_ELEMENTS], d[FIRST_D_ELEMENTS], e[SECOND_D_ELEMENTS];
+static float a[SECOND_IN_A_ELEMENTS], d[FIRST_OUT_D_ELEMENTS], e[SECOND_OUT_D_ELEMENTS];
 int main(void) {
-    first_t *one; second_t *two; int shape[SECOND_D_RANK] = SECOND_D_SHAPE;
+    first_t *one; second_t *two; int shape[SECOND_OUT_D_RANK] = SECOND_OUT_D_SHAPE;
     if (first_create(&one, 2) || second_create(&two, 2)) return 1;
-    for (int n = 0; n < SECOND_A_ELEMENTS; n++) a[n] = (float)(n % 7) / 7;
+    for (int n = 0; n < SECOND_IN_A_ELEMENTS; n++) a[n] = (float)(n % 7) / 7;
     if (first_run(one, a, d) || second_run(two, a, e)) return 2;
     if (first_run(one, a, 0) != FIRST_BAD_ARGUMENT || first_create(&one, -1) != FIRST_BAD_ARGUMENT) return 3;
-    for (int n = 0; n < FIRST_D_ELEMENTS; n++) if (d[n] != e[n]) return 4;
+    for (int n = 0; n < FIRST_OUT_D_ELEMENTS; n++) if (d[n] != e[n]) return 4;
     second_destroy(two); second_destroy(0);
     printf("%d %d %s", shape[0], shape[1], first_message(FIRST_BUSY));
     return 0;
@@ -147,8 +147,8 @@ def test_two_networks_in_one_program(tmp_path: Path) -> None:
 #include "said.h"
 #include "seen.h"
 #include <stdio.h>
-static float image[SEEN_IMAGE_1_ELEMENTS], classes[SEEN_Y0_ELEMENTS], same[SEEN_Y1_ELEMENTS];
-static float x[SAID_X_ELEMENTS], y[SAID_Y_ELEMENTS];
+static float image[SEEN_IN_IMAGE_1_ELEMENTS], classes[SEEN_OUT_Y0_ELEMENTS], same[SEEN_OUT_Y1_ELEMENTS];
+static float x[SAID_IN_X_ELEMENTS], y[SAID_OUT_Y_ELEMENTS];
 static int read_all(const char *name, float *to, size_t count) {
     FILE *file = fopen(name, "rb");
     return !file || fread(to, sizeof *to, count, file) != count || fclose(file);
@@ -159,11 +159,11 @@ static int write_all(const char *name, const float *from, size_t count) {
 }
 int main(void) {
     seen_t *one; said_t *two;
-    if (read_all("seen.in", image, SEEN_IMAGE_1_ELEMENTS) || read_all("said.in", x, SAID_X_ELEMENTS)) return 1;
+    if (read_all("seen.in", image, SEEN_IN_IMAGE_1_ELEMENTS) || read_all("said.in", x, SAID_IN_X_ELEMENTS)) return 1;
     if (seen_create(&one, 2) || said_create(&two, 2)) return 2;
     for (int n = 0; n < 3; n++) if (seen_run(one, image, classes, same) || said_run(two, x, y)) return 3;
     seen_destroy(one); said_destroy(two);
-    return write_all("seen.out", classes, SEEN_Y0_ELEMENTS) || write_all("said.out", y, SAID_Y_ELEMENTS);
+    return write_all("seen.out", classes, SEEN_OUT_Y0_ELEMENTS) || write_all("said.out", y, SAID_OUT_Y_ELEMENTS);
 }
 """)
     libraries = ["-Isaid", "-Iseen", "both.c", "said/libsaid.a", "seen/libseen.a", "-lm", "-lpthread"]
@@ -251,7 +251,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     exe = product()
     with pytest.raises(ts.UserError, match="'in file' given"):
         exe.export(tmp_path, weights="in file")
-    with pytest.raises(ts.UserError, match="'my-net' is no name that C takes; 'my_net' would be one"):
+    with pytest.raises(ts.UserError, match=r"'my-net' is no name that C takes, .*; 'net_my_net' would be one"):
         exe.export(tmp_path, name="my-net")
     with pytest.raises(ts.UserError, match="there is no compiler 'no-such-cc'"):
         exe.export(tmp_path, compiler="no-such-cc")
@@ -261,13 +261,6 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     exe.save(tmp_path / "exe.tsm")
     with pytest.raises(ts.UserError, match="compile its model again"):
         ts.load_executable(tmp_path / "exe.tsm").export(tmp_path)
-
-
-def test_names() -> None:
-    assert [c_name(n) for n in ("x", "image-1", "1st", "float", "a.b:0", "größe", "")] == [
-        "x", "image_1", "x1st", "float_", "a_b_0", "gr_e", "x",
-    ]  # fmt: skip
-    assert c_names(["a.b", "a_b", "A:B", "c"]) == ["a_b", "a_b_2", "A_B_3", "c"]
 
 
 @needs_compiler
@@ -280,6 +273,28 @@ def test_linkers_read_the_archive(tmp_path: Path) -> None:
     (tmp_path / "lib.a").write_bytes(archive(objects))
     assert run(["ar", "t", "lib.a"], tmp_path).split() == ["one.o", "a_long_name_of_an_object.o"]
     assert "a_name_longer_than_fifteen_k0" in run(["nm", "--print-armap", "liba_name_longer_than_fifteen.a"], tmp_path)
+
+
+def test_weights_say_how_they_are_aligned() -> None:
+    """Kernels load whole vectors from them: each part begins at a multiple of 64 bytes, and linkers are told to keep that."""
+    data = weights_object([b"abc", bytes(65), b"d"], "net_weights", ts.Target.named("x86-64-v3")).data
+    (start,) = struct.unpack_from("<Q", data, 0x28)
+    _, kind, _, _, offset, size, _, _, alignment, _ = SECTION.unpack_from(data, start + SECTION.size)
+    assert (kind, offset % 64, alignment, size) == (1, 0, 64, 64 + 128 + 64)
+    assert (data[offset : offset + 3], data[offset + 64 + 128 : offset + 64 + 128 + 1]) == (b"abc", b"d")
+    wasm = joined([b"abc", b"d"])
+    assert len(wasm) == 128 and wasm[64:65] == b"d"
+
+
+@needs_compiler
+@pytest.mark.parametrize("before", [1, 3, 63, 65])
+def test_linked_weights_are_aligned(before: int, tmp_path: Path) -> None:
+    """Whatever lies in front of them."""
+    (tmp_path / "w.o").write_bytes(weights_object([b"abc"], "net_weights", ts.Target.native()).data)
+    (tmp_path / "a.c").write_text(f"const char before[{before}] = {{1}};")
+    run(["cc", "-shared", "-fPIC", "a.c", "w.o", "-o", "lib.so"], tmp_path)
+    library = ctypes.CDLL(str(tmp_path / "lib.so"))
+    assert ctypes.addressof(ctypes.c_char.in_dll(library, "net_weights")) % 64 == 0
 
 
 @needs_compiler
@@ -412,4 +427,4 @@ def test_a_library_checks_indices_if_the_executable_does(constant: bool, tmp_pat
 
 def test_a_library_that_clamps_has_no_such_check(tmp_path: Path) -> None:
     rows_of_a_table(constant=True, check=False).export(tmp_path, name="net")
-    assert "in_bounds" not in (tmp_path / "net.c").read_text()
+    assert "ts_in_bounds" not in (tmp_path / "net.c").read_text()

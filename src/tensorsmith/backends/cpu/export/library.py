@@ -15,12 +15,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensorsmith.backends.cpu.export.names import c_name
+from tensorsmith.backends.cpu.export.names import is_free, library_name
 from tensorsmith.backends.cpu.export.objects import Object, archive, is_elf, joined, kernel_object, weights_object
 from tensorsmith.backends.cpu.export.source import Weights, files
 from tensorsmith.backends.cpu.target import CpuTarget
@@ -28,6 +29,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.runtime.buffers import as_bytes, round_up
 from tensorsmith.runtime.built import Network
 from tensorsmith.runtime.device import Export
+from tensorsmith.show.line import plain
 
 EMBEDDED, IN_FILE = WEIGHTS = ("embedded", "file")
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra")
@@ -38,7 +40,7 @@ def export(network: Network, wanted: Export) -> list[Path]:
     target, folder, weights = network.target, wanted.folder, wanted.weights
     assert isinstance(target, CpuTarget)
     _check(network, target, folder, wanted.name, weights)
-    name = c_name(wanted.name or network.name)
+    name = wanted.name or library_name(network.name)
     data = [as_bytes(array) for array in network.constants]
     block = _block(data, weights)
     objects = [kernel_object(kernel, f"{name}_k{n}") for n, kernel in enumerate(network.kernels)]
@@ -65,8 +67,8 @@ def _check(network: Network, target: CpuTarget, folder: Path, name: str | None, 
         raise UserError('WebAssembly maps no files into memory; give weights="embedded"')
     if weights == EMBEDDED and not is_elf(target) and not target.is_wasm:
         raise UserError(f'weights cannot be embedded into objects for {target.triple}; give weights="file"')
-    if name is not None and c_name(name) != name:
-        raise UserError(f"{name!r} is no name that C takes; {c_name(name)!r} would be one")
+    if name is not None and not is_free(name):
+        raise UserError(f"{name!r} is no name that C takes, or is the system's or ours; {library_name(name)!r} would be one")
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give a folder to write to")
 
@@ -119,5 +121,11 @@ def _build(folder: Path, name: str, objects: Sequence[Object], compiler: str, ta
 def _run(command: Sequence[str], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise UserError(f"{' '.join(command[:1])} failed in {folder}: {lines[0]}")
+        raise UserError(f"{command[0]} failed in {folder}: {_reason(done.stderr) or f'exit status {done.returncode}'}")
+
+
+def _reason(said: str) -> str:
+    """The first error of what a compiler or linker says: lines in front of it tell only where it was looking."""
+    lines = said.strip().splitlines()
+    wrong = [line for line in lines if re.search(r"\berror\b|undefined|cannot|No such", line, re.IGNORECASE)]
+    return plain((wrong or lines or [""])[0])

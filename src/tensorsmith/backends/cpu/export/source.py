@@ -1,4 +1,7 @@
-"""The C files of a library, from the texts in `c/`: their `$WORDS$` are replaced by what a network says."""
+"""The C files of a library, from the texts in `c/`: their `$WORDS$` are replaced by what a network says.
+
+No name of a model is written into them but as a C string: `names` makes identifiers for all that a model names.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 
 from tensorsmith.backends.cpu.arm import kernel_bits
-from tensorsmith.backends.cpu.export.names import c_names
+from tensorsmith.backends.cpu.export.names import argument_names, c_string
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.elements import TABLE
 from tensorsmith.errors import InternalError
 from tensorsmith.runtime.arguments import Argument
 from tensorsmith.runtime.built import CONSTANT, KINDS, Guard, Network
 
-_KIND_NAMES = dict(zip(KINDS, ("INPUT", "OUTPUT", "WEIGHT", "ARENA")))
+_KIND_NAMES = dict(zip(KINDS, ("TS_INPUT", "TS_OUTPUT", "TS_WEIGHT", "TS_ARENA")))
 #: features of x86 that compilers can ask a processor for; all others come with one of these
 _ASKED = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16")
 
@@ -68,7 +71,7 @@ def _filled(file: str, words: Mapping[str, str]) -> str:
 def _words(network: Network, name: str, weights: Weights, symbols: Sequence[str]) -> dict[str, str]:
     inputs, outputs = network.inputs, network.outputs
     upper = name.upper()
-    names = c_names(a.name for a in (*inputs, *outputs))
+    names = argument_names([a.name for a in inputs], [a.name for a in outputs])
     parameters = [f"{'const ' if n < len(inputs) else ''}{c_type(a)} *{names[n]}" for n, a in enumerate((*inputs, *outputs))]
     in_file = bool(weights.digest)
     places = [(place, step) for step in network.steps for place in step.places]
@@ -79,13 +82,17 @@ def _words(network: Network, name: str, weights: Weights, symbols: Sequence[str]
         "NAME": name,
         "UPPER": upper,
         "FOLDER": name,
-        "TARGET": str(network.target.name),
+        "TARGET": re.sub(r"[^A-Za-z0-9.+-]+", "_", network.target.name),
         "SHAPES": "".join(map(_shape, (upper,) * len(names), names, (*inputs, *outputs))),
         "PARAMETERS": ", ".join(parameters),
         "ARGUMENT_NAMES": ", ".join(names),
         "ANY_NULL": " || ".join(f"!{n}" for n in names),
         "INPUT_POINTERS": ", ".join(f"(void *)(uintptr_t){n}" for n in names[: len(inputs)]) or "NULL",
         "OUTPUT_POINTERS": ", ".join(names[len(inputs) :]) or "NULL",
+        "INPUT_COUNT": str(len(inputs)),
+        "OUTPUT_COUNT": str(len(outputs)),
+        "INPUT_NAMES": _names(inputs),
+        "OUTPUT_NAMES": _names(outputs),
         "KERNELS": _kernels(symbols),
         "SCRATCHES": _rows(f"{{{k.scratch_bytes}, {k.scratch_bytes_per_thread}}}" for k in network.kernels),
         "STEPS": _rows(
@@ -107,14 +114,19 @@ def _words(network: Network, name: str, weights: Weights, symbols: Sequence[str]
 def _shape(upper: str, name: str, argument: Argument) -> str:
     label = f"{upper}_{name.upper()}"
     sizes = ", ".join(map(str, argument.shape)) or "1"
-    what = f"/* {argument.name.replace('*/', '')}: {argument.dtype}{list(argument.shape)} */"
+    what = f"/* {name}: {argument.dtype}{list(argument.shape)} */"
     figures = {"RANK": len(argument.shape), "SHAPE": f"{{{sizes}}}", "ELEMENTS": math.prod(argument.shape)}
     return what + "\n" + "".join(f"#define {label}_{figure} {value}\n" for figure, value in figures.items())
 
 
 def _kernels(symbols: Sequence[str]) -> str:
     declared = "".join(f"void {s}(void **arguments, void *scratch, void *pool, ts_parallel_for parallel_for);\n" for s in symbols)
-    return f"{declared}static const entry kernels[] = {{{', '.join(symbols) or 'NULL'}}};\n"
+    return f"{declared}static const ts_entry ts_kernels[] = {{{', '.join(symbols) or 'NULL'}}};\n"
+
+
+def _names(arguments: Iterable[Argument]) -> str:
+    """What a model calls them, as data."""
+    return "".join(f"        {c_string(a.name)},\n" for a in arguments) or "        NULL,\n"
 
 
 def _rows(rows: Iterable[str]) -> str:
@@ -154,24 +166,24 @@ def _guard(guard: Guard | None, upper: str) -> dict[str, str]:
     return {
         "GUARD": f"""
 /* Where the first steps leave the least and the largest index that a dimension is read at, and how many it has. */
-struct limit {{
+struct ts_limit {{
     int64_t least, most, extent;
 }};
-static const struct limit limits[] = {{
+static const struct ts_limit ts_limits[] = {{
 {rows}}};
 
 /* Nothing is read if the largest lies before the least. */
-static int in_bounds(const char *arena) {{
-    for (size_t n = 0; n < sizeof limits / sizeof *limits; n++) {{
-        int64_t least = *(const int64_t *)(const void *)(arena + limits[n].least);
-        int64_t most = *(const int64_t *)(const void *)(arena + limits[n].most);
-        if (least <= most && (least < 0 || most >= limits[n].extent))
+static int ts_in_bounds(const char *arena) {{
+    for (size_t n = 0; n < sizeof ts_limits / sizeof *ts_limits; n++) {{
+        int64_t least = *(const int64_t *)(const void *)(arena + ts_limits[n].least);
+        int64_t most = *(const int64_t *)(const void *)(arena + ts_limits[n].most);
+        if (least <= most && (least < 0 || most >= ts_limits[n].extent))
             return 0;
     }}
     return 1;
 }}
 """,
-        "GUARD_CALL": f"""        if (n == {guard.steps} && !in_bounds(model->arena)) {{
+        "GUARD_CALL": f"""        if (n == {guard.steps} && !ts_in_bounds(model->arena)) {{
             code = {upper}_BAD_INDEX;
             break;
         }}
@@ -197,28 +209,28 @@ def _weights(name: str, upper: str, weights: Weights, in_file: bool) -> dict[str
         "INCLUDES": "\n#include <fcntl.h>\n#include <sys/mman.h>\n#include <sys/stat.h>\n",
         "WEIGHTS": f"""
 /* What a file with the weights of just this model ends with. */
-static const unsigned char mark[] = {{{digest}}};
+static const unsigned char ts_mark[] = {{{digest}}};
 
 /* The file in memory, which processes that run the same model share; NULL if it is not the right one. */
-static const char *open_weights(const char *path) {{
+static const char *ts_open_weights(const char *path) {{
     struct stat about;
     int file = open(path, O_RDONLY);
     void *memory = MAP_FAILED;
     if (file < 0)
         return NULL;
-    if (fstat(file, &about) == 0 && about.st_size == (off_t)(WEIGHT_BYTES + sizeof mark))
-        memory = mmap(NULL, WEIGHT_BYTES + sizeof mark, PROT_READ, MAP_PRIVATE, file, 0);
+    if (fstat(file, &about) == 0 && about.st_size == (off_t)(TS_WEIGHT_BYTES + sizeof ts_mark))
+        memory = mmap(NULL, TS_WEIGHT_BYTES + sizeof ts_mark, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED)
         return NULL;
-    if (memcmp((const char *)memory + WEIGHT_BYTES, mark, sizeof mark) != 0) {{
-        munmap(memory, WEIGHT_BYTES + sizeof mark);
+    if (memcmp((const char *)memory + TS_WEIGHT_BYTES, ts_mark, sizeof ts_mark) != 0) {{
+        munmap(memory, TS_WEIGHT_BYTES + sizeof ts_mark);
         return NULL;
     }}
     return memory;
 }}
 """,
-        "WEIGHTS_OPEN": f"""    made->weights = open_weights(weights);
+        "WEIGHTS_OPEN": f"""    made->weights = ts_open_weights(weights);
     if (!made->weights) {{
         {name}_destroy(made);
         *model = NULL;
@@ -226,7 +238,7 @@ static const char *open_weights(const char *path) {{
     }}
 """,
         "WEIGHTS_CLOSE": """    if (model->weights)
-        munmap((void *)(uintptr_t)model->weights, WEIGHT_BYTES + sizeof mark);
+        munmap((void *)(uintptr_t)model->weights, TS_WEIGHT_BYTES + sizeof ts_mark);
 """,
         "WEIGHTS_PARAMETER": ", const char *weights",
         "WEIGHTS_MISSING": " || !weights",

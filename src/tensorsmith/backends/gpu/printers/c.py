@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorsmith.backends.gpu.printers.dialects import Dialect
-from tensorsmith.backends.gpu.printers.expressions import HELPERS, Expressions, identifier
+from tensorsmith.backends.gpu.printers.expressions import HELPERS, Expressions
+from tensorsmith.backends.gpu.printers.names import array_name, entry, variable_name
 from tensorsmith.backends.gpu.simt.ir import (
     BLOCK,
     PRIVATE,
@@ -45,11 +46,6 @@ def source(kernels: Sequence[Kernel], dialect: Dialect) -> str:
     return dialect.head + "\n".join([*head, "", *texts]) + "\n"
 
 
-def entry(name: str) -> str:
-    """What a kernel is called in a text."""
-    return f"ts_{identifier(name)}"
-
-
 def no_matrix(kernel: Kernel, text: str) -> UserError:
     """Said where a text is asked for that has no word for matrix instructions."""
     return UserError(f"{kernel.name} is computed by matrix instructions of NVIDIA's GPUs: there is no such kernel in {text!r}")
@@ -71,21 +67,24 @@ class _Kernel:
             lines += [f"  {self._fill(d.pointer, a)}" for a in self.kernel.arguments]
         for a in self.kernel.arrays:
             if a.scope == SHARED:
-                lines.append("  " + d.shared.format(type=d.types[a.dtype], name=identifier(a.name), elements=max(1, a.elements)))
+                lines.append("  " + d.shared.format(type=d.types[a.dtype], name=array_name(a.name), elements=max(1, a.elements)))
             elif a.scope == PRIVATE:
-                lines.append(f"  {self.expressions.type(a.dtype)} {identifier(a.name)}[{max(1, a.elements)}];")
-        lines += [f"  const int {identifier(BLOCK.name)} = {d.block};", f"  const int {identifier(THREAD.name)} = {d.thread};"]
+                lines.append(f"  {self.expressions.type(a.dtype)} {array_name(a.name)}[{max(1, a.elements)}];")
+        lines += [
+            f"  const int {variable_name(BLOCK.name)} = {d.block};",
+            f"  const int {variable_name(THREAD.name)} = {d.thread};",
+        ]
         return "\n".join([*lines, *self._body(self.kernel.body, 1), "}"])
 
     def _fill(self, template: str, a: Array, number: int = 0) -> str:
         const = "" if a.written else "const "
-        return template.format(const=const, type=self.dialect.types[a.dtype], name=identifier(a.name), number=number)
+        return template.format(const=const, type=self.dialect.types[a.dtype], name=array_name(a.name), number=number)
 
     def _body(self, body: Sequence[Statement], indent: int) -> list[str]:
         pad, lines = "  " * indent, []
         for s in body:
             if isinstance(s, Let):
-                lines.append(f"{pad}const int {identifier(s.name)} = {self.expressions.index(s.value)};")
+                lines.append(f"{pad}const int {variable_name(s.name)} = {self.expressions.index(s.value)};")
             elif isinstance(s, For):
                 lines += self._for(s, indent)
             elif isinstance(s, If):
@@ -104,7 +103,7 @@ class _Kernel:
         return lines
 
     def _for(self, s: For, indent: int) -> list[str]:
-        pad, name = "  " * indent, identifier(s.name)
+        pad, name = "  " * indent, variable_name(s.name)
         lines = [f"{pad}#pragma unroll {min(s.in_a_row, s.count) if s.in_a_row > 1 else 1}"]
         head = f"{pad}for (int {name} = 0; {name} < {s.count}; ++{name}) {{"
         return [*lines, head, *self._body(s.body, indent + 1), f"{pad}}}"]
@@ -116,8 +115,8 @@ class _Kernel:
         if s.width == 1 and template == self.dialect.move:
             return " ".join(self._store(Store(s.array, s.index, Load(s.source, (s.start,), source.dtype))))
         return template.format(
-            to=identifier(to.name),
-            from_=identifier(source.name),
+            to=array_name(to.name),
+            from_=array_name(source.name),
             index=self.expressions.index(s.index),
             start=self.expressions.index(s.start),
             width=s.width,
@@ -130,7 +129,7 @@ class _Kernel:
     def _multiply(self, s: Multiply) -> str:
         if not self.dialect.multiply:
             raise no_matrix(self.kernel, self.dialect.name)
-        sums = ", ".join(f'"+f"({identifier(s.array)}[{self.expressions.index(e)}])' for e in s.sums)
+        sums = ", ".join(f'"+f"({array_name(s.array)}[{self.expressions.index(e)}])' for e in s.sums)
         left, right = (", ".join(f'"r"({self._pair(*x[n : n + 2])})' for n in range(0, len(x), 2)) for x in (s.left, s.right))
         return self.dialect.multiply.format(sums=sums, left=left, right=right)
 
@@ -139,7 +138,7 @@ class _Kernel:
         neighbours, any_ = self.dialect.pair
         places = [affine(x.indices[0]) for x in (first, second)]
         indices = [self.expressions.index(x.indices[0]) for x in (first, second)]
-        name = identifier(first.tensor)
+        name = array_name(first.tensor)
         one, two = places
         if one is not None and two is not None and one.terms == two.terms and two.offset == one.offset + 1:
             if one.offset % 2 == 0 and all(c % 2 == 0 for c in one.terms.values()):

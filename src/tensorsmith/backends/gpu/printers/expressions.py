@@ -7,10 +7,10 @@ values have the type that they have in the definition. f16 is computed in f32 an
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 
 from tensorsmith.backends.gpu.printers.dialects import Dialect
+from tensorsmith.backends.gpu.printers.names import array_name, variable_name
 from tensorsmith.backends.gpu.simt.ir import PRIVATE, Array
 from tensorsmith.errors import UserError
 from tensorsmith.lang.affine import Bounds
@@ -49,11 +49,6 @@ HELPERS = {
     "pow_int": "{t} ts_pow_{k}({t} a, {t} b) {{ {t} r = 1; for ({t} n = 0; n < b; ++n) r *= a; return r; }}",
     "sigmoid_float": "{t} ts_sigmoid_{k}({t} a) {{ return 1 / (1 + exp{f}(-a)); }}",
 }
-
-
-def identifier(name: str) -> str:
-    """A name that C takes; names that differ still do."""
-    return "v" + re.sub(r"[^A-Za-z0-9]", lambda m: "_" if m.group() == "." else f"_{ord(m.group()):x}_", name.replace("_", "__"))
 
 
 def fits_int(e: Expr, bounds: Bounds) -> bool:
@@ -96,7 +91,7 @@ class Expressions:
         if isinstance(e, Const):
             return str(int(e.value))
         if isinstance(e, Var):
-            return identifier(e.name)
+            return variable_name(e.name)
         if isinstance(e, Select):
             return f"({self.value(e.cond)} ? {self._count(e.a)} : {self._count(e.b)})"
         if isinstance(e, Binary) and e.op in ("add", "sub", "mul"):
@@ -211,13 +206,13 @@ class Expressions:
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def load(self, array: Array, index: str) -> str:
-        name = identifier(array.name)
+        name = array_name(array.name)
         if array.dtype == "f16" and array.scope != PRIVATE:
             return self.dialect.load_half.format(pointer=name, index=index, space=self._space(array))
         return f"{name}[{index}]"
 
     def store(self, array: Array, index: str, value: str) -> str:
-        name = identifier(array.name)
+        name = array_name(array.name)
         if array.dtype == "f16" and array.scope != PRIVATE:
             return self.dialect.store_half.format(pointer=name, index=index, value=value, space=self._space(array))
         return f"{name}[{index}] = {value};"

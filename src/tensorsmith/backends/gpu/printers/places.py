@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from tensorsmith.backends.cpu.codegen.irtext import Value, storage_type
 from tensorsmith.backends.gpu.launch import ARGUMENT_ALIGNMENT
-from tensorsmith.backends.gpu.printers.c import entry
-from tensorsmith.backends.gpu.printers.expressions import identifier
+from tensorsmith.backends.gpu.printers.names import array_name, entry
 from tensorsmith.backends.gpu.printers.numbers import Numbers
 from tensorsmith.backends.gpu.simt.ir import GLOBAL, SHARED, Array, Kernel
 from tensorsmith.lang.affine import Affine, affine
@@ -26,7 +25,7 @@ def array_type(a: Array) -> str:
 def pointers(kernel: Kernel) -> dict[str, str]:
     """What the first element of each array is called."""
     return {
-        a.name: f"@{entry(kernel.name)}.{identifier(a.name)}" if a.scope == SHARED else f"%{identifier(a.name)}"
+        a.name: f"@{entry(kernel.name)}.{array_name(a.name)}" if a.scope == SHARED else f"%{array_name(a.name)}"
         for a in kernel.arrays
     }
 

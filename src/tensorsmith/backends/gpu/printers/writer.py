@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic, Fused
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, storage_type
-from tensorsmith.backends.gpu.printers.c import entry, no_matrix
-from tensorsmith.backends.gpu.printers.expressions import identifier
+from tensorsmith.backends.gpu.printers.c import no_matrix
 from tensorsmith.backends.gpu.printers.machines import Machine
+from tensorsmith.backends.gpu.printers.names import array_name, entry
 from tensorsmith.backends.gpu.printers.numbers import Numbers
 from tensorsmith.backends.gpu.printers.places import Places, array_type, pointers
 from tensorsmith.backends.gpu.simt.ir import (
@@ -45,7 +45,7 @@ class Writer:
 
     def __init__(self, kernel: Kernel, machine: Machine, helpers: dict[str, str], declarations: set[str]) -> None:
         self.kernel, self.machine = kernel, machine
-        parameters = ", ".join(f"{machine.pointer} %{identifier(a.name)}" for a in kernel.arguments)
+        parameters = ", ".join(f"{machine.pointer} %{array_name(a.name)}" for a in kernel.arguments)
         attributes = machine.attributes.format(threads=kernel.block)
         self.f = Function(f"define {machine.kernel} void @{entry(kernel.name)}({parameters}) {attributes}".rstrip())
         self.arithmetic = Arithmetic(self.f, helpers, declarations, Fused())

@@ -5,9 +5,9 @@
  *     $NAME$_run(model, $ARGUMENT_NAMES$);
  *     $NAME$_destroy(model);
  *
- * Arrays are dense, the last dimension fastest, and do not overlap; each begins at a multiple of its element's size. `run` allocates nothing. One handle serves one call at a
- * time: a second one meanwhile gets $UPPER$_BUSY. Make a handle for each thread that calls, or hold a lock; handles share nothing
- * but the weights.
+ * Arrays are dense, the last dimension fastest, and do not overlap; each begins at a multiple of its element's size. `run` allocates
+ * nothing. One handle serves one call at a time: a second one meanwhile gets $UPPER$_BUSY. Make a handle for each thread that calls,
+ * or hold a lock; handles share nothing but the weights.
  */
 #ifndef $UPPER$_H
 #define $UPPER$_H
@@ -18,6 +18,8 @@
 extern "C" {
 #endif
 
+#define $UPPER$_INPUTS $INPUT_COUNT$
+#define $UPPER$_OUTPUTS $OUTPUT_COUNT$
 $SHAPES$
 enum {
     $UPPER$_OK = 0,
@@ -38,6 +40,10 @@ int $NAME$_create($NAME$_t **model, int threads$WEIGHTS_PARAMETER$);
 int $NAME$_run($NAME$_t *model, $PARAMETERS$);
 
 void $NAME$_destroy($NAME$_t *model);
+
+/* What the model itself calls its inputs and outputs, in UTF-8, by their number from 0; NULL if there is none of that number. */
+const char *$NAME$_input_name(int n);
+const char *$NAME$_output_name(int n);
 
 /* What a number that these functions return means. */
 const char *$NAME$_message(int code);
