@@ -23,7 +23,6 @@ from tensorsmith.frontends.torch.backend import backend
 from tensorsmith.frontends.torch.fallback import FallbackWarning
 from tensorsmith.frontends.torch.options import Options
 from tensorsmith.graph.passes import optimise
-from tensorsmith.runtime.pool import shared
 
 pytestmark = pytest.mark.peers
 
@@ -441,7 +440,7 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     call = module_of_backend.Network.__call__
 
     def noted(self: Any, tensors: list[torch.Tensor]) -> Any:
-        seen.append(shared().threads)
+        seen.append(self._executable.threads)
         return call(self, tensors)
 
     monkeypatch.setattr(module_of_backend.Network, "__call__", noted)
