@@ -34,6 +34,7 @@ ALLOWED = {
     "runtime": {"errors", "targets"},
     "learn": {"errors", "plugins", "space", "program"},
     "search": {"errors", "plugins", "targets", "lang", "space", "program", "learn", "backends"},
+    "baselines": {"errors", "targets", "lang", "space", "program", "learn", "search", "backends"},
     "records": {"errors", "targets", "lang", "space", "search"},
     "graph": {"errors", "targets", "lang", "ops", "rewrites", "runtime"},
     "frontends": {"errors", "targets", "lang", "ops", "graph", "runtime", "compile", "tune"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tensorsmith.errors import UserError
-from tensorsmith.plugins import Registry, load
+from tensorsmith.plugins import Registry, installed, load
 
 
 @pytest.fixture
@@ -26,6 +26,21 @@ def test_built_in_and_registered(registry: Registry[object]) -> None:
     for bad in ("", "a:b"):
         with pytest.raises(UserError, match=f"a thing cannot be called '{bad}'"):
             registry.add(bad, 6)
+
+
+def test_installed_packages_bring_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By entry points, as `tensorsmith.baselines` does; what is built in stays what it is, and nothing is imported by listing."""
+    (tmp_path / "theirs.py").write_text("ONE = 1\nPATH = 2\n")
+    (tmp_path / "theirs-1.0.dist-info").mkdir()
+    (tmp_path / "theirs-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (tmp_path / "theirs-1.0.dist-info" / "entry_points.txt").write_text("[tests.things]\none = theirs:ONE\npath = theirs:PATH\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed.cache_clear()
+    registry: Registry[object] = Registry("thing", {"path": "pathlib:Path"}, group="tests.things")
+    assert registry.names() == ("path", "one") and "one" in registry and "theirs" not in sys.modules
+    assert registry.get("one") == 1 and registry.get("path") is Path
+    with pytest.raises(UserError, match="there is a thing called 'one' already"):
+        registry.add("one", 3)
 
 
 def test_unknown_names_list_the_known_ones(registry: Registry[object]) -> None:

@@ -1,12 +1,14 @@
-"""Plug-ins by name: built in, registered, or from a module or a file of the user's own.
+"""Plug-ins by name: built in, installed, registered, or from a module or a file of the user's own.
 
 POLICIES.get("random")                    built in, or registered
+POLICIES.get("autotvm")                   an entry point of an installed package: `tensorsmith.baselines` are found this way
 POLICIES.get("my_module:MyPolicy")        what a module has under that name
 POLICIES.get("folder/mine.py:MyPolicy")   what a file has under that name
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -20,20 +22,25 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """The plug-ins of one kind. `what` they are is said in messages; `built_in` ones are imported when they are first asked for."""
+    """The plug-ins of one kind. `what` they are is said in messages; those that are built in or installed are imported when they
+    are first asked for."""
 
-    def __init__(self, what: str, built_in: Mapping[str, str]) -> None:
-        """`built_in`: by name, the place of each as in "module:Name"."""
+    def __init__(self, what: str, built_in: Mapping[str, str], group: str = "") -> None:
+        """`built_in`: by name, the place of each as in "module:Name". The entry points of a `group` are installed ones."""
         self.what = what
+        self.group = group
         self._built_in = dict(built_in)
         self._added: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:
-        return (*self._built_in, *self._added)
+        return tuple(dict.fromkeys((*self._built_in, *installed(self.group), *self._added)))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._built_in or name in self._added or name in installed(self.group)
 
     def add(self, name: str, plugin: T) -> None:
         """Makes a plug-in known to this process."""
-        if name in self.names():
+        if name in self:
             raise UserError(f"there is a {self.what} called {name!r} already; give this one another name")
         if not name or ":" in name:
             raise UserError(f"a {self.what} cannot be called {name!r}; give it a name without a colon")
@@ -43,14 +50,25 @@ class Registry(Generic[T]):
         """The plug-in of a name, or what a module or file has, as in "module:Name"."""
         if name in self._added:
             return self._added[name]
-        if name in self._built_in:
-            plugin: T = load(self.what, self._built_in[name])
+        place = self._built_in.get(name) or installed(self.group).get(name)
+        if place is not None:
+            plugin: T = load(self.what, place)
             return plugin
         if ":" not in name:
             known = ", ".join(self.names())
             raise UserError(f'there is no {self.what} {name!r}; known are {known}, and "module:Name" gives one of your own')
         own: T = load(self.what, name)
         return own
+
+
+@functools.cache
+def installed(group: str) -> Mapping[str, str]:
+    """The entry points of a group, of all installed packages: by name, the place of each. Nothing is imported."""
+    if not group:
+        return {}
+    from importlib.metadata import entry_points  # it reads the metadata of every installed package: not before it is needed
+
+    return {point.name: point.value for point in entry_points(group=group)}
 
 
 def load(what: str, place: str) -> Any:

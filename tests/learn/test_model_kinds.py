@@ -157,7 +157,7 @@ def test_losses_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds(tmp_path: Path) -> None:
-    known = "trees, ensemble, ansor, mlp, halide, treegru, prior, random"
+    known = "trees, ensemble, ansor, mlp, prior, random, halide, treegru"
     with pytest.raises(UserError, match=f"there is no cost model 'oracle'; known are {known}"):
         as_model("oracle", SCHEMA)
     path = _saved(tmp_path)
@@ -230,9 +230,9 @@ def test_registered_models_have_names(tmp_path: Path, monkeypatch: pytest.Monkey
         "ensemble",
         "ansor",
         "mlp",
-        "halide",
-        "treegru",
         "prior",
         "random",
+        "halide",
+        "treegru",
         "mine",
     )

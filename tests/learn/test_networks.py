@@ -10,10 +10,10 @@ import pytest
 from tests.learn.test_model_kinds import as_rows, programs, samples_of
 
 from tensorsmith.backends.cpu.features.schema import SCHEMA
+from tensorsmith.baselines.halide.model import HEAD_1, SCHEDULE, HalideModel, HalideSettings, Stages, _Pass, _slope, fresh
 from tensorsmith.errors import UserError
 from tensorsmith.learn.layers import Adadelta, Adam, Layers
 from tensorsmith.learn.models.accuracy import pairwise_accuracy
-from tensorsmith.learn.models.halide import HEAD_1, SCHEDULE, HalideModel, HalideSettings, Stages, _Pass, _slope, fresh
 from tensorsmith.learn.models.mlp import MlpModel, MlpSettings
 
 

@@ -10,10 +10,10 @@ import pytest
 from tests.learn.test_model_kinds import programs, samples_of
 
 from tensorsmith.backends.cpu.features.schema import SCHEMA
+from tensorsmith.baselines.autotvm.template_model import TREES, TemplateModel, TemplateSettings
 from tensorsmith.errors import UserError
 from tensorsmith.learn.models.accuracy import pairwise_accuracy
 from tensorsmith.learn.models.stopping import Stopping, recall_curve
-from tensorsmith.learn.models.template import TREES, TemplateModel, TemplateSettings
 from tensorsmith.learn.models.trees import TreeModel, TreeSettings
 
 

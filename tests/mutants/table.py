@@ -896,13 +896,13 @@ _LEARNING = (
         "a-plan-is-diverse-whatever-the-scores",
         "scores = score(self.plan).tolist() if s.alpha else [0.0] * len(self.plan)",
         "scores = [0.0] * len(self.plan)",
-        ("tests/search/test_annealing.py::test_the_plan_of_the_paper_is_by_score_where_alpha_is_small",),
+        ("tests/baselines/test_annealing.py::test_the_plan_of_the_paper_is_by_score_where_alpha_is_small",),
     ),
     Mutant(
         "bagging-draws-nothing",
         "drawn = np.random.default_rng((self.doubt.seed, n)).integers(0, max(1, len(samples)), len(samples))",
         "drawn = np.arange(len(samples))",
-        ("tests/learn/test_bagged.py::test_members_differ_and_a_doubt_is_worth_kappa",),
+        ("tests/baselines/test_bagged.py::test_members_differ_and_a_doubt_is_worth_kappa",),
     ),
     Mutant(
         "transfer-teaches-nothing",
@@ -1107,7 +1107,7 @@ _SEARCH = (
         "halide-blesses-every-structure",
         "penalty += self.settings.unblessed",
         "penalty += 0",
-        ("tests/search/test_other_policies.py::test_a_structure_that_no_good_schedule_had_before_is_penalised",),
+        ("tests/baselines/test_other_policies.py::test_a_structure_that_no_good_schedule_had_before_is_penalised",),
     ),
     Mutant(
         "an-ablation-keeps-the-prior",

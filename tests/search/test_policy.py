@@ -33,7 +33,7 @@ def test_every_built_in_one_bears_its_name() -> None:
 
 
 def test_what_is_no_policy() -> None:
-    with pytest.raises(UserError, match=r"policy is 5, no policy; give one of tensorsmith, ansor, .*, random, or a class"):
+    with pytest.raises(UserError, match=r"policy is 5, no policy; give one of tensorsmith, ansor, .*random, autotvm, .*or a class"):
         as_preset(5)
     made = RandomPolicy(space_of(matmul(), native()))
     with pytest.raises(UserError, match="a policy that is made already"):

@@ -10,17 +10,20 @@ import pytest
 from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import space_of
+from tensorsmith.baselines import flextensor, metaschedule
+from tensorsmith.baselines.autotvm import policy as autotvm
+from tensorsmith.baselines.autotvm.template_model import discount
+from tensorsmith.baselines.flextensor import directions, general_template, moved, neighbours
+from tensorsmith.baselines.halide import policy as halide
+from tensorsmith.baselines.halide.policy import survives
+from tensorsmith.baselines.halide.tilings import tilings
+from tensorsmith.baselines.knobs import Knob, factorings
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.learn.models.ansor import TREES
-from tensorsmith.learn.models.template import discount
 from tensorsmith.ops import catalogue, linalg
 from tensorsmith.program.unrolling import PRAGMA, steps_under_pragma
 from tensorsmith.search.annotation import Chances, _is_last, annotate, draw_tiles, mutate, programs
-from tensorsmith.search.knobs import Knob, factorings
-from tensorsmith.search.policies import ansor, autotvm, flextensor, halide, metaschedule
-from tensorsmith.search.policies.flextensor import directions, general_template, moved, neighbours
-from tensorsmith.search.policies.halide import survives
-from tensorsmith.search.tilings import tilings
+from tensorsmith.search.policies import ansor
 from tensorsmith.space.holes.unroll import reduction_steps
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.root import AtTheRoot

@@ -15,7 +15,7 @@ from tensorsmith.learn.models.trees import TreeModel, TreeSettings
 from tensorsmith.testing import BrokenPromise, check_cost_model
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS.names() if name != "treegru"])  # tests/learn/test_treegru.py
+@pytest.mark.parametrize("model", [name for name in MODELS.names() if name != "treegru"])  # tests/baselines/test_treegru.py
 def test_ours(model: str) -> None:
     check_cost_model(model)
 

@@ -12,13 +12,16 @@ import pytest
 from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of
-from tensorsmith.learn.models.template import TemplateModel
-from tensorsmith.search.annealing import Annealing
-from tensorsmith.search.policies import ablations, ansor, autotvm, beam, flextensor, halide, metaschedule, random, tensorsmith
+from tensorsmith.baselines import beam, flextensor, metaschedule
+from tensorsmith.baselines.annealing import Annealing
+from tensorsmith.baselines.autotvm import policy as autotvm
+from tensorsmith.baselines.autotvm.template_model import TemplateModel
+from tensorsmith.baselines.halide import policy as halide
+from tensorsmith.baselines.tuners import Genetic
+from tensorsmith.search.policies import ablations, ansor, random, tensorsmith
 from tensorsmith.search.policies.random import RandomPolicy, Settings
 from tensorsmith.search.policy import POLICIES, Preset, never
 from tensorsmith.search.trial import Trial
-from tensorsmith.search.tuners import Genetic
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import native

@@ -121,24 +121,6 @@ _PLACE = "tensorsmith.search.policies"
 _BUILT_IN = {
     "tensorsmith": {"tensorsmith": "PRESET"},
     "ansor": {"ansor": "PRESET", "ansor-nofinetune": "NO_FINETUNE", "ansor-limited": "LIMITED_SPACE"},
-    "beam": {"beam": "PRESET"},
-    "autotvm": {
-        "autotvm": "PRESET",
-        "autotvm-paper": "PAPER",
-        "autotvm-rank": "RANK",
-        "autotvm-curve": "CURVE",
-        "autotvm-diverse": "DIVERSE",
-        "autotvm-diverse-paper": "DIVERSE_PAPER",
-        "autotvm-ei": "EI",
-        "autotvm-ucb": "UCB",
-        "autotvm-transfer": "TRANSFER",
-        "autotvm-random": "RANDOM",
-        "autotvm-grid": "GRID",
-        "autotvm-ga": "GA",
-    },
-    "flextensor": {"flextensor": "PRESET", "flextensor-p": "P_METHOD"},
-    "halide": {"halide": "PRESET", "halide-beam": "BEAM"},
-    "metaschedule": {"metaschedule": "PRESET", "metaschedule-replay": "REPLAY"},
     "ablations": {
         "tensorsmith-noseeds": "NO_SEEDS",
         "tensorsmith-noprior": "NO_PRIOR",
@@ -153,7 +135,9 @@ _BUILT_IN = {
 }
 
 POLICIES: Registry[Preset | MakePolicy] = Registry(
-    "policy", {name: f"{_PLACE}.{file}:{word}" for file, presets in _BUILT_IN.items() for name, word in presets.items()}
+    "policy",
+    {name: f"{_PLACE}.{file}:{word}" for file, presets in _BUILT_IN.items() for name, word in presets.items()},
+    group="tensorsmith.policies",
 )
 
 

@@ -4,10 +4,10 @@ trees        boosted trees that correct the prior (`trees.py`)
 ensemble     several forests of them, which say how sure they are (`ensemble.py`)
 ansor        Ansor's trees on Ansor's own features (`ansor.py`)
 mlp          a small neural network that corrects the prior (`mlp.py`)
-halide       Halide's network, which gives the coefficients of cost terms (`halide.py`)
-treegru      AutoTVM's network on the tree of loops; needs PyTorch (`treegru.py`)
 prior        the analytic prior alone: learns nothing (`prior.py`)
 random       a random order: what a search is without a model (`random.py`)
+
+Installed packages bring others; `tensorsmith.baselines` has "halide" and "treegru".
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ MODELS: Registry[ModelClass] = Registry(
         "ensemble": f"{_PLACE}.ensemble:EnsembleModel",
         "ansor": f"{_PLACE}.ansor:AnsorModel",
         "mlp": f"{_PLACE}.mlp:MlpModel",
-        "halide": f"{_PLACE}.halide:HalideModel",
-        "treegru": f"{_PLACE}.treegru:TreeGruModel",
         "prior": f"{_PLACE}.prior:PriorModel",
         "random": f"{_PLACE}.random:RandomModel",
     },
+    group="tensorsmith.models",
 )
 
 _METHODS = ("predict", "update", "ready", "fork", "save", "load")
@@ -64,7 +63,7 @@ def register_model(name: str, model: ModelClass) -> None:
 
 def as_model(given: GivenModel, schema: Schema) -> CostModel:
     """A cost model given by its name or place, as a saved file, as a class, or as itself; for features of that schema."""
-    if isinstance(given, Path) or (isinstance(given, str) and given not in MODELS.names() and Path(given).is_file()):
+    if isinstance(given, Path) or (isinstance(given, str) and given not in MODELS and Path(given).is_file()):
         return load_model(given, schema)
     found: Any = MODELS.get(given) if isinstance(given, str) else given
     if isinstance(found, type) or (callable(found) and not hasattr(found, "predict")):

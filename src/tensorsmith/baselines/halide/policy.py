@@ -27,6 +27,8 @@ from functools import partial
 import numpy as np
 
 from tensorsmith.backends import backend_of
+from tensorsmith.baselines.halide.tilings import tilings
+from tensorsmith.baselines.ledger import Ledger
 from tensorsmith.errors import Refusal, UserError
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inline import fits
@@ -34,10 +36,8 @@ from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.learn.models.model import Array, CostModel, Samples
 from tensorsmith.learn.models.prior import PriorModel
 from tensorsmith.learn.models.registry import as_model
-from tensorsmith.search.ledger import Ledger
 from tensorsmith.search.policy import Preset, never
 from tensorsmith.search.scores import features_for
-from tensorsmith.search.tilings import tilings
 from tensorsmith.search.transfer import described
 from tensorsmith.search.trial import Trial
 from tensorsmith.space.analysis import is_strictly_inlinable, lane_axis, needs_tiling

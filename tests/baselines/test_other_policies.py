@@ -11,15 +11,17 @@ import pytest
 from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of, space_of
+from tensorsmith.baselines import beam, flextensor
+from tensorsmith.baselines.flextensor import FlexTensorPolicy, Learner, _Step, general_template, neighbours
+from tensorsmith.baselines.halide import policy as halide
+from tensorsmith.baselines.halide.policy import Decision, HalidePolicy, outline
 from tensorsmith.lang.define import placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.learn.models.registry import as_model
 from tensorsmith.ops import catalogue, elementwise, linalg
 from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
-from tensorsmith.search.policies import ansor, beam, flextensor, halide
-from tensorsmith.search.policies.flextensor import FlexTensorPolicy, Learner, _Step, general_template, neighbours
-from tensorsmith.search.policies.halide import Decision, HalidePolicy, outline
+from tensorsmith.search.policies import ansor
 from tensorsmith.search.trial import Status, Trial
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.root import AtTheRoot

@@ -10,17 +10,17 @@ import pytest
 from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of, space_of
+from tensorsmith.baselines.annealing import Annealing
+from tensorsmith.baselines.autotvm import policy as autotvm
+from tensorsmith.baselines.autotvm.bagged import BaggedModel, Doubt
+from tensorsmith.baselines.autotvm.policy import AutoTvmPolicy
+from tensorsmith.baselines.autotvm.template_model import TemplateModel, TemplateSettings
+from tensorsmith.baselines.autotvm.templates import templates_of
+from tensorsmith.baselines.tuners import ModelBased
 from tensorsmith.lang.define import placeholder, workload
-from tensorsmith.learn.models.bagged import BaggedModel, Doubt
 from tensorsmith.learn.models.registry import as_model
-from tensorsmith.learn.models.template import TemplateModel, TemplateSettings
 from tensorsmith.ops import catalogue, linalg
-from tensorsmith.search.annealing import Annealing
-from tensorsmith.search.policies import autotvm
-from tensorsmith.search.policies.autotvm import AutoTvmPolicy
-from tensorsmith.search.templates import templates_of
 from tensorsmith.search.trial import Status, Trial
-from tensorsmith.search.tuners import ModelBased
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.root import AtTheRoot
 from tensorsmith.space.sketch.sketch import Candidate

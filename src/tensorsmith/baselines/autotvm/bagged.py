@@ -4,7 +4,7 @@
     ucb   what it may come to: m + kappa s
 
 where m and s are the mean and the standard deviation of what the members say (spec: baselines.md, section 1.6, uncertainty). The
-paper tries both and finds neither better than the mean alone, which `template.py` has; the released code has none of it.
+paper tries both and finds neither better than the mean alone, which `template_model.py` has; the released code has none of it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tensorsmith.baselines.autotvm.template_model import TemplateModel, TemplateSettings
 from tensorsmith.errors import UserError
 from tensorsmith.learn.features.rows import FeatureRows
 from tensorsmith.learn.features.schema import Schema
 from tensorsmith.learn.models.file import read, write
 from tensorsmith.learn.models.model import Array, Samples
-from tensorsmith.learn.models.template import TemplateModel, TemplateSettings
 from tensorsmith.learn.models.trees import TreeModel, TreeSettings
 
 ACQUISITIONS = ("ei", "ucb")

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
+from tensorsmith.baselines.annealing import Annealer, Annealing, diverse
+from tensorsmith.baselines.knobs import Point, Template
 from tensorsmith.learn.models.model import CostModel, Samples
-from tensorsmith.search.annealing import Annealer, Annealing, diverse
-from tensorsmith.search.knobs import Point, Template
 from tensorsmith.space.holes.kind import Array
 
 

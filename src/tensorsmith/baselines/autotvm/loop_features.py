@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tensorsmith.baselines.knobs import Point, Template
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.expr import Binary, Load, Var, walk
 from tensorsmith.lang.workload import Stage
-from tensorsmith.search.knobs import Point, Template
 from tensorsmith.space.holes.kind import Array, Matrix
 from tensorsmith.space.population.geometry import Measured
 from tensorsmith.space.population.population import Plan

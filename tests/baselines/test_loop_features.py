@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.search.test_templates import case
+from tests.baselines.test_templates import case
 
-from tensorsmith.search.loop_features import (
+from tensorsmith.baselines.autotvm.loop_features import (
     FEATURES,
     KINDS,
     SAMPLES,

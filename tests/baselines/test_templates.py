@@ -9,14 +9,14 @@ import pytest
 from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import space_of
+from tensorsmith.baselines.autotvm.templates import templates_of
+from tensorsmith.baselines.knobs import Template, factorings, splits
+from tensorsmith.baselines.tuners import GaTuner, Genetic, IndexTuner
 from tensorsmith.lang.define import Tensor, placeholder, workload
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue, linalg
 from tensorsmith.program.interpret import interpret
 from tensorsmith.program.lower import lower
-from tensorsmith.search.knobs import Template, factorings, splits
-from tensorsmith.search.templates import templates_of
-from tensorsmith.search.tuners import GaTuner, Genetic, IndexTuner
 from tensorsmith.space.rules.root import AtTheRoot
 
 

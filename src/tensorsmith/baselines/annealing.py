@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorsmith.search.knobs import Point, Template
+from tensorsmith.baselines.knobs import Point, Template
 from tensorsmith.space.holes.kind import Array
 
 

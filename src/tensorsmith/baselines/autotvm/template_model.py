@@ -30,7 +30,7 @@ TREES = TreeSettings(
 class TemplateSettings:
     """Constants of the source."""
 
-    features: str = "itervar"  # or "curve", "knob": `search/loop_features.py`
+    features: str = "itervar"  # or "curve", "knob": `baselines/autotvm/loop_features.py`
     trees: TreeSettings = TREES
     plan: int = 64  # samples after which a margin is worth half as much
     least: float = 0.05  # a margin below this is dropped: from 277 samples on

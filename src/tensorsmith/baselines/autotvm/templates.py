@@ -20,10 +20,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from tensorsmith.baselines.knobs import Knob, Template, Value, splits
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.expr import variables
 from tensorsmith.lang.workload import Axis, Stage, Workload
-from tensorsmith.search.knobs import Knob, Template, Value, splits
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import Derived, Rule, State, Verdict

@@ -14,6 +14,7 @@ from tests.backends.cpu.features.test_extract import STRUCTURES, random_batch
 from tests.backends.cpu.machines import target
 
 from tensorsmith.backends import backend_of, space_of
+from tensorsmith.baselines.autotvm.treegru import TreeGruModel, TreeGruSettings
 from tensorsmith.errors import UserError
 from tensorsmith.lang.define import compute, maximum, placeholder, reduce_axis, workload
 from tensorsmith.lang.define import sum as total
@@ -22,7 +23,6 @@ from tensorsmith.learn.features.rows import Batch
 from tensorsmith.learn.models.accuracy import pairwise_accuracy
 from tensorsmith.learn.models.model import Samples
 from tensorsmith.learn.models.registry import as_model, load_model
-from tensorsmith.learn.models.treegru import TreeGruModel, TreeGruSettings
 from tensorsmith.ops import catalogue
 from tensorsmith.space.population.sampling import sample
 from tensorsmith.space.sketch.nest import Nest

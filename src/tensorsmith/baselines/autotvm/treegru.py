@@ -28,7 +28,7 @@ from tensorsmith.learn.models.losses import Loss
 from tensorsmith.learn.models.model import Array, Samples
 
 if TYPE_CHECKING:
-    from tensorsmith.learn.models.treegru_network import Network, Trees
+    from tensorsmith.baselines.autotvm.treegru_network import Network, Trees
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ class TreeGruModel:
         self.network = network
 
     def _fresh(self, features: int) -> Network:
-        from tensorsmith.learn.models.treegru_network import Network
+        from tensorsmith.baselines.autotvm.treegru_network import Network
 
         s = self.settings
         return Network(features, s.embedding, s.hidden, s.slots, self.seed)
 
     def _trees(self, rows: Array, program: Array, programs: int) -> Trees:
         """Loops as the network takes them: those of a program one after the other, scaled, with the places of their parents."""
-        from tensorsmith.learn.models.treegru_network import Trees
+        from tensorsmith.baselines.autotvm.treegru_network import Trees
 
         order = np.argsort(program, kind="stable")
         rows, program = rows[order], program[order]

@@ -9,8 +9,8 @@ import pytest
 from tests.learn.test_model_kinds import programs, samples_of
 
 from tensorsmith.backends.cpu.features.schema import SCHEMA
+from tensorsmith.baselines.autotvm.bagged import BaggedModel, Doubt, expected_improvement
 from tensorsmith.errors import UserError
-from tensorsmith.learn.models.bagged import BaggedModel, Doubt, expected_improvement
 from tensorsmith.testing import check_cost_model
 
 

@@ -25,15 +25,15 @@ from functools import partial
 
 import numpy as np
 
+from tensorsmith.baselines.knobs import Knob, Point, Template, Value, factorings
+from tensorsmith.baselines.ledger import Ledger
+from tensorsmith.baselines.tuners import Unvisited
 from tensorsmith.lang.inline import fits
 from tensorsmith.lang.workload import Stage
 from tensorsmith.learn.layers import Adadelta, Array, Layers
 from tensorsmith.learn.models.model import CostModel
-from tensorsmith.search.knobs import Knob, Point, Template, Value, factorings
-from tensorsmith.search.ledger import Ledger
 from tensorsmith.search.policy import Preset, never
 from tensorsmith.search.trial import Trial
-from tensorsmith.search.tuners import Unvisited
 from tensorsmith.space.analysis import needs_tiling, reduces_constant
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.rules.base import Derived, Rule, State, Verdict, levels, names, simple_nest, tiled

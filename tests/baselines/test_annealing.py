@@ -7,13 +7,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from tests.search.test_templates import dense
+from tests.baselines.test_templates import dense
 
-from tensorsmith.learn.models.template import TemplateModel
-from tensorsmith.search.annealing import Annealer, Annealing, diverse
-from tensorsmith.search.knobs import Point, Template
-from tensorsmith.search.loop_features import features
-from tensorsmith.search.tuners import ModelBased, ModelTuner
+from tensorsmith.baselines.annealing import Annealer, Annealing, diverse
+from tensorsmith.baselines.autotvm.loop_features import features
+from tensorsmith.baselines.autotvm.template_model import TemplateModel
+from tensorsmith.baselines.knobs import Point, Template
+from tensorsmith.baselines.tuners import ModelBased, ModelTuner
 
 PACK = dense(64, 64, 64)["dense_pack"]
 

@@ -1,7 +1,7 @@
 """AutoTVM (Chen et al., "Learning to Optimize Tensor Programs", NeurIPS 2018), with the constants of TVM 0.14.
 
-A template is a schedule by an expert with some knobs open (`search/templates.py`). A tuner proposes points of it
-(`search/tuners.py`): simulated annealing under boosted trees, or chance, order or genes alone. Where an operator has several
+A template is a schedule by an expert with some knobs open (`baselines/autotvm/templates.py`). A tuner proposes points of it
+(`baselines/tuners.py`): simulated annealing under boosted trees, or chance, order or genes alone. Where an operator has several
 templates, they are tuned in turns.
 
     autotvm            trees on loops (itervar), squared error: the source's defaults
@@ -28,18 +28,18 @@ from functools import partial
 import numpy as np
 
 from tensorsmith.backends import space_of
-from tensorsmith.learn.models.bagged import BaggedModel, Doubt
+from tensorsmith.baselines.autotvm.bagged import BaggedModel, Doubt
+from tensorsmith.baselines.autotvm.loop_features import features
+from tensorsmith.baselines.autotvm.template_model import TREES, TemplateModel, TemplateSettings
+from tensorsmith.baselines.autotvm.templates import templates_of
+from tensorsmith.baselines.knobs import Point, Template
+from tensorsmith.baselines.ledger import Ledger
+from tensorsmith.baselines.tuners import GaTuner, Genetic, IndexTuner, ModelBased, ModelTuner, Tuner
 from tensorsmith.learn.models.model import Array, CostModel, Samples
-from tensorsmith.learn.models.template import TREES, TemplateModel, TemplateSettings
-from tensorsmith.search.knobs import Point, Template
-from tensorsmith.search.ledger import Ledger
-from tensorsmith.search.loop_features import features
 from tensorsmith.search.policy import Preset, never
 from tensorsmith.search.scores import describe
-from tensorsmith.search.templates import templates_of
 from tensorsmith.search.transfer import Taught, Teaching
 from tensorsmith.search.trial import Trial
-from tensorsmith.search.tuners import GaTuner, Genetic, IndexTuner, ModelBased, ModelTuner, Tuner
 from tensorsmith.space.population.population import Population, Space
 from tensorsmith.space.population.repair import repair
 from tensorsmith.space.rules.root import AtTheRoot

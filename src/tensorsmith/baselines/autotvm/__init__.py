@@ -1,0 +1,1 @@
+"""AutoTVM: templates with knobs (`templates.py`), its policy (`policy.py`), and the models that guide its tuners."""
