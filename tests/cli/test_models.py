@@ -157,6 +157,13 @@ def test_random_inputs_depend_on_the_seed_alone(dense: str, tmp_path: Path) -> N
     assert np.array_equal(a, b) and not np.array_equal(a, c)
 
 
+def test_a_trace_is_written_beside_the_outputs(dense: str, tmp_path: Path) -> None:
+    out = ran("run", dense, "--trace", tmp_path / "t.json", "--threads", 1)
+    assert f"{tmp_path / 't.json'} written" in out
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert {e["cat"] for e in events if e["ph"] == "X"} >= {"step"}
+
+
 @pytest.mark.parametrize("shape", [("x=4x8",), ("x=4,8",), ("rows=4",)])
 def test_open_dimensions_are_bound(tmp_path: Path, shape: tuple[str, ...]) -> None:
     model = write_dense(tmp_path / "open.onnx", ("rows", 8))

@@ -46,6 +46,7 @@ class Ran:
     sizes: Mapping[str, int]
     outputs: tuple[Output, ...]
     written: tuple[Written, ...]
+    trace: str | None = None  # the file with what each thread did when
 
 
 def run(
@@ -61,6 +62,9 @@ def run(
     draw_seed: DrawSeed = None,
     threads: Threads = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Writes what each thread does when, as JSON that ui.perfetto.dev opens.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Runs a model or an executable once, and shows what it gives.
@@ -74,9 +78,13 @@ def run(
             raise UserError(f"{file} has {len(found)} sizes ({names}): give --input FILE, or --shape with one")
         executable, sizes = found[0].executable, found[0].sizes
         check_outputs(executable.outputs, output or ())
-        results = executable.run(inputs_for(executable, input or (), seed))
+        inputs = inputs_for(executable, input or (), seed)
+        results = executable.run(inputs)
         written = write_outputs(results, output or ())
-        ran = Ran(executable.name, sizes, tuple(Output.of(name, array) for name, array in results.items()), tuple(written))
+        if trace is not None:
+            executable.trace(trace, *(inputs[a.name] for a in executable.inputs))
+        shown = tuple(Output.of(name, array) for name, array in results.items())
+        ran = Ran(executable.name, sizes, shown, tuple(written), trace)
     show.answer(ran, json, _show)
 
 
@@ -89,3 +97,5 @@ def _show(ran: Ran) -> None:
     show.table(columns, rows, ("output", "type", "shape"), ("not finite",))
     for written in ran.written:
         show.say(f"{written.file} written: {', '.join(written.outputs)}")
+    if ran.trace is not None:
+        show.say(f"{ran.trace} written: open it at https://ui.perfetto.dev")

@@ -36,6 +36,7 @@ class Driver:
 
     text: Callable[[Target], str]
     compile: Callable[[Target], Code]
+    tracer: Callable[[Target], Code]  # the code of `runtime.trace_ir`: compiled when a trace is asked for, no part of a file
 
 
 @dataclass(frozen=True)

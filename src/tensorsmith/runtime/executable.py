@@ -30,6 +30,7 @@ from tensorsmith.runtime.origin import Origin, remade
 from tensorsmith.runtime.pool import shared
 from tensorsmith.runtime.profile import Profile, StepTime, titled
 from tensorsmith.runtime.running import Prepared, Running, load
+from tensorsmith.runtime.trace import Trace, traced
 from tensorsmith.show.line import line, many
 from tensorsmith.show.table import Cell, Number, block, table
 from tensorsmith.show.units import flops, size
@@ -37,6 +38,8 @@ from tensorsmith.targets.target import Target, given_or_native
 
 #: what a line of comment begins with, by the kind of text; all others have LLVM's
 _COMMENTS = {"asm": "#"} | dict.fromkeys(("opencl", "cuda", "hip", "metal", "ptx"), "//")
+
+_WARM_UP = 3  # runs before the one that is traced: caches are filled, and workers have begun to look for work
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,20 @@ class Executable:
     def stepwise(self, *args: Any, threads: int | None = None, **named: Any) -> Callable[[], np.ndarray]:
         """A function that runs it once and gives the seconds of every step. Inputs as for `profile`."""
         return self.prepare(*self._given(args, named), threads=threads, **named).stepwise()
+
+    def trace(self, path: str | Path, /, *args: Any, threads: int | None = None, **named: Any) -> Trace:
+        """Runs it once, after a few runs to warm up, and writes what each thread did when to a file that https://ui.perfetto.dev
+        opens: a track a thread, the steps, and each thread's part of them. Without inputs they are random, integers all ones."""
+        path = given_path(path, "the file to write to")
+        run = self.prepare(*self._given(args, named), threads=threads, **named)
+        once = run.traced()
+        run.repeat(_WARM_UP)
+        stamps, notes = once()
+        seconds = (stamps[1:] - stamps[:-1]) @ np.array([1.0, 1e-9])
+        steps = tuple(self._step_time(step, float(s)) for step, s in zip(self.network.steps, seconds))
+        found = traced(self.name, run.threads, steps, stamps, notes)
+        found.write(path)
+        return found
 
     def random_inputs(self) -> list[np.ndarray]:
         """The same ones every time: floats in -1..1, integers all ones."""

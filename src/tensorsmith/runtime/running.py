@@ -31,6 +31,7 @@ from tensorsmith.runtime.call_ir import FRAME
 from tensorsmith.runtime.device import Loaded, device_of
 from tensorsmith.runtime.driver import loaded_driver, process_driver
 from tensorsmith.runtime.pool import Pool, shared, with_threads
+from tensorsmith.runtime.trace import Notes, parallel_for
 from tensorsmith.show.line import line, many
 
 POISON = 0xFF  # a byte that makes NaN in f16, f32 and f64, -1 or the largest value in integers
@@ -243,6 +244,25 @@ class Prepared:
         def run() -> np.ndarray:
             profile(*self.arguments, data_pointer(stamps), time.CLOCK_MONOTONIC)
             return (stamps[1:] - stamps[:-1]) @ np.array([1.0, 1e-9])
+
+        return run
+
+    def traced(self) -> Callable[[], tuple[np.ndarray, Notes]]:
+        """A function that runs it once and gives `timespec`s, before the first step and after each, and what the threads noted. It
+        runs once more where there was more to note than it had room for."""
+        profile = _PROFILE(self._network.driver.address("profile"))
+        table, scratch, pool, pools_own = self.arguments
+        stamps = np.zeros((len(self._network.network.steps) + 1, 2), np.int64)
+
+        def run() -> tuple[np.ndarray, Notes]:
+            room = 2 * len(stamps)
+            while True:
+                notes = Notes(pool, pools_own, self.threads, time.CLOCK_MONOTONIC, room)
+                profile(table, scratch, notes.address, parallel_for(), data_pointer(stamps), time.CLOCK_MONOTONIC)
+                most = max(notes.counts())
+                if most <= room:
+                    return stamps, notes
+                room = 2 * most
 
         return run
 

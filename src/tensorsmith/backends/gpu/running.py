@@ -6,12 +6,13 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tensorsmith.backends.gpu.driver import At, Driver, Module
 from tensorsmith.backends.gpu.launch import Launches
+from tensorsmith.errors import UserError
 from tensorsmith.runtime.buffers import round_up
 from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, Network, Place
 from tensorsmith.runtime.call import PlainCall, never_plain
@@ -197,3 +198,7 @@ class DevicePrepared(Prepared):
             return np.array([after.since(before) for before, after in itertools.pairwise(marks)])
 
         return run
+
+    def traced(self) -> NoReturn:
+        name = self._frame.of.driver.name
+        raise UserError(f"a trace shows the threads of a CPU, {name} has none; profile() has the times of its steps")

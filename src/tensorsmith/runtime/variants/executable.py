@@ -26,6 +26,7 @@ from tensorsmith.runtime.buffers import as_array
 from tensorsmith.runtime.drawing import Calls, DrawingExecutable, presented
 from tensorsmith.runtime.executable import Benchmark, Executable, Memory, executable
 from tensorsmith.runtime.profile import Profile
+from tensorsmith.runtime.trace import Trace
 from tensorsmith.runtime.variants.padding import cut, filled, larger
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, named_sizes, shown, sizes_of, symbols_of
 from tensorsmith.runtime.variants.variant import Variant, Variants
@@ -140,6 +141,10 @@ class OpenExecutable:
     def profile(self, *args: Any, rounds: int = 20, threads: int | None = None, **named: Any) -> Profile:
         """Where the time of a call with these inputs goes: `Executable.profile` of the variant of their sizes."""
         return self._for_call("profile", args, named).profile(*args, rounds=rounds, threads=threads, **named)
+
+    def trace(self, path: str | Path, /, *args: Any, threads: int | None = None, **named: Any) -> Trace:
+        """What each thread does when, in a call with these inputs: `Executable.trace` of the variant of their sizes."""
+        return self._for_call("trace", args, named).trace(path, *args, threads=threads, **named)
 
     def benchmark(
         self, *args: Any, min_seconds: float = 0.2, rounds: int = 10, threads: int | None = None, **named: Any
