@@ -90,7 +90,8 @@ def test_operators_of_others_are_cut_off_or_defined() -> None:
     assert isinstance(problem, UnsupportedOperators)
     assert str(problem) == (
         'g uses operators that are not supported: acme.Fancy (opset 1) x1; cut the model before them, outputs=["w", "z", "s"], or '
-        "define the operator in the file by a function of its domain and name (a FunctionProto of standard operators)"
+        "define the operator in the file by a function of its domain and name (a FunctionProto of standard operators), "
+        "or here by ts.frontends.register"
     )
     assert "--outputs w,z,s" in told(problem)
     x = random(4)

@@ -26,6 +26,7 @@ from tensorsmith.frontends.onnx.open_inputs import OpenBindings, opened
 from tensorsmith.frontends.onnx.read import UnsupportedType, malformed, numbers, read_attribute, read_model, read_tensor
 from tensorsmith.frontends.onnx.table import STANDARD_DOMAINS, NeedsConstant, OnnxNode, Subgraph, find_handler
 from tensorsmith.frontends.onnx.unread import refuse_unread
+from tensorsmith.frontends.own import of_onnx
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Graph, Value
 from tensorsmith.graph.model import Model
@@ -256,7 +257,7 @@ class _Importer:
         node = functions.bound(node, scope.attributes)
         handler = find_handler(node.op_type, version, node.domain)
         function = self.functions.get(_key(node))
-        if function is not None:
+        if function is not None and of_onnx(node.domain, node.op_type) is None:
             functions.check_attributes(node, (*function.attribute, *(a.name for a in function.attribute_proto)))
             results = self.call(
                 function, node, inputs, _Scope(_versions(function.opset_import) or scope.versions, depth=scope.depth)
@@ -338,7 +339,10 @@ def _advised(problem: UnsupportedOperators, where: Sequence[Part]) -> Unsupporte
     """The error with what helps: a model that ends before these operators, or a definition of one's own of each."""
     advice: list[Part] = ["; cut the model before them, ", *where] if where else []
     if any("." in kind for kind in problem.counts):  # not of the standard: someone knows what it means
-        own = "define the operator in the file by a function of its domain and name (a FunctionProto of standard operators)"
+        own = (
+            "define the operator in the file by a function of its domain and name (a FunctionProto of standard operators), "
+            "or here by ts.frontends.register"
+        )
         advice += [f"{', or ' if advice else '; '}{own}"]
     return UnsupportedOperators(problem.model, problem.counts, advice)
 

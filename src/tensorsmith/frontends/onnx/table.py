@@ -20,6 +20,7 @@ from typing import Any
 
 from tensorsmith.errors import InternalError, Parameter, Part, UserError
 from tensorsmith.frontends.onnx.draws import Draws
+from tensorsmith.frontends.own import Own, of_onnx
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Array, Value
 
@@ -210,6 +211,19 @@ def table() -> Mapping[tuple[str, str], Mapping[int, Handler]]:
 
 def find_handler(kind: str, version: int, domain: str = "") -> Handler | None:
     """The handler of an operator at a version of its operator set; None where there is none."""
+    own = of_onnx("" if domain in STANDARD_DOMAINS else domain, kind)
+    if own is not None:
+        return _handler(own)
     versions = _loaded().get(("" if domain in STANDARD_DOMAINS else domain, kind), {})
     fitting = [since for since in versions if since <= version]
     return versions[max(fitting)] if fitting else None
+
+
+def _handler(own: Own) -> Handler:
+    """A handler that goes by a definition of the user's."""
+
+    def handler(node: OnnxNode, b: Builder) -> list[Value]:
+        tensors = [node.optional(n) for n in range(node.input_count)]
+        return own.add(b, tensors, {name: node.attribute(name) for name in own.attributes if node.has(name)}, node)
+
+    return handler

@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from tensorsmith.errors import UserError
+from tensorsmith.frontends.own import torch_names
 from tensorsmith.frontends.torch.table import table
 
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -66,6 +67,12 @@ def _decompositions() -> Any:
         packet, _, overload = name.partition(".")
         operator = getattr(getattr(torch.ops.aten, packet, None), overload, None)
         if operator is not None and not is_view(operator):  # views have to become the few that PyTorch keeps in such graphs
+            found.pop(operator, None)
+    for name in torch_names():
+        library, _, rest = name.partition("::")
+        packet, _, overload = rest.rpartition(".")
+        operator = getattr(getattr(getattr(torch.ops, library), packet, None), overload, None)
+        if operator is not None:
             found.pop(operator, None)
     return found
 

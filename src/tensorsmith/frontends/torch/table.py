@@ -24,9 +24,11 @@ from torch import fx
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.frontends.common.values import as_type, scalar_of
+from tensorsmith.frontends.own import Own, of_torch
 from tensorsmith.frontends.torch.types import check_tensor, type_of
 from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.graph import Value
+from tensorsmith.show.line import typed
 
 #: each registers its handlers when it is imported
 _MODULES = (
@@ -62,6 +64,15 @@ class AtenNode:
 
     def __str__(self) -> str:
         return f"{operator_name(self._node.target)} {self._node.name}"
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """The names of all that the operator takes, and their types as its schema writes them."""
+        return [(a.name, str(a.type)) for a in self._node.target._schema.arguments]
+
+    @property
+    def gives_several(self) -> bool:
+        """Whether it gives a list or a tuple, be it of one."""
+        return isinstance(self._node.meta["val"], list | tuple)
 
     def _argument(self, name: str) -> Any:
         self._read.add(name)
@@ -243,4 +254,38 @@ def find_handler(target: Any) -> Handler | None:
     """The handler of an operator; None where there is none."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
-    return table().get(operator_name(target))
+    own = of_torch(str(target))
+    return table().get(operator_name(target)) if own is None else _handler(own)
+
+
+#: types of arguments that are tensors, as a schema writes them
+_TENSORS = ("Tensor", "Optional[Tensor]")
+_LISTS = ("List[Tensor]",)
+
+
+def _handler(own: Own) -> Handler:
+    """A handler that goes by a definition of the user's."""
+
+    def handler(node: AtenNode, b: Builder) -> Results:
+        tensors: list[Value | None] = []
+        attributes: dict[str, Any] = {}
+        for name, kind in node.parameters():
+            if kind in _TENSORS:
+                tensors.append(node.optional(name))
+            elif kind in _LISTS:
+                tensors += node.values(name)
+            elif name in own.attributes:
+                attributes[name] = node.plain(name)
+        made = own.add(b, tensors, attributes, node)
+        wrong = len(made) != len(node.results)
+        for value, (shape, dtype) in zip(made, node.results):
+            if (value.shape, value.dtype) != (shape, dtype):
+                wrong = True
+        if wrong:
+            ours, theirs = (
+                ", ".join(typed(d, s) for s, d in found) for found in ([(v.shape, v.dtype) for v in made], node.results)
+            )
+            raise UserError(f"{node}: the definition of {own.title} gives {ours}; PyTorch says {theirs}")
+        return made if node.gives_several else made[0]
+
+    return handler
