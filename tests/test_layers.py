@@ -88,6 +88,7 @@ ALLOWED = {
         "records",
         "tuning",
     },
+    "onnxruntime": {"errors", "targets", "graph", "frontends", "runtime", "compile"},
     "cli": {
         "backends",
         "errors",

@@ -67,7 +67,7 @@ SYMBOLS = frozenset({"plain_call"})
 def call_ir(pool_threads_at: int) -> str:
     """`pool_threads_at`: where a pool's memory has the number of its threads."""
     words = {**TABLE, **SPECIFICATION, **FRAME, **{name: PYTHON[name] for name in OBJECTS}}
-    text = _IR
+    text = READERS + _IR
     for name, at in {**ARRAY, **{name: 8 * n for name, n in words.items()}, "POOL_THREADS": pool_threads_at}.items():
         text = text.replace(f"${name}$", str(at))
     return text + "".join(_function(name, *signature) for name, signature in FUNCTIONS.items())
@@ -86,7 +86,8 @@ define internal {result} @{name}(ptr %python{taken}) alwaysinline {{
 """
 
 
-_IR = """
+#: Reading words of memory, for this and other modules.
+READERS = """
 define internal ptr @pointer_at(ptr %base, i64 %offset) alwaysinline {
   %at = getelementptr i8, ptr %base, i64 %offset
   %pointer = load ptr, ptr %at
@@ -99,19 +100,21 @@ define internal i64 @word_at(ptr %base, i64 %offset) alwaysinline {
   ret i64 %word
 }
 
+; The address of word n of an array of words that begins at %offset.
+define internal ptr @word_of(ptr %base, i64 %offset, i64 %n) alwaysinline {
+  %first = getelementptr i8, ptr %base, i64 %offset
+  %at = getelementptr i64, ptr %first, i64 %n
+  ret ptr %at
+}
+"""
+
+_IR = """
 ; A 32-bit integer; the arrays' are never negative.
 define internal i64 @half_at(ptr %base, i64 %offset) alwaysinline {
   %at = getelementptr i8, ptr %base, i64 %offset
   %half = load i32, ptr %at
   %word = zext i32 %half to i64
   ret i64 %word
-}
-
-; The address of word n of an array of words that begins at %offset.
-define internal ptr @word_of(ptr %base, i64 %offset, i64 %n) alwaysinline {
-  %first = getelementptr i8, ptr %base, i64 %offset
-  %at = getelementptr i64, ptr %first, i64 %n
-  ret ptr %at
 }
 
 ; Whether an object is an array of exactly that type and shape, with those flags.

@@ -32,11 +32,12 @@ class Loaded(Protocol):
 
 @dataclass(frozen=True)
 class Driver:
-    """How the code of `runtime.driver` is made for a CPU: `text` of a target says what it is compiled from."""
+    """How the code of `runtime.driver` is made for a CPU: `text` of a target says what it is compiled from. `assemble` compiles
+    other text that only some need."""
 
     text: Callable[[Target], str]
     compile: Callable[[Target], Code]
-    tracer: Callable[[Target], Code]  # the code of `runtime.trace_ir`: compiled when a trace is asked for, no part of a file
+    assemble: Callable[[str, Target], Code]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tensorsmith.files import replacing
 from tensorsmith.runtime.buffers import aligned_zeros, data_pointer
 from tensorsmith.runtime.device import Loaded, device_of
 from tensorsmith.runtime.profile import StepTime, titled
-from tensorsmith.runtime.trace_ir import ENTRY, ENTRY_WORDS, LANE, NOTES
+from tensorsmith.runtime.trace_ir import ENTRY, ENTRY_WORDS, LANE, NOTES, trace_ir
 from tensorsmith.show.line import line, many, plain
 from tensorsmith.show.units import time
 from tensorsmith.targets.target import native
@@ -124,7 +124,7 @@ def parallel_for() -> int:
     """The address of `traced_parallel_for`, whose code stays as long as the process. It needs the compiler."""
     device = device_of("cpu")
     assert device.driver is not None
-    _code.append(device.link(device.driver.tracer(native())))
+    _code.append(device.link(device.driver.assemble(trace_ir(), native())))
     return _code[0].address("traced_parallel_for")
 
 

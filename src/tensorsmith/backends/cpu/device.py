@@ -10,7 +10,6 @@ from tensorsmith.errors import UserError, needed_for
 from tensorsmith.runtime.built import Code, Network
 from tensorsmith.runtime.device import Device, Driver, Export, Loaded, Peak
 from tensorsmith.runtime.driver import driver_ir, source_key
-from tensorsmith.runtime.trace_ir import trace_ir
 from tensorsmith.targets.target import Target
 
 #: Number of Linux's futex system call, by machine.
@@ -57,21 +56,15 @@ def _driver_text(target: Target) -> str:
 
 @functools.cache
 def _compiled_driver(target: Target) -> Code:
+    return _assembled(_driver_text(target), target)
+
+
+def _assembled(text: str, target: Target) -> Code:
     with needed_for("compiling"):
         from tensorsmith.backends.cpu.llvm import compile_ir  # the compiler: files bring their driver along
 
     assert isinstance(target, CpuTarget)
-    text = _driver_text(target)
     return compile_ir(text, target, made_from=source_key(text))
-
-
-@functools.cache
-def _compiled_tracer(target: Target) -> Code:
-    with needed_for("tracing"):
-        from tensorsmith.backends.cpu.llvm import compile_ir
-
-    assert isinstance(target, CpuTarget)
-    return compile_ir(trace_ir(), target)
 
 
 def _measure_peak() -> dict[str, float]:
@@ -99,7 +92,7 @@ DEVICE = Device(
     "cpu",
     why_not,
     _link,
-    driver=Driver(_driver_text, _compiled_driver, _compiled_tracer),
+    driver=Driver(_driver_text, _compiled_driver, _assembled),
     peak=Peak(_measure_peak, _peak_round),
     export=_export,
 )

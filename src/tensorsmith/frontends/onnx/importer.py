@@ -64,23 +64,55 @@ def load_or_open(
     constants: Mapping[str, Array] | None = None,
     outputs: Sequence[str] | None = None,
     seed: int | None = None,
+    given: Mapping[str, Array] | None = None,
 ) -> Graph | OpenModel:
-    """As `load_onnx`; where `shapes` leave some dimensions open, a model of any sizes."""
+    """As `load_onnx`; where `shapes` leave some dimensions open, a model of any sizes. Initializers that are `given` are not read
+    from the file; the arrays are kept."""
     model, folder = read_model(source)
+    weights = dict(given or {})  # read once: all sizes share them
     with malformed("the model is malformed"):
-        importer = _Importer(model, folder, _name(model, source), outputs=outputs, seed=seed)
+        importer = _Importer(model, folder, _name(model, source), weights, outputs, seed)
         shapes, arrays = plain_shapes(shapes, importer.inputs()), importer.known(constants or {})
         found = opened(importer.inputs(), shapes, {name: array.shape for name, array in arrays.items()})
         if found is None:
             return importer.run(cast(Bindings, shapes), arrays)
         importer.check_whole(_Scope(_versions(model.opset_import)))
-    weights: dict[str, Array] = {}  # read once: all sizes share them
 
     def make(sizes: Mapping[str, int]) -> Model:
         with malformed("the model is malformed"):
             return Model(_Importer(model, folder, importer.name, weights, outputs, seed).run(found.at(sizes), arrays))
 
     return OpenModel(importer.name, found.inputs, found.sizes, make, draws=seed is not None)
+
+
+def not_imported(
+    model: ModelProto,
+    given: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+    between: Mapping[str, tuple[str, tuple[int, ...]]],
+) -> dict[int, str]:
+    """The nodes of a model that cannot be imported, by their number, each with the reason; a node that reads something of unknown
+    type or shape is one of them. What they give is taken as it is `between` nodes: type and shape by name, as far as known."""
+    importer = _Importer(model, None, _name(model, b""), dict(given))
+    scope, builder = _Scope(_versions(model.opset_import)), importer.builder
+    inputs = importer.inputs()
+    for name, (shape, dtype) in bind(inputs, shapes, {}).items():
+        scope.values[name] = builder.input(name, shape, dtype)
+    importer.initializers(model.graph, scope)
+    failed: dict[int, str] = {}
+    for n, node in enumerate(model.graph.node):
+        try:
+            with malformed(node.op_type):
+                importer.check_supported([node], scope)
+                importer.node(node, scope)
+        except UserError as problem:
+            failed[n] = str(problem)
+            for name in node.output:
+                scope.values.pop(name, None)
+                if name in between:
+                    dtype, shape = between[name]
+                    scope.values[name] = builder.input(name, shape, dtype)
+    return failed
 
 
 def _name(model: ModelProto, source: str | os.PathLike[str] | bytes | ModelProto) -> str:
