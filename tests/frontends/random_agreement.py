@@ -55,3 +55,8 @@ def _compare(way: str, case: Case, got: Sequence[Array], want: Sequence[Array]) 
                 f"at {list(where)} it is {mine[where]!r}, expected {theirs[where]!r}"
             )
     return found
+
+
+def outputs_like(way: str, case: Case, results: Sequence[Array]) -> list[str]:
+    """What is wrong with results that were computed in some other way, as in `disagreements`."""
+    return _compare(way, case, results, case.expected())

@@ -53,7 +53,8 @@ def chosen(graph: GraphRead) -> list[tuple[Piece, list[int]]]:
         whole |= failed
     for n, reason in whole.items():
         log.info("%s is left to ONNX Runtime: %s", graph.nodes[n].proto.op_type, reason)
-    return [(p, group) for p, group in zip(pieces, groups) if any(graph.nodes[n].proto.op_type not in _MOVES for n in group)]
+    worth = [any(graph.nodes[n].proto.op_type not in _MOVES for n in group) for group in groups]
+    return [(p, group) for p, group, one in zip(pieces, groups, worth) if one and p.outputs]
 
 
 def _untyped(graph: GraphRead, group: Sequence[int]) -> dict[int, str]:
