@@ -35,7 +35,7 @@ ALLOWED = {
     "learn": {"errors", "plugins", "space", "program"},
     "search": {"errors", "plugins", "targets", "lang", "space", "program", "learn", "backends"},
     "baselines": {"errors", "targets", "lang", "space", "program", "learn", "search", "backends"},
-    "records": {"errors", "targets", "lang", "space", "search"},
+    "records": {"errors", "targets", "lang", "ops", "space", "program", "backends", "search"},
     "graph": {"errors", "targets", "lang", "ops", "rewrites", "runtime"},
     "frontends": {"errors", "targets", "lang", "ops", "graph", "runtime", "compile", "tune"},
     "build": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime"},

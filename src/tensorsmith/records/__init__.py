@@ -13,8 +13,10 @@ shown     lists of records, as they are shown
 lines     JSON lines
 explain   why no record was found
 salvage   what can still be read of a damaged file
+ansor     logs of TVM's auto_scheduler: their programs as candidates of ours
 """
 
+from tensorsmith.records.ansor import read as read_ansor
 from tensorsmith.records.faults import StoreError
 from tensorsmith.records.keys import Timing, candidate_key, structure_key
 from tensorsmith.records.lines import Counts
@@ -22,4 +24,15 @@ from tensorsmith.records.record import Record
 from tensorsmith.records.salvage import recover
 from tensorsmith.records.store import Store, Summary
 
-__all__ = ["Counts", "Record", "Store", "StoreError", "Summary", "Timing", "candidate_key", "recover", "structure_key"]
+__all__ = [
+    "Counts",
+    "Record",
+    "Store",
+    "StoreError",
+    "Summary",
+    "Timing",
+    "candidate_key",
+    "read_ansor",
+    "recover",
+    "structure_key",
+]
