@@ -210,7 +210,7 @@ def test_a_name_is_given_once():
 
 
 def test_unknown_kinds_are_named():
-    known = "known are size, parallel, unroll, threads, pad, buffers, matrix, prefetch"
+    known = "known are size, parallel, unroll, threads, pad, run, buffers, matrix, prefetch"
     with pytest.raises(UserError, match=f"no kind of open numbers called 'at'; {known}"):
         number_kind("at")
     with pytest.raises(UserError, match="no kind of choices called 'size'; known are at, rows, loops, factor, lanes"):

@@ -144,6 +144,10 @@ def _lines(stage: StageState, extents: Extents) -> Lines:
         return _fetched(stage)
     else:
         rest = list(enumerate(loops))
+        reduction = _shared(stage, loops)
+        if reduction is not None:
+            rest = rest[:-2]
+            found.shared_by = reduction[1]
     for place, loop in rest:
         mark = _BINDINGS.get(loop.annotation, loop.annotation)
         if mark.startswith(("blockIdx", "threadIdx", "tensorize")):
@@ -154,7 +158,22 @@ def _lines(stage: StageState, extents: Extents) -> Lines:
                     "a reduction over several axes that threads share" if loop.reduce else "loops split after they were fused"
                 )
             _add(found, leaf, mark, place)
+    if whole is None and reduction is not None:
+        for leaf in reduction[0]:
+            _add(found, leaf, THREAD, len(loops) - 2)
     return found
+
+
+def _shared(stage: StageState, loops: Sequence[Iterator]) -> tuple[tuple[Iterator, ...], Array] | None:
+    """The axes of a reduction whose steps threads share in rounds, and how many threads: of several axes, or inside of others."""
+    if len(loops) < 2 or [x.annotation for x in loops[-2:]] != ["", "threadIdx.x"] or loops[-1].parent is None:
+        return None
+    whole = loops[-1].parent
+    if loops[-2].parent is not whole or len(whole.parts) != 2 or (not whole.fused and stage.at is None):
+        return None
+    leaves = tuple(leaf for one in (whole.fused or (whole,)) for leaf in one.leaves())
+    assert loops[-1].extent is not None
+    return (leaves, loops[-1].extent) if all(leaf.axis and leaf.reduce for leaf in leaves) else None
 
 
 def _add(found: Lines, leaf: Iterator, mark: str, place: int) -> None:
@@ -226,7 +245,8 @@ def _laid(sketch: Sketch, state: State, lines: Mapping[str, Lines]) -> Placed:
         elif hole.kind == "parallel":
             found.decisions[hole.name] = ones * _parallel(nest, mine, line)
         elif hole.kind == "threads":
-            found.decisions[hole.name] = line.threads if line.threads is not None else ones
+            given = line.threads if line.threads is not None else line.shared_by
+            found.decisions[hole.name] = given if given is not None else ones
         elif hole.kind == "unroll":
             found.decisions[hole.name] = _in_a_row(nest, mine, line, ones)
         elif hole.kind in ("pad",):
@@ -237,7 +257,9 @@ def _laid(sketch: Sketch, state: State, lines: Mapping[str, Lines]) -> Placed:
             raise Unplaced(f"a sketch with the hole {hole.kind}")
     for nest in sketch.nests:
         if lines[nest.stage].width is not None:
-            _widths(found, sketch, nest, lines[nest.stage], lines)
+            _widths(found, sketch, nest, lines[nest.stage])
+        if lines[nest.stage].shared_by is not None and nest.at is not None:
+            _by_all(found, lines[nest.stage], lines)
     return found
 
 
@@ -332,7 +354,7 @@ def _in_a_row(nest: Nest, mine: Mapping[NestLoop, Entry], line: Lines, ones: Arr
     return np.asarray(steps_under_pragma(counts, stores, pragma), np.int64) * ones
 
 
-def _widths(found: Placed, sketch: Sketch, nest: Nest, line: Lines, lines: Mapping[str, Lines]) -> None:
+def _widths(found: Placed, sketch: Sketch, nest: Nest, line: Lines) -> None:
     """Elements that a thread fetches at once: along the last axis as far as they divide its row, the rest as steps in a row."""
     assert line.width is not None and line.shared_by is not None
     rows = len(found.state.numbers)
@@ -355,13 +377,16 @@ def _widths(found: Placed, sketch: Sketch, nest: Nest, line: Lines, lines: Mappi
         found.decisions[f"{nest.stage}.run"] = run
     elif (run > 1).any():
         found.notes["vectors across rows of a tile that is fetched"] = run > 1
-    owner = _kernel(line.stage)
-    threads = np.ones(rows, np.int64)
-    for entry in lines[owner.name].entries:
+
+
+def _by_all(found: Placed, line: Lines, lines: Mapping[str, Lines]) -> None:
+    """What the threads of a block share all of them share."""
+    threads = np.ones(len(found.state.numbers), np.int64)
+    for entry in lines[_kernel(line.stage).name].entries:
         if entry.mark == THREAD:
             threads = threads * entry.extent
     if (threads != line.shared_by).any():
-        found.notes["a tile fetched by other threads than those of the block"] = threads != line.shared_by
+        found.notes["loops shared by other threads than those of the block"] = threads != line.shared_by
 
 
 def _kernel(stage: StageState) -> StageState:

@@ -5,5 +5,5 @@ size        lengths of the parts of an axis                  at          where a
 parallel    loops that threads share                         rows        where the stages of a row are computed
 unroll      steps of a reduction in a row                    loops       the order of loops
 buffers     places for tiles that are fetched                factor      how many partial results an rfactor makes
-matrix      tiles that matrix instructions compute
+matrix      tiles that matrix instructions compute    run         steps in a row that a thread takes
 """

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class Buffers(NumberKind):
     name = "buffers"
     weight = 0.04
+    absent = 1
 
     def column(self, plan: Plan, hole: Hole) -> Column:
         return Column(hole.name, self.name, hole.stage, 1, 2)

@@ -94,6 +94,7 @@ class NumberKind(ABC):
     least: ClassVar[int] = 1  # the smallest legal value
     logarithmic: ClassVar[bool] = False  # whether 1 and 2 are as far apart as 8 and 16
     weight: ClassVar[float] = 0.06  # of its mutation; all moves of the built-in kinds together have 1
+    absent: ClassVar[int | None] = None  # the value that a nest without the hole has, if there is one
     in_loops: ClassVar[bool] = False  # whether loops that run more than once show the value: then programs are not told apart by it
 
     # -- in a sketch ---------------------------------------------------------------------------------------------------

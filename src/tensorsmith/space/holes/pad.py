@@ -17,7 +17,7 @@ _VALUES = (0, 0, 1, 2, 4, 8)  # none costs nothing; 4 and 8 keep the beginnings 
 
 class Pad(NumberKind):
     name = "pad"
-    least = 0
+    least = absent = 0
     weight = 0.05
 
     def column(self, plan: Plan, hole: Hole) -> Column:

@@ -11,7 +11,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.space.holes.kind import ChoiceKind, NumberKind
 
 #: modules whose `KIND` is a kind, in the order of the columns of a nest
-_NUMBERS = ("size", "parallel", "unroll", "threads", "pad", "buffers", "matrix")
+_NUMBERS = ("size", "parallel", "unroll", "threads", "pad", "run", "buffers", "matrix")
 _CHOICES = ("at", "rows", "loops", "factor")
 
 _added: list[NumberKind | ChoiceKind] = []

@@ -115,7 +115,7 @@ def _forms(geometry: Geometry, sketch: Sketch, decisions: Mapping[str, int]) -> 
         kind, value = number_kind(hole.kind), decisions[hole.name]
         for loop in kind.marked(sketch.nest(hole.stage), value):
             marks[hole.stage].setdefault(loop, kind.name)
-        if not kind.in_loops:
+        if not kind.in_loops and value != kind.absent:
             numbers[hole.stage].append((hole.name, value))
     result = {}
     for nest in sketch.nests:

@@ -24,9 +24,10 @@ class Lanes:
     there: Array
 
 
-def digits(loops: Sequence[tuple[str, Any]], threads: Array, count: int, warp: int) -> Lanes:
-    """The threads of a block are the steps of loops, fused to one number, the last the fastest."""
-    lane = np.arange(warp)[None, :]
+def digits(loops: Sequence[tuple[str, Any]], threads: Array, count: int, warp: int, run: Any = 1) -> Lanes:
+    """The threads of a block are the steps of loops, fused to one number, the last the fastest; or each is the first of a `run` of
+    steps."""
+    lane = np.arange(warp)[None, :] * np.broadcast_to(np.asarray(run, np.int64), count)[:, None]
     found: dict[str, Array] = {}
     stride = np.ones(count, np.int64)
     for name, steps in reversed(loops):

@@ -91,6 +91,9 @@ class Told:
             threads = self.full(self.program.decisions.get(f"{self.stage.name}.threads", PLAIN_THREADS))
             grid = np.ceil(self.product(leading) / threads)
             threads_of = leading
+        self.dealt_own = f"{self.stage.name}.threads" in self.program.decisions and not leading
+        if self.dealt_own:  # the steps of its reduction, to as many threads as are given
+            threads = self.full(self.program.decisions[f"{self.stage.name}.threads"])
         self.threads, self.dealt_out = threads, {v.name for v in leading}
         warps = np.ceil(threads / self.target.warp)
         lanes = digits([(v.name, v.count) for v in threads_of], threads, self.count, self.target.warp)
@@ -175,8 +178,9 @@ class Told:
             self._visit(node, at)
             return
         self.together = True
-        steps = self.product(loops)
-        lanes = digits([(v.name, v.count) for v in loops], np.minimum(steps, self.threads), self.count, self.target.warp)
+        run = self.full(self.program.decisions.get(f"{own_block(node).stage.name}.run", 1))
+        steps = np.ceil(self.product(loops) / run)  # a thread takes so many in a row
+        lanes = digits([(v.name, v.count) for v in loops], np.minimum(steps, self.threads), self.count, self.target.warp, run)
         turns = np.ceil(steps / self.threads)
         warps = np.ceil(steps / self.target.warp) / turns
         self.at_least("rounds", at.around)
@@ -184,7 +188,7 @@ class Told:
         self.at_least("fetched_apart", ahead & self.target.copies_apart)
         self.add("barriers", np.where(ahead, 1, 2) * at.around / max(1, self._fetches()))
         self.add("loop_rounds", at.around * (turns > 1) * turns * warps)
-        self._visit(inside, Where(at.around * turns, lanes, warps, (), True, at.inner))
+        self._visit(inside, Where(at.around * turns * run, lanes, warps, (), True, at.inner))
 
     def _fetches(self) -> int:
         """Nests that the threads of a block compute together: those at one place share their barriers."""
@@ -198,7 +202,7 @@ class Told:
         points = self.product(list(block.tile))
         serial = [v for v in block.reduce if v.bound != THREAD]
         shared = [v for v in block.reduce if v.bound == THREAD]
-        if shared and stage is not self.stage:  # dealt out to all threads
+        if shared and (stage is not self.stage or self.dealt_own):  # dealt out to all threads
             parts = np.ceil(self.product(shared) / self.threads)
         else:
             parts = np.ones(self.count)
@@ -222,7 +226,7 @@ class Told:
         if stage.reduction:
             self.add("steps", executed)
         if shared:
-            lanes = self.product(shared) if stage is self.stage else self.threads
+            lanes = self.product(shared) if stage is self.stage and not self.dealt_own else self.threads
             self._combined(block, at, points, lanes)
         self._loads(block, at, serial, in_a_row, at.around * rounds * parts, parts)
         self._store(block, at, points)

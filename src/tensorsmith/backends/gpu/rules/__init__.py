@@ -18,7 +18,7 @@ ANSOR: tuple[Rule, ...] = (
     SpecialPlace(),
     ConstantTensorOnGpu(),
     InlineAlways(),
-    CrossThreadReduction(),
+    CrossThreadReduction(fused=True),
     CacheInRegisters(),
     GpuTiling(),
     OneThreadEach(),

@@ -76,12 +76,14 @@ def matrix_product(stage: Stage, reader: Nest, steps: str, ahead: bool) -> Nest:
 
 
 def fetched(copy: Stage, reader: Stage, padded: bool) -> Nest:
-    """The tile of an operand, fetched at each step of the outermost reduction loops; several neighbours at once."""
+    """The tile of an operand, fetched at each step of the outermost reduction loops; several neighbours at once, and
+    perhaps several such steps in a row: Ansor's vectors go on in the next row of the tile."""
     last = [a for a in copy.axes if tiled(a)][-1:]
     lanes = levels(last, 1)
     loops = names(bound(levels(copy.axes, 0), "thread"), "|", lanes)
     point = f"{reader.name}:{len(reader.reduce_axes)}"
-    return Nest(copy.name, loops, vector=lanes or None, at=point, also=("pad",) if padded and len(copy.axes) > 1 else ())
+    also = ("pad", "run") if padded and len(copy.axes) > 1 else ("run",)
+    return Nest(copy.name, loops, vector=lanes or None, at=point, also=also)
 
 
 def row(stage: Stage, depth: int) -> Nest:

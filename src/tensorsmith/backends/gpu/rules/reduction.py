@@ -3,6 +3,7 @@
 S[i] = sum(X[i, k]); D[i, j] = X[i, j] / S[i]
     ->    block i.0: S: thread k.0; then D: thread j.1       where a reader runs through the same rows
     ->    block i.0: reduce k.0, thread k.1                  else
+    ->    block i.0: thread k.0 m.0                          else, where all of several axes are dealt out, as in Ansor
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ class CrossThreadReduction:
     """Applies where a stage has fewer results than elements to reduce, or just many elements and no reuse."""
 
     name = "gpu_cross_thread"
+
+    def __init__(self, fused: bool = False) -> None:
+        self.fused = fused  # threads share all steps over several axes, not those of one axis
 
     def condition(self, state: State, index: int, target: Target) -> Verdict:
         assert isinstance(target, GpuTarget)
@@ -70,6 +74,9 @@ class CrossThreadReduction:
 
     def _alone(self, stage: Stage) -> Nest:
         """Threads share the last axis, whose elements are neighbours, or the longest."""
+        if self.fused and sum(map(tiled, stage.reduce_axes)) > 1:
+            loops = names(nests.bound(levels(stage.axes, 0), "block"), "|", nests.bound(levels(stage.reduce_axes, 0), "thread"))
+            return Nest(stage.name, loops, also=("threads",))
         last = stage.reduce_axes[-1]
         shared = last if last.extent >= 32 else max(stage.reduce_axes, key=lambda a: a.extent)
         blocks = nests.bound(levels(stage.axes, 0), "block")

@@ -26,15 +26,22 @@ def steps_of(whole: Expr, loops: Sequence[LoopVar]) -> list[Statement]:
     return found
 
 
-def dealt(threads: int, total: int, loops: Sequence[LoopVar], body: Sequence[Statement], name: str) -> list[Statement]:
-    """Steps dealt out: the first thread gets the first, the second the second, and so on, round by round."""
-    rounds = -(-total // threads)
-    turn = f"{name}.round"
+def dealt(
+    threads: int, total: int, loops: Sequence[LoopVar], body: Sequence[Statement], name: str, run: int = 1
+) -> list[Statement]:
+    """Steps dealt out: the first thread gets the first, or as many of the first as a `run` has, the second the next, round by
+    round."""
+    rounds = -(-total // (threads * run))
+    turn, own = f"{name}.round", f"{name}.own"
     step: Expr = ir.THREAD
     if rounds > 1:
         step = Binary("add", Binary("mul", Var(turn), number(threads)), ir.THREAD)
+    if run > 1:
+        step = Binary("add", Binary("mul", step, number(run)), Var(own))
     inside: list[Statement] = [*steps_of(Var(name), loops), *body]
-    if total % threads:
+    if total % (threads * run):
         inside = [If(Binary("lt", Var(name), number(total)), tuple(inside))]
-    inside = [Let(name, step, rounds * threads), *inside]
+    inside = [Let(name, step, rounds * threads * run), *inside]
+    if run > 1:
+        inside = [For(own, run, tuple(inside), 1)]
     return [For(turn, rounds, tuple(inside), 1)] if rounds > 1 else inside

@@ -65,10 +65,11 @@ class _Maker:
         self.grid_loops = grid_loops(self.root, self.own)
         threads = [v for v in self._in_order() if v.bound == THREAD]
         self.threads = math.prod(int(v.count) for v in threads)
-        if self.grid_loops:
-            given = program.decisions.get(f"{self.stage.name}.threads")
+        given = program.decisions.get(f"{self.stage.name}.threads")
+        if self.grid_loops or given is not None:
             self.threads = PLAIN_THREADS if given is None else int(given)
-        self.lets = steps_of(ir.THREAD, threads)
+        self.dealt_own = given is not None and not self.grid_loops  # its reduction's steps, to as many threads as are given
+        self.lets = [] if self.dealt_own else steps_of(ir.THREAD, threads)
         self.since = Since()
 
     # -- the whole -----------------------------------------------------------------------------------------------------
@@ -253,11 +254,12 @@ class _Maker:
             raise Refusal("cannot share", f"loops of {node.var.stage} are shared by threads that share more inside of them")
         body = [s for n in inner for s in (*self._begin(n, ()), *self._plain(n))]
         total = math.prod(int(v.count) for v in loops)
-        return dealt(self.threads, total, loops, body, f"{node.var.stage}.step")
+        run = int(self.program.decisions.get(f"{node.var.stage}.run", 1))
+        return dealt(self.threads, total, loops, body, f"{node.var.stage}.step", run)
 
     def _together(self, block: Block) -> list[Statement]:
         """A reduction that threads share: each reduces a part, and then they reduce what they have, two by two."""
-        own = block.stage.name == self.stage.name  # then its loops are numbers of threads already
+        own = block.stage.name == self.stage.name and not self.dealt_own  # then its loops are numbers of threads already
         parts = self._blocks().block_parts(block, None if own else functools.partial(dealt, self.threads))
         lanes = math.prod(int(v.count) for v in block.reduce if v.bound == THREAD) if own else self.threads
         lane: Expr = ir.THREAD if lanes == self.threads else Binary("mod", ir.THREAD, number(lanes))

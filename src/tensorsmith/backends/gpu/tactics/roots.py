@@ -50,7 +50,7 @@ def roots(plan: Plan) -> list[Root]:
 
     found = []
     for nest in plan.sketch.nests:
-        if nest.at is None and nest.loops.is_cooperative:
+        if nest.at is None and nest.loops.is_cooperative and "threads" not in nest.also:
             inside = [n for n in plan.sketch.nests if n is not nest and root_of(n) == nest.stage]
             private = tuple(n for n in inside if not n.loops.is_cooperative)
             found.append(Root(nest, private, tuple(n for n in inside if n.loops.is_cooperative)))
