@@ -26,6 +26,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang import words as lang
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.ansor.layers import EPILOGUES, KNOWN, MOST_ELEMENTS, OF_TESTS, WITH_EPILOGUE, Definition, followed
+from tensorsmith.records.ansor.networks import is_hash, of_shapes
 
 _given: dict[str, Definition] = {}  # a user's, by name
 
@@ -66,6 +67,8 @@ def _made(name: str, arguments: str) -> tuple[tuple[str, Workload], ...]:
     given = json.loads(arguments)
     if name in _given:
         return (("", _workload(_given[name], given, name)),)
+    if is_hash(name):
+        return _of_network(given)
     word = plain(name)
     if name not in OF_TESTS and word not in KNOWN:
         raise Unknown("no definition of the workload")
@@ -75,6 +78,16 @@ def _made(name: str, arguments: str) -> tuple[tuple[str, Workload], ...]:
         for epilogue in EPILOGUES:
             found.append((epilogue, _workload(functools.partial(followed, definition, epilogue), given, name)))
     return tuple(found)
+
+
+def _of_network(shapes: Sequence[Any]) -> tuple[tuple[str, Workload], ...]:
+    try:
+        found = tuple(("", lang.workload(tensors)) for tensors in of_shapes(shapes))
+    except (UserError, TypeError, ValueError, OverflowError) as problem:
+        raise Unknown("a task of a network with shapes that no known computation has") from problem
+    if not found:
+        raise Unknown("a task of a network with shapes that no known computation has")
+    return found
 
 
 def _workload(definition: Definition, given: Sequence[Any], name: str) -> Workload:

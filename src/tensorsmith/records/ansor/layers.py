@@ -266,7 +266,7 @@ def _two(word: str, *given: Any) -> list[Tensor]:
     return [a, b, compute_named(a.shape, [f"i{d}" for d in range(len(a.shape))], body, word)]
 
 
-def _softmax(*given: Any) -> list[Tensor]:
+def softmax(*given: Any) -> list[Tensor]:
     """Over the last axis: maximum, exponentials, their sum, quotient."""
     shape = _sizes(*given)
     x, *lead = placeholder(shape, name="A"), *range(len(shape) - 1)
@@ -309,26 +309,26 @@ def followed(definition: Definition, epilogue: str, *given: Any) -> list[Tensor]
     *inputs, y = definition(*given)
     for word in epilogue.split():
         if word == "relu":
-            y = _relu(y)
+            y = followed_by_relu(y)
             continue
         along = 1 if len(y.shape) > 2 else len(y.shape) - 1
         shape = y.shape if word == "add" else tuple(n if d == along else 1 for d, n in enumerate(y.shape))
         inputs.append(placeholder(shape, y.dtype, "other"))
-        y = _added(y, inputs[-1])
+        y = added(y, inputs[-1])
     return [*inputs, y]
 
 
-def _relu(y: Tensor) -> Tensor:
+def followed_by_relu(y: Tensor) -> Tensor:
     return compute_named(y.shape, [f"i{d}" for d in range(len(y.shape))], lambda i: lang.maximum(y[i], 0.0), "relu")
 
 
-def _added(y: Tensor, other: Tensor) -> Tensor:
+def added(y: Tensor, other: Tensor, name: str = "added") -> Tensor:
     """A sum; a tensor of one element along an axis is the same all along it."""
 
     def body(i: tuple[Expr, ...]) -> Any:
         return y[i] + at(other, *(0 if mine == 1 < n else index for index, mine, n in zip(i, other.shape, y.shape)))
 
-    return compute_named(y.shape, [f"i{d}" for d in range(len(y.shape))], body, "added")
+    return compute_named(y.shape, [f"i{d}" for d in range(len(y.shape))], body, name)
 
 
 KNOWN: dict[str, Definition] = {
@@ -352,7 +352,7 @@ KNOWN: dict[str, Definition] = {
     **dict.fromkeys(("reduction", "reduce", "reduce_sum", "sum"), _reduction),
     **dict.fromkeys(("relu", "elementwise"), _elementwise),
     **{word: functools.partial(_two, word) for word in ("add", "mul")},
-    **dict.fromkeys(("softmax", "softmax_nm", "softmax_abcd"), _softmax),
+    **dict.fromkeys(("softmax", "softmax_nm", "softmax_abcd"), softmax),
     "conv2d_nchw_bn_relu": _conv_of_tests,
     "min_nm": lambda n, m: _reduction([n, m], 1, False, "min"),
     "double_matmul": _double_matmul,

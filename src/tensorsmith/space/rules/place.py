@@ -42,8 +42,9 @@ class LeavePlaceOpen:
         return [(new.with_places(stage, ["root", *_inline(state, stage), *places(state, stage)]), index - 1)]
 
 
-def join_rows(state: State, stage: Stage) -> State | None:
-    """The state with the stage in the rows of a later one, if all its readers are there too."""
+def join_rows(state: State, stage: Stage, whole: bool = False) -> State | None:
+    """The state with the stage in the rows of a later one, if all its readers are there too; with `whole`, also where a row has one
+    element."""
     now = state.now
     if is_padding(stage):  # has more places than the rows
         return None
@@ -59,7 +60,8 @@ def join_rows(state: State, stage: Stage) -> State | None:
             continue
         if final.reduction and needs_tiling(final):
             continue
-        common = min(common_outer_axes(now, stage.name, root.stage), len(final.axes) - (1 if len(final.axes) > 1 else 0))
+        last = 0 if whole or len(final.axes) == 1 else 1
+        common = min(common_outer_axes(now, stage.name, root.stage), len(final.axes) - last)
         if common < 1:
             continue
         depths = [d for d in (choice.options if choice else map(str, range(common + 1))) if int(d) <= common]
@@ -77,8 +79,8 @@ def _inline(state: State, stage: Stage) -> list[str]:
     return []
 
 
-def places(state: State, stage: Stage) -> list[str]:
-    """Depths of the nest around the only reader, and of the reader's own nest."""
+def places(state: State, stage: Stage, most: int = _MAX_DEPTHS) -> list[str]:
+    """Depths of the nest around the only reader, and of the reader's own nest, so many at most."""
     readers = state.now.consumers[stage.name]
     if len(readers) != 1:
         return []
@@ -88,4 +90,4 @@ def places(state: State, stage: Stage) -> list[str]:
     found = [str(AttachPoint(nest.stage, d)) for d in range(1, len(nest.outer) + 1)]
     if nest.at is not None:
         found = [str(AttachPoint(nest.at.stage, d)) for d in range(1, nest.at.depth + 1)] + found
-    return found[:_MAX_DEPTHS]
+    return found[:most]

@@ -12,6 +12,8 @@ from tensorsmith.space.rules.base import Derived, State, Verdict, simple_nest
 from tensorsmith.space.rules.place import join_rows, places
 from tensorsmith.targets.target import Target
 
+_MOST_PLACES = 64  # Ansor tries every loop around a stage
+
 
 class Skip:
     """Always applies: the stage gets the simplest nest, unless it has one."""
@@ -27,5 +29,5 @@ class Skip:
             return [(state, index - 1)]
         done = state.with_nest(simple_nest(stage))
         if not needs_tiling(stage) and stage.name not in state.now.outputs:
-            done = join_rows(done, stage) or done.with_places(stage, ["root", *places(state, stage)])
+            done = join_rows(done, stage, whole=True) or done.with_places(stage, ["root", *places(state, stage, _MOST_PLACES)])
         return [(done, index - 1)]
