@@ -17,6 +17,7 @@ from tensorsmith.targets.target import Target
 
 
 def test_by_name() -> None:
+    assert {"v100-pcie", "k80", "rtx3080", "rtx3080-12gb", "mi50"} <= ts.targets().keys()
     assert {"a100", "v100", "t4", "h100", "rtx4090", "mi300x", "opencl"} <= ts.targets().keys()
     one = ts.Target.named("a100")
     assert isinstance(one, GpuTarget) and one.kind == "gpu" and one.name == "a100" and one.cores == one.multiprocessors == 108

@@ -4,7 +4,7 @@
 "Compute Capabilities", table of technical specifications per compute capability; so too are all limits of threads, blocks and
 registers below, and the 1 KB of each block that the system keeps from compute capability 8.0 on). Registers are given to warps in
 units of 256, four schedulers start an instruction a cycle each, and memory is fetched in sectors of 32 bytes on all of them (the
-same guide and the tuning guide of each architecture). Matrix instructions of 16 x 8 x 16 and copies to shared memory that go on
+same guide and the tuning guide of each architecture); on Kepler four schedulers start two instructions each, of which one counts. Matrix instructions of 16 x 8 x 16 and copies to shared memory that go on
 while threads do are there from compute capability 8.0 on (PTX ISA, `mma` and `cp.async`); `matrix_flops` is without sparsity. The
 rate at which programs get data from the second cache is published by no maker of these: it is our estimate, three times that of
 device memory where no comment says otherwise.
@@ -20,6 +20,7 @@ from tensorsmith.backends.gpu.target import GpuTarget
 
 #: limits by compute capability: threads, blocks and shared bytes of a multiprocessor, and what the system keeps of each block's
 _CAPABILITY = {
+    "sm_37": (2048, 16, 112 << 10, 0),
     "sm_70": (2048, 32, 96 << 10, 0),
     "sm_75": (1024, 16, 64 << 10, 0),
     "sm_80": (2048, 32, 164 << 10, 1024),
@@ -55,6 +56,18 @@ def word(name: str) -> str:
 NAMED: Mapping[str, GpuTarget] = {
     # NVIDIA, "Tesla V100 GPU Architecture" (WP-08608): 80 SMs, 6 MB, 1530 MHz (SXM2), 15.7 TFLOP/s, 900 GB/s.
     "v100": nvidia("v100", "sm_70", multiprocessors=80, l2_bytes=6 << 20, clock=1.53e9, flops=15.7e12, bytes_per_second=900e9),
+    # NVIDIA, data sheet of "Tesla V100" (DS-841): the PCIe board has 14 TFLOP/s, which is 1370 MHz.
+    "v100-pcie": nvidia(
+        "v100-pcie", "sm_70", multiprocessors=80, l2_bytes=6 << 20, clock=1.37e9, flops=14.0e12, bytes_per_second=900e9,
+        board="pcie",
+    ),
+    # NVIDIA, "Tesla K80 board specification" (BD-07317) and "Kepler GK110/210" white paper, one of its two GPUs: 13 SMX with 192
+    # lanes and 128 K registers each, 1.5 MB, 240 GB/s, 562 to 875 MHz. The clock here is 824 MHz, at which boards keep their
+    # power limit in products ("NVIDIA GPU Boost for Tesla", WP-06767, has it among the supported clocks).
+    "k80": nvidia(
+        "k80", "sm_37", multiprocessors=13, registers=131072, l2_bytes=1536 << 10, clock=0.824e9, flops=4.11e12,
+        bytes_per_second=240e9,
+    ),
     # NVIDIA, "Turing GPU Architecture" (WP-09183) and the data sheet of T4: 40 SMs, 4 MB, 1590 MHz, 8.1 TFLOP/s, 320 GB/s.
     "t4": nvidia("t4", "sm_75", multiprocessors=40, l2_bytes=4 << 20, clock=1.59e9, flops=8.1e12, bytes_per_second=320e9),
     # NVIDIA, "A100 Tensor Core GPU Architecture": 108 SMs, 40 MB, 1410 MHz, 19.5 TFLOP/s, 312 by tensor cores, 1555 GB/s (40 GB).
@@ -68,6 +81,16 @@ NAMED: Mapping[str, GpuTarget] = {
     "rtx3090": nvidia(
         "rtx3090", "sm_86", multiprocessors=82, l2_bytes=6 << 20, clock=1.695e9, flops=35.6e12, matrix_flops=71e12,
         bytes_per_second=936e9,
+    ),
+    # NVIDIA, "Ampere GA102 GPU Architecture" and its page of the GeForce RTX 3080: 10 GB: 68 SMs, 5 MB, 1710 MHz, 29.8 TFLOP/s, 59.5
+    # by tensor cores, 760 GB/s; 12 GB: 70 SMs, 6 MB, 1710 MHz, 30.6 TFLOP/s, 61.3, 912 GB/s.
+    "rtx3080": nvidia(
+        "rtx3080", "sm_86", multiprocessors=68, l2_bytes=5 << 20, clock=1.71e9, flops=29.8e12, matrix_flops=59.5e12,
+        bytes_per_second=760e9,
+    ),
+    "rtx3080-12gb": nvidia(
+        "rtx3080-12gb", "sm_86", multiprocessors=70, l2_bytes=6 << 20, clock=1.71e9, flops=30.6e12, matrix_flops=61.3e12,
+        bytes_per_second=912e9,
     ),
     # NVIDIA, "Jetson AGX Orin Series Technical Brief": 2048 cores in 16 SMs, 4 MB, 1.3 GHz, 5.3 TFLOP/s, 204.8 GB/s;
     # 170 TOP/s in sparse INT8 by tensor cores, a quarter of it in f16 without sparsity.
@@ -106,6 +129,15 @@ NAMED: Mapping[str, GpuTarget] = {
         shared_bytes=64 << 10, shared_bytes_per_multiprocessor=64 << 10, threads_per_multiprocessor=2048,
         blocks_per_multiprocessor=16, sector_bytes=64, l2_bytes=256 << 20, clock=2.1e9, flops=163.4e12, bytes_per_second=5.3e12,
         l2_bytes_per_second=17.2e12,
+    ),
+    # AMD, "Vega 7nm Instruction Set Architecture" (256 registers of a thread, given by fours; ten waves of 64 threads on each of four
+    # units; 64 KB of LDS) and data sheet of MI50: 60 compute units, 4 MB, 1725 MHz, 13.3 TFLOP/s, 1.024 TB/s; 64 bytes a cycle
+    # from each of 16 channels of the second cache.
+    "mi50": GpuTarget(
+        "mi50", "amd", "gfx906", warp=64, multiprocessors=60, registers=65536, registers_per_thread=256, register_unit=256,
+        shared_bytes=64 << 10, shared_bytes_per_multiprocessor=64 << 10, threads_per_multiprocessor=2560,
+        blocks_per_multiprocessor=40, sector_bytes=64, l2_bytes=4 << 20, clock=1.725e9, flops=13.3e12, bytes_per_second=1.024e12,
+        l2_bytes_per_second=1.77e12,
     ),
     # AMD, "CDNA 2 Instruction Set Architecture" and data sheet of MI250X, one of its two dies: 110 compute units, 8 MB, 1700 MHz,
     # 23.95 TFLOP/s, 1.6 TB/s; 128 bytes a cycle from each of 32 slices of the second cache.

@@ -47,6 +47,7 @@ class GpuTarget(Target):
     l2_bytes_per_second: float = 3e11  # of the shared cache
     matrix_flops: float = 0.0  # of `mma.sync` m16n8k16 with f16 factors and f32 sums, a multiply-add being two; 0: there is none
     copies_apart: bool = False  # whether copies to shared memory can go on while threads do: `cp.async`
+    board: str = ""  # which board of a device whose chip is sold on several, with different clocks
 
     @property
     def name(self) -> str:
@@ -58,9 +59,8 @@ class GpuTarget(Target):
 
     @property
     def key(self) -> str:
-        return (
-            f"gpu/{self.dialect}/{self.architecture or self.device}/w{self.warp}/m{self.multiprocessors}/s{self.shared_bytes >> 10}"
-        )
+        chip = f"{self.architecture or self.device}/w{self.warp}/m{self.multiprocessors}/s{self.shared_bytes >> 10}"
+        return f"gpu/{self.dialect}/{chip}" + (f"/{self.board}" if self.board else "")
 
     def lanes(self, element_bytes: int = 4) -> int:
         """The threads of a warp, whatever they work on."""
