@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorsmith.backends.gpu.features.access import WIDEST
 from tensorsmith.backends.gpu.features.columns import columns
-from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, operand_registers
+from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, operand_registers, spilled_share
 from tensorsmith.backends.gpu.features.schema import SCHEMA
 from tensorsmith.backends.gpu.features.warp import lanes_of, sectors, wavefronts
 from tensorsmith.backends.gpu.target import GpuTarget
@@ -87,11 +87,12 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
     results = mine_i * mine_j
     laid_out, steps = _laid_out(c["unroll_max"], v_i * v_j, (j4, i4, k2, j3, i3, k1))
     rows = np.where(laid_out[2] | (results * k2 <= target.registers_per_thread), k2, 1)  # steps of k that are laid out
-    registers = results * size / 4 + operand_registers((mine_i + mine_j) * size / 4, rows) + OTHER_REGISTERS
+    other = operand_registers((mine_i + mine_j) * size / 4, rows) + OTHER_REGISTERS
+    registers = results * size / 4 + other
     fits = registers <= target.registers_per_thread
     whole = fits | (laid_out[3] & laid_out[4])  # the tile is written out: operands are loaded once for all results
-    over = registers - target.registers_per_thread
-    spilled = np.where(fits, 0.0, np.where(whole, np.minimum(1.0, over / results), 1.0))
+    spilled = np.where(whole, spilled_share(results * size / 4, other, target.registers_of(warps * target.warp)), 1.0)
+    passes = np.ceil(threads / 8) * 8 * results * k / np.where(v_i * v_j * i4 * j4 < target.registers_per_thread, k2, 1)
     steps = np.maximum(steps, np.where(fits, results, 1))
 
     lane = np.arange(target.warp)[None, :]
@@ -118,6 +119,7 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
         "registers": registers,
         "shared_bytes": size * deep * (high + wide),
         "spilled_share": spilled,
+        "spill_bytes": 8 * passes * spilled,
         "multiply_adds": warps * results * k,
         "results": results,
         "reduce_steps": k,
@@ -134,6 +136,7 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
         "global_store_sectors": stored,
         "new_share": np.minimum(1.0, np.maximum(deep, deep * n) * size / target.sector_bytes),
         "memory_bytes": (m * k + k * n + m * n) * size,
+        "read_bytes": (m * k + k * n) * size,  # they fit in the second cache
     }
 
 

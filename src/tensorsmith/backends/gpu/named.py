@@ -18,27 +18,29 @@ from typing import Any
 
 from tensorsmith.backends.gpu.target import GpuTarget
 
-#: limits by compute capability: threads, blocks and shared bytes of a multiprocessor, and what the system keeps of each block's
+#: limits by compute capability: threads, blocks and shared bytes of a multiprocessor, and what the system keeps of each block's;
+#: bytes of its first cache and shared memory together
 _CAPABILITY = {
-    "sm_37": (2048, 16, 112 << 10, 0),
-    "sm_70": (2048, 32, 96 << 10, 0),
-    "sm_75": (1024, 16, 64 << 10, 0),
-    "sm_80": (2048, 32, 164 << 10, 1024),
-    "sm_86": (1536, 16, 100 << 10, 1024),
-    "sm_87": (1536, 16, 164 << 10, 1024),
-    "sm_89": (1536, 24, 100 << 10, 1024),
-    "sm_90": (2048, 32, 228 << 10, 1024),
-    "sm_120": (1536, 24, 100 << 10, 1024),
+    "sm_37": (2048, 16, 112 << 10, 0, 128 << 10),
+    "sm_70": (2048, 32, 96 << 10, 0, 128 << 10),
+    "sm_75": (1024, 16, 64 << 10, 0, 96 << 10),
+    "sm_80": (2048, 32, 164 << 10, 1024, 192 << 10),
+    "sm_86": (1536, 16, 100 << 10, 1024, 128 << 10),
+    "sm_87": (1536, 16, 164 << 10, 1024, 192 << 10),
+    "sm_89": (1536, 24, 100 << 10, 1024, 128 << 10),
+    "sm_90": (2048, 32, 228 << 10, 1024, 256 << 10),
+    "sm_120": (1536, 24, 100 << 10, 1024, 128 << 10),
 }
 
 
 def nvidia(device: str, architecture: str, **facts: Any) -> GpuTarget:
     """A GPU of one of the compute capabilities above."""
-    threads, blocks, shared, reserved = _CAPABILITY[architecture]
+    threads, blocks, shared, reserved, first = _CAPABILITY[architecture]
     limits: dict[str, Any] = {
         "shared_bytes": 48 << 10,
         "shared_bytes_per_multiprocessor": shared,
         "shared_bytes_reserved": reserved,
+        "first_cache_bytes": first,
         "threads_per_multiprocessor": threads,
         "blocks_per_multiprocessor": blocks,
     }
@@ -65,7 +67,7 @@ NAMED: Mapping[str, GpuTarget] = {
     # lanes and 128 K registers each, 1.5 MB, 240 GB/s, 562 to 875 MHz. The clock here is 824 MHz, at which boards keep their
     # power limit in products ("NVIDIA GPU Boost for Tesla", WP-06767, has it among the supported clocks).
     "k80": nvidia(
-        "k80", "sm_37", multiprocessors=13, registers=131072, l2_bytes=1536 << 10, clock=0.824e9, flops=4.11e12,
+        "k80", "sm_37", multiprocessors=13, registers=131072, registers_per_block=65536, l2_bytes=1536 << 10, clock=0.824e9, flops=4.11e12,
         bytes_per_second=240e9,
     ),
     # NVIDIA, "Turing GPU Architecture" (WP-09183) and the data sheet of T4: 40 SMs, 4 MB, 1590 MHz, 8.1 TFLOP/s, 320 GB/s.

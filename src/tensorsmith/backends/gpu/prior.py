@@ -49,11 +49,13 @@ class Estimate:
 def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -> Estimate:
     """Where the time of every kernel goes."""
     raw, r = matrix.raw, rates
+    threads = raw("threads")
     warps, turns, resident = raw("warps"), raw("blocks_in_turn"), raw("blocks_resident")
     fmas, functions = raw("multiply_adds"), raw("functions")
     rounds, loops = raw("rounds"), raw("loop_rounds")
     loads, stores = raw("global_loads"), raw("global_stores")
-    spilled = fmas * raw("spilled_share")
+    spilled = raw("spill_bytes") / (8 * target.warp)  # instructions that load a result from memory, and as many that store it
+    memory = _memory(matrix, target, r)
     busy = np.minimum(target.schedulers, warps * np.minimum(resident, turns))  # schedulers that have a warp
     lanes = target.fmas_per_cycle / target.schedulers  # of one scheduler
     issued = target.warp / lanes  # cycles of a scheduler's lanes for one instruction
@@ -78,7 +80,7 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
             + r.sector_cycles * raw("global_load_sectors")
             + loads
             + r.store_sector_cycles * raw("global_store_sectors")
-            + spilled * (r.spill_wavefronts + r.spill_far_cycles * _far(matrix, target))
+            + spilled * r.spill_wavefronts
         ),
     }
     waits = {
@@ -87,7 +89,7 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
         "barriers": raw("barriers") / 2 * r.barrier_cycles,
         "sums": np.maximum((fmas + raw("other_operations")) * issued / warps, raw("reduce_steps") * r.multiply_add_latency),
         "loops": loops / warps * r.shared_latency,
-        "spills": spilled / warps * r.spill_latency,
+        "spills": raw("spill_bytes") / 8 / np.maximum(threads, target.sector_bytes // 4) * memory.spill_latency,
         "start and end": r.start_cycles + stores / warps * r.store_instructions,
     }
     used = sum(cycles for cause, cycles in waits.items() if cause not in ("fetching", "start and end"))
@@ -102,8 +104,8 @@ def estimate(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -
     cycles = full * _either(resident * block, alone, r.sharpness) + (rest > 0.5) * _either(rest * block, alone, r.sharpness)
     whole = {
         "multiprocessors": cycles / target.clock,
-        "second cache": raw("l2_bytes") / target.l2_bytes_per_second,
-        "memory": raw("memory_bytes") / target.bytes_per_second,
+        "second cache": memory.second / target.l2_bytes_per_second,
+        "memory": memory.device / target.bytes_per_second,
     }
     seconds = np.max(np.stack(list(whole.values())), axis=0) + r.launch_seconds
     return Estimate(bounds, waits, whole, resident, seconds)
@@ -128,12 +130,43 @@ def _either(a: Array, b: Array, sharpness: float) -> Array:
     return found
 
 
-def _far(matrix: FeatureMatrix, target: GpuTarget) -> Array:
-    """Share of the spilled results that the first cache has no room for. It is what shared memory leaves of the same memory."""
-    resident = np.minimum(matrix.raw("blocks_resident"), matrix.raw("blocks_in_turn"))
-    room = np.maximum(0.0, target.shared_bytes_per_multiprocessor - resident * matrix.raw("shared_bytes"))
-    spilled = resident * matrix.raw("warps") * target.warp * matrix.raw("results") * matrix.raw("spilled_share") * 4
-    found: Array = np.maximum(0.0, 1.0 - room / np.maximum(1.0, spilled))
+@dataclass(frozen=True)
+class _Bytes:
+    """Bytes that a kernel moves through the second cache, and those that it moves to and from device memory."""
+
+    second: Array
+    device: Array
+    spill_latency: Array  # cycles that a warp waits for a result in memory
+
+
+def _memory(matrix: FeatureMatrix, target: GpuTarget, r: Rates) -> _Bytes:
+    """What is fetched, results, and spilled results, as far as the caches do not hold them."""
+    raw = matrix.raw
+    blocks = raw("blocks")
+    resident = np.minimum(raw("blocks_resident"), raw("blocks_in_turn"))
+    here = np.minimum(blocks, resident * target.multiprocessors)  # blocks that the GPU has at once
+    threads = raw("threads")
+    # spilled results
+    spills = blocks * raw("spill_bytes")
+    room = np.maximum(0.0, target.first_cache - resident * raw("shared_bytes"))
+    held = threads * raw("results") * raw("spilled_share") * 4
+    far = _beyond(room, resident * held)
+    farther = far * _beyond(target.l2_bytes, here * held)
+    latency = r.spill_latency + r.spill_far_latency * far + r.spill_farther_latency * farther
+    # results: sectors that are stored in parts are put together in the second cache, as long as it holds all that are begun
+    own = np.minimum(threads * raw("results") * 4, raw("global_stores") * target.warp * 16)
+    parts = blocks * raw("global_store_sectors") * target.sector_bytes
+    begun = here * np.minimum(own, raw("global_store_sectors") * target.sector_bytes)
+    results = np.minimum(blocks * own, parts)
+    written = results + np.maximum(0.0, parts - results) * _beyond(target.l2_bytes, begun)
+    loaded = blocks * raw("global_load_sectors") * target.sector_bytes
+    return _Bytes(loaded + parts + spills * far, raw("read_bytes") + written + 1.2 * spills * farther, latency)
+
+
+def _beyond(room: Any, wanted: Array) -> Array:
+    """Share of accesses in turn to what is wanted that find it gone: all of them when it is twice as much as there is room for,
+    because the oldest goes first."""
+    found: Array = np.clip(2.0 * (1.0 - room / np.maximum(1.0, wanted)), 0.0, 1.0)
     return found
 
 

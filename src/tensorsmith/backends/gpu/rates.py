@@ -28,8 +28,9 @@ class Rates:
     sector_cycles: float = 0.5  # of the first cache, for each sector loaded
     store_sector_cycles: float = 2.0  # for each stored; plausible: two that are written one after another share none
     spill_wavefronts: float = 2.0  # of each multiply-add whose result is in memory: it is loaded and stored
-    spill_far_cycles: float = 4.0  # the same where the first cache cannot hold all spilled results
-    spill_latency: float = 15.0  # that a warp waits for each; about half the first cache's latency, as two are under way
+    spill_latency: float = 8.0  # that a warp waits for each; about half the first cache's latency, as two are under way
+    spill_far_latency: float = 20.0  # the same beyond the first cache
+    spill_farther_latency: float = 60.0  # the same beyond the second
     block_cycles: float = 200.0  # of a multiprocessor, to begin a block and end it; plausible
     start_cycles: float = 500.0  # that a block waits at its beginning and end; plausible
     overlap: float = 0.3  # share of every bound but the tightest that is felt; plausible

@@ -29,11 +29,13 @@ class GpuTarget(Target):
     warp: int = 32  # threads that run in step
     multiprocessors: int = 1
     registers: int = 65536  # of 32 bits, of a multiprocessor
+    registers_per_block: int = 0  # that one block may have; 0: all of a multiprocessor's
     registers_per_thread: int = 255  # that one thread may have
     register_unit: int = 256  # registers are given to a warp in multiples of this many
     shared_bytes: int = 32 << 10  # that one block may have
     shared_bytes_per_multiprocessor: int = 64 << 10
     shared_bytes_reserved: int = 0  # of each block, by the driver; counts against the multiprocessor's, not against the block's
+    first_cache_bytes: int = 0  # of a multiprocessor's first cache, with shared memory where that is part of it; 0: as shared memory
     shared_banks: int = 32  # of four bytes each: what shared memory gives in a cycle
     threads: int = 1024  # that one block may have
     threads_per_multiprocessor: int = 2048
@@ -80,6 +82,11 @@ class GpuTarget(Target):
         return self.flops / (2 * self.clock * self.multiprocessors)
 
     @property
+    def first_cache(self) -> int:
+        """Bytes of a multiprocessor's first cache where nothing is in shared memory."""
+        return self.first_cache_bytes or self.shared_bytes_per_multiprocessor
+
+    @property
     def fetches_ahead(self) -> bool:
         """Whether loops fetch the next tiles while they use some. PoCL computes some such loops wrongly, in which our interpreter
         and oclgrind find nothing wrong; and without copies that go on by themselves there is little to gain."""
@@ -87,7 +94,7 @@ class GpuTarget(Target):
 
     def registers_of(self, threads: Any) -> Any:
         """Registers that a thread of a block of so many may have: all of the block's are there at once. Arrays are taken too."""
-        each = self.registers // np.maximum(1, threads) // REGISTER_STEP * REGISTER_STEP
+        each = (self.registers_per_block or self.registers) // np.maximum(1, threads) // REGISTER_STEP * REGISTER_STEP
         return np.minimum(self.registers_per_thread, each)
 
     @property

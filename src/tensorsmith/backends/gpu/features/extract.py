@@ -22,9 +22,10 @@ def extract_rows(batches: Sequence[Batch], target: GpuTarget) -> FeatureRows:
     for sketch, decisions in batches:
         size = max((np.size(v) for v in decisions.values()), default=1)
         program = lower_decisions(sketch, decisions)
+        laid_out = {n.stage: decisions[f"{n.stage}.pragma"] for n in sketch.nests if f"{n.stage}.pragma" in decisions}
         first = []
         for root in program.body:
-            values.append(columns(Told(program, root, size, target).told(), size, target))
+            values.append(columns(Told(program, root, size, target, laid_out).told(), size, target))
             candidate.append(np.arange(candidates, candidates + size))
             first.append(rows)
             rows += size

@@ -14,8 +14,9 @@ import numpy as np
 
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features import matrix
+from tensorsmith.backends.gpu.features.occupancy import resident_blocks
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
-from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, SUMMING_REGISTERS, operand_registers
+from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, SUMMING_REGISTERS, operand_registers, spilled_share
 from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
 from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
@@ -28,6 +29,9 @@ from tensorsmith.program.unrolling import steps_in_a_row
 from tensorsmith.space.sketch.loops import BLOCK, THREAD, VTHREAD
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+L2_KEEPS = 0.7  # share of the second cache that one array may fill and stay there
+COMPILER_UNROLLS = 256  # statements that compilers unroll of their own accord
 
 _CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
 
@@ -43,6 +47,7 @@ class Where:
     played: tuple[LoopVar, ...] = ()
     cooperative: bool = False
     inner: str = ""
+    whole: tuple[LoopVar, ...] = ()  # loops over results in registers, all of whose steps are written
 
 
 @dataclass
@@ -53,12 +58,14 @@ class Told:
     root: Node
     count: int  # of candidates
     target: GpuTarget
+    laid_out: Mapping[str, Any] = field(default_factory=dict)  # by stage: statements that the compiler was asked to lay out at most
     sums: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stage = own_block(self.root).stage
         self.own = _own_loops(self.root)
         self.copies: dict[str, Array] = {}  # by stage: virtual threads that have values of their own
+        self.fetched: dict[str, list[tuple[Array, list[tuple[Array, Array]]]]] = {}  # bytes of a block; block loops: steps, moves
         self.together = False  # whether the threads of a block compute something together
         for name in ("rounds", "new_share", "operands"):
             self.sums[name] = np.zeros(self.count)
@@ -105,14 +112,33 @@ class Told:
         sums["shared_bytes"] = self._shared_bytes() + sums.pop("partial_bytes", 0.0)
         results = self._results()
         plain = SUMMING_REGISTERS if any(b.stage.reduction for b in self._inside()) else PLAIN_REGISTERS
-        registers = results + sums.pop("operands") + (OTHER_REGISTERS if self.together else plain)
-        over = registers - self.target.registers_of(warps * self.target.warp)
+        other = sums.pop("operands") + (OTHER_REGISTERS if self.together else plain)
+        most = self.target.registers_of(warps * self.target.warp)
+        rolled = sums.pop("rolled", np.zeros(self.count)) > 0
+        registers = np.where(rolled, 0, results) + other
+        share = spilled_share(results, other, most)
         sums |= {"results": results, "registers": registers}
-        sums["spilled_share"] = np.clip(over / np.maximum(1, results), 0, 1)
+        sums["spilled_share"] = np.where(rolled, 1.0, share)
+        sums["spill_bytes"] = 8 * sums.pop("passes", np.zeros(self.count)) * sums["spilled_share"]
         sums["reduce_steps"] = sums.pop("steps", np.zeros(self.count)) / np.maximum(1, results)
         sums["rounds"] = np.maximum(1, sums["rounds"])
         sums["memory_bytes"] = self.full(sum(_bytes(self.program.buffers[name]) for name in self._global()))
+        resident = np.maximum(1, resident_blocks(threads, np.minimum(registers, 1e6), sums["shared_bytes"], self.target))
+        sums["read_bytes"] = self._read(grid, np.minimum(grid, resident * self.target.multiprocessors))
         return sums
+
+    def _read(self, grid: Array, wave: Array) -> Array:
+        """Bytes that come from device memory: what the blocks that run at once read comes once for all of them, and again for
+        those after them where the second cache is too small to keep it."""
+        total = np.zeros(self.count)
+        waves = np.ceil(grid / wave)
+        for name, parts in self.fetched.items():
+            whole = self.full(_bytes(self.program.buffers[name]))
+            at_once = sum(of_block * _distinct(moves, wave) for of_block, moves in parts)
+            again = np.clip(waves * np.minimum(at_once, whole), whole, None)
+            total = total + np.where(whole <= self.target.l2_bytes * L2_KEEPS, whole, again)
+        others = [n for n in self._global() - {self.stage.name} if n not in self.fetched]
+        return total + self.full(sum(_bytes(self.program.buffers[n]) for n in others))
 
     def _inside(self) -> list[Block]:
         return list(blocks(self.root))
@@ -152,15 +178,17 @@ class Told:
             self._block(node, at)
             return
         v, steps = node.var, self.full(node.var.count)
-        around, played, inner = at.around, at.played, at.inner
+        around, played, inner, whole = at.around, at.played, at.inner, at.whole
         if v.bound == VTHREAD:
             played = (*played, v)
         elif v.bound == "" and v.name not in self.dealt_out:
             around, inner = around * steps, v.name
             private = self.program.buffers[own_block(node).stage.name].kind == "local"
+            if private and not v.reduce:
+                whole = (*whole, v)
             if not (node.unrolled or (private and not v.reduce)):
                 self.add("loop_rounds", around * at.warps * (steps > 1))
-        below = Where(around, at.lanes, at.warps, played, at.cooperative, inner)
+        below = Where(around, at.lanes, at.warps, played, at.cooperative, inner, whole)
         for child in node.body:
             if own_block(child).stage is own_block(node).stage:
                 self._visit(child, below)
@@ -225,6 +253,10 @@ class Told:
             self.add("loop_rounds", warps * at.around * rounds * parts * (rounds * parts > 1))
         if stage.reduction:
             self.add("steps", executed)
+            self.at_least("rolled", self._rolled(block, at))
+            held = points * self.product(list(at.played)) <= self.target.registers_per_thread - OTHER_REGISTERS
+            together = self.target.sector_bytes // 4  # threads whose results lie side by side
+            self.add("passes", np.ceil(self.threads / together) * together * executed / np.where(held, steps / parts, 1))
         if shared:
             lanes = self.product(shared) if stage is self.stage and not self.dealt_own else self.threads
             self._combined(block, at, points, lanes)
@@ -261,7 +293,8 @@ class Told:
             for v in reversed(serial):
                 moving = moving | access.moves(v.name)
                 often = often * np.where(moving, self.full(v.count), 1)
-            executed = at.warps * at.around * often * parts / access.width
+            kept = self._kept(block, at, access, often)
+            executed = at.warps * at.around * often * parts / access.width / kept
             kind = "shared" if buffer.kind == "shared" else "global"
             self.add(f"{kind}_loads", executed)
             if kind == "shared":
@@ -270,11 +303,39 @@ class Told:
                 self.add("global_load_sectors", executed * access.sectors())
                 self.add("global_load_bytes", executed * access.width * access.bytes * np.minimum(self.target.warp, self.threads))
                 self.at_least("rounds", 0 if at.cooperative else np.minimum(rounds, executed / at.warps))
+                if at.cooperative:
+                    self._fetch(load.tensor, executed * access.width * access.bytes * np.minimum(self.target.warp, self.threads), access)
                 self.at_least("new_share", access.new_share(at.inner if at.cooperative or not serial else serial[-1].name))
         rows = np.ones(self.count)
         for n in in_a_row.values():
             rows = rows * n
         self.at_least("operands", operand_registers(operands, rows))
+
+    def _fetch(self, tensor: str, of_block: Array, access: Access) -> None:
+        loops = [v for v in self.own if v.bound == BLOCK]
+        self.fetched.setdefault(tensor, []).append((of_block, [(self.full(v.count), access.moves(v.name)) for v in loops]))
+
+    def _kept(self, block: Block, at: Where, access: Access, loads: Array) -> Array:
+        """For how many steps of the loops over results an operand that was loaded stays in registers, if there are enough."""
+        again, points = np.ones(self.count), np.ones(self.count)
+        for v in at.whole:
+            again = again * np.where(access.moves(v.name), 1, self.full(v.count))
+            points = points * self.full(v.count)
+        if not at.whole:
+            return again
+        results = points * self.product(list(at.played)) * self.product(list(block.tile))
+        live = results + loads * access.bytes / 4
+        fits = live <= self.target.registers_of(at.warps * self.target.warp)
+        return np.where(fits & ~self._rolled(block, at), again, 1)
+
+    def _rolled(self, block: Block, at: Where) -> Array:
+        """Whether results are kept in an array in memory, because a compiler has not laid out all loops around them."""
+        if block.stage.name not in self.laid_out:
+            return np.zeros(self.count, bool)
+        around = self.product(list(at.whole))
+        statements = around * self.product([*at.played, *block.tile, *(v for v in block.reduce if v.bound != THREAD)])
+        own = np.where(around > 1, COMPILER_UNROLLS, 3 * COMPILER_UNROLLS)
+        return statements > np.maximum(self.laid_out[block.stage.name], own)
 
     def _store(self, block: Block, at: Where, points: Array) -> None:
         buffer = self.program.buffers[block.stage.name]
@@ -305,6 +366,15 @@ class Told:
         if in_a_row is None:
             runs = {name: np.where(np.isin(n, WIDTHS), n, 1) for name, n in runs.items() if name == block.vector}
         return pattern(forms, dims, size, runs, in_a_row or {}, counts, at.lanes, self.count, self.target, WIDEST)
+
+
+def _distinct(loops: list[tuple[Array, Array]], wave: Array) -> Array:
+    """How many different steps of the loops that move an access there are among so many blocks in a row."""
+    found, inside = np.ones(len(wave)), np.ones(len(wave))
+    for steps, moves in reversed(loops):
+        found = found * np.where(moves, np.clip(np.ceil(wave / inside), 1, steps), 1)
+        inside = inside * steps
+    return found
 
 
 def _own_loops(root: Node) -> list[LoopVar]:

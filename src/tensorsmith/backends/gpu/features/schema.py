@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from tensorsmith.learn.features.schema import Feature, Schema
 
-_VERSION = 2
+_VERSION = 3
 
 #: what is told of a kernel
 _TOLD = (
@@ -31,6 +31,9 @@ _TOLD = (
     ("spilled_share", "ratio",
      "Share of the results that are kept in memory: those that find no register, or all where loops around them are not laid "
      "out, so that results have no fixed register.", "launch"),
+    ("spill_bytes", "bytes",
+     "Bytes that a block moves between registers and results in memory: each of these is loaded and stored once for the steps of "
+     "the innermost reduction loops.", "launch"),
     ("multiply_adds", "instructions", "Multiply-adds of a block that are no matrix instructions.", "work"),
     ("matrix_multiply_adds", "multiply-adds", "Multiply-adds of a block that are done by matrix instructions.", "work"),
     ("other_operations", "instructions", "Other arithmetic and comparisons of a block, without addresses.", "work"),
@@ -55,6 +58,9 @@ _TOLD = (
     ("new_share", "ratio",
      "Share of the rounds that begin a sector which no earlier round of the block has brought into the first cache.", "accesses"),
     ("memory_bytes", "bytes", "Bytes of the distinct elements that the kernel reads and writes in device memory.", "accesses"),
+    ("read_bytes", "bytes",
+     "Bytes that come from device memory: what a wave of blocks reads comes once for all of them, and again for the next where the "
+     "second cache is too small to keep it.", "accesses"),
 )  # fmt: skip
 
 #: what follows
