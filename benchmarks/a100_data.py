@@ -136,6 +136,7 @@ def described(search: Search, target: GpuTarget) -> dict[str, Array]:
         "global_store_sectors": stored,
         "new_share": np.minimum(1.0, np.maximum(deep, deep * n) * size / target.sector_bytes),
         "memory_bytes": (m * k + k * n + m * n) * size,
+        "far_bytes": rounds * sum(f["sectors"] for f in fetches) * target.sector_bytes,
         "read_bytes": (m * k + k * n) * size,  # they fit in the second cache
     }
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.backends.gpu.features.occupancy import beyond
 from tensorsmith.backends.gpu.matrix import INSTRUCTION
 from tensorsmith.backends.gpu.rates import DEFAULT, Rates
 from tensorsmith.backends.gpu.target import GpuTarget
@@ -150,24 +151,16 @@ def _memory(matrix: FeatureMatrix, target: GpuTarget, r: Rates) -> _Bytes:
     spills = blocks * raw("spill_bytes")
     room = np.maximum(0.0, target.first_cache - resident * raw("shared_bytes"))
     held = threads * raw("results") * raw("spilled_share") * 4
-    far = _beyond(room, resident * held)
-    farther = far * _beyond(target.l2_bytes, here * held)
+    far = beyond(room, resident * held)
+    farther = far * beyond(target.l2_bytes, here * held)
     latency = r.spill_latency + r.spill_far_latency * far + r.spill_farther_latency * farther
     # results: sectors that are stored in parts are put together in the second cache, as long as it holds all that are begun
     own = np.minimum(threads * raw("results") * 4, raw("global_stores") * target.warp * 16)
     parts = blocks * raw("global_store_sectors") * target.sector_bytes
     begun = here * np.minimum(own, raw("global_store_sectors") * target.sector_bytes)
     results = np.minimum(blocks * own, parts)
-    written = results + np.maximum(0.0, parts - results) * _beyond(target.l2_bytes, begun)
-    loaded = blocks * raw("global_load_sectors") * target.sector_bytes
-    return _Bytes(loaded + parts + spills * far, raw("read_bytes") + written + 1.2 * spills * farther, latency)
-
-
-def _beyond(room: Any, wanted: Array) -> Array:
-    """Share of accesses in turn to what is wanted that find it gone: all of them when it is twice as much as there is room for,
-    because the oldest goes first."""
-    found: Array = np.clip(2.0 * (1.0 - room / np.maximum(1.0, wanted)), 0.0, 1.0)
-    return found
+    written = results + np.maximum(0.0, parts - results) * beyond(target.l2_bytes, begun)
+    return _Bytes(blocks * raw("far_bytes") + parts + spills * far, raw("read_bytes") + written + 1.2 * spills * farther, latency)
 
 
 def estimate_seconds(matrix: FeatureMatrix, target: GpuTarget, rates: Rates = DEFAULT) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features import matrix
-from tensorsmith.backends.gpu.features.occupancy import resident_blocks
+from tensorsmith.backends.gpu.features.occupancy import beyond, resident_blocks
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
 from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, SUMMING_REGISTERS, operand_registers, spilled_share
 from tensorsmith.backends.gpu.loops import grid_loops
@@ -31,7 +31,8 @@ from tensorsmith.space.sketch.loops import BLOCK, THREAD, VTHREAD
 Array = np.ndarray[Any, np.dtype[Any]]
 
 L2_KEEPS = 0.7  # share of the second cache that one array may fill and stay there
-COMPILER_UNROLLS = 256  # statements that compilers unroll of their own accord
+#: statements of nested loops that nvcc unrolls of its own accord; the same where its input has unrolled some; of inner loops alone
+COMPILER_UNROLLS, COMPILER_UNROLLS_SOME, COMPILER_UNROLLS_INNER = 250, 350, 1024
 
 _CHEAP = tuple(k for k in KINDS if k not in ("mad", "divmod", "mathfunc"))
 
@@ -47,7 +48,20 @@ class Where:
     played: tuple[LoopVar, ...] = ()
     cooperative: bool = False
     inner: str = ""
+    rounds: Any = 1  # of fetching, where threads of a block do it together
     whole: tuple[LoopVar, ...] = ()  # loops over results in registers, all of whose steps are written
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What the threads of a block fetch together of a tensor, in all rounds."""
+
+    tensor: str
+    bytes: Array
+    touched: Array  # bytes of the sectors that its loads touch
+    rounds: Array
+    new_share: Array  # of the rounds that begin a sector which no earlier one has touched
+    moves: list[tuple[Array, Array]]  # of each loop over blocks: steps, and whether they go elsewhere
 
 
 @dataclass
@@ -65,7 +79,7 @@ class Told:
         self.stage = own_block(self.root).stage
         self.own = _own_loops(self.root)
         self.copies: dict[str, Array] = {}  # by stage: virtual threads that have values of their own
-        self.fetched: dict[str, list[tuple[Array, list[tuple[Array, Array]]]]] = {}  # bytes of a block; block loops: steps, moves
+        self.fetched: list[Fetched] = []
         self.together = False  # whether the threads of a block compute something together
         for name in ("rounds", "new_share", "operands"):
             self.sums[name] = np.zeros(self.count)
@@ -124,21 +138,34 @@ class Told:
         sums["rounds"] = np.maximum(1, sums["rounds"])
         sums["memory_bytes"] = self.full(sum(_bytes(self.program.buffers[name]) for name in self._global()))
         resident = np.maximum(1, resident_blocks(threads, np.minimum(registers, 1e6), sums["shared_bytes"], self.target))
-        sums["read_bytes"] = self._read(grid, np.minimum(grid, resident * self.target.multiprocessors))
+        self._read(grid, resident, sums["shared_bytes"])
         return sums
 
-    def _read(self, grid: Array, wave: Array) -> Array:
-        """Bytes that come from device memory: what the blocks that run at once read comes once for all of them, and again for
-        those after them where the second cache is too small to keep it."""
-        total = np.zeros(self.count)
+    def _read(self, grid: Array, resident: Array, shared_bytes: Array) -> None:
+        """Bytes that a block brings into the first cache (`far_bytes`), and all bytes that come from device memory (`read_bytes`).
+
+        What the blocks that run at once read comes once for all of them, and again for those after them where the second cache is
+        too small to keep it. A sector of which a round uses a part is there for the next round if a cache holds those of all
+        blocks until then."""
+        total, far = np.zeros(self.count), np.zeros(self.count)
+        wave = np.minimum(grid, resident * self.target.multiprocessors)
         waves = np.ceil(grid / wave)
-        for name, parts in self.fetched.items():
-            whole = self.full(_bytes(self.program.buffers[name]))
-            at_once = sum(of_block * _distinct(moves, wave) for of_block, moves in parts)
-            again = np.clip(waves * np.minimum(at_once, whole), whole, None)
-            total = total + np.where(whole <= self.target.l2_bytes * L2_KEEPS, whole, again)
-        others = [n for n in self._global() - {self.stage.name} if n not in self.fetched]
-        return total + self.full(sum(_bytes(self.program.buffers[n]) for n in others))
+        here = np.minimum(resident, np.ceil(grid / self.target.multiprocessors))
+        window = sum((f.touched / f.rounds for f in self.fetched), np.zeros(self.count))
+        lost = beyond(np.maximum(0, self.target.first_cache - here * shared_bytes), here * window)
+        at_once = sum((f.touched / f.rounds * _distinct(f.moves, wave) for f in self.fetched), np.zeros(self.count))
+        lost_again = lost * beyond(self.target.l2_bytes, at_once)
+        for f in self.fetched:
+            far = far + f.touched * (f.new_share + (1 - f.new_share) * lost)
+            whole = self.full(_bytes(self.program.buffers[f.tensor]))
+            read = f.bytes * _distinct(f.moves, wave)
+            again = np.clip(waves * np.minimum(read, whole), whole, None)
+            once = np.where(whole <= self.target.l2_bytes * L2_KEEPS, whole, again)
+            parts = waves * f.touched * _distinct(f.moves, wave)
+            total = total + once + np.maximum(0.0, parts - once) * lost_again * (1 - f.new_share)
+        others = self._global() - {self.stage.name} - {f.tensor for f in self.fetched}
+        self.sums["read_bytes"] = total + self.full(sum(_bytes(self.program.buffers[n]) for n in others))
+        self.sums["far_bytes"] = far + self.sums.pop("direct_bytes", 0.0)
 
     def _inside(self) -> list[Block]:
         return list(blocks(self.root))
@@ -188,7 +215,7 @@ class Told:
                 whole = (*whole, v)
             if not (node.unrolled or (private and not v.reduce)):
                 self.add("loop_rounds", around * at.warps * (steps > 1))
-        below = Where(around, at.lanes, at.warps, played, at.cooperative, inner, whole)
+        below = Where(around, at.lanes, at.warps, played, at.cooperative, inner, at.rounds, whole)
         for child in node.body:
             if own_block(child).stage is own_block(node).stage:
                 self._visit(child, below)
@@ -216,7 +243,7 @@ class Told:
         self.at_least("fetched_apart", ahead & self.target.copies_apart)
         self.add("barriers", np.where(ahead, 1, 2) * at.around / max(1, self._fetches()))
         self.add("loop_rounds", at.around * (turns > 1) * turns * warps)
-        self._visit(inside, Where(at.around * turns * run, lanes, warps, (), True, at.inner))
+        self._visit(inside, Where(at.around * turns * run, lanes, warps, (), True, at.inner, at.around))
 
     def _fetches(self) -> int:
         """Nests that the threads of a block compute together: those at one place share their barriers."""
@@ -303,17 +330,20 @@ class Told:
                 self.add("global_load_sectors", executed * access.sectors())
                 self.add("global_load_bytes", executed * access.width * access.bytes * np.minimum(self.target.warp, self.threads))
                 self.at_least("rounds", 0 if at.cooperative else np.minimum(rounds, executed / at.warps))
+                touched = executed * access.sectors() * self.target.sector_bytes
+                new = access.new_share(at.inner if at.cooperative or not serial else serial[-1].name)
                 if at.cooperative:
-                    self._fetch(load.tensor, executed * access.width * access.bytes * np.minimum(self.target.warp, self.threads), access)
-                self.at_least("new_share", access.new_share(at.inner if at.cooperative or not serial else serial[-1].name))
+                    loops = [(self.full(v.count), access.moves(v.name)) for v in self.own if v.bound == BLOCK]
+                    lanes = np.minimum(self.target.warp, self.threads)
+                    loaded = executed * access.width * access.bytes * lanes
+                    self.fetched.append(Fetched(load.tensor, loaded, touched, np.maximum(1, at.rounds), new, loops))
+                else:
+                    self.add("direct_bytes", touched)
+                self.at_least("new_share", new)
         rows = np.ones(self.count)
         for n in in_a_row.values():
             rows = rows * n
         self.at_least("operands", operand_registers(operands, rows))
-
-    def _fetch(self, tensor: str, of_block: Array, access: Access) -> None:
-        loops = [v for v in self.own if v.bound == BLOCK]
-        self.fetched.setdefault(tensor, []).append((of_block, [(self.full(v.count), access.moves(v.name)) for v in loops]))
 
     def _kept(self, block: Block, at: Where, access: Access, loads: Array) -> Array:
         """For how many steps of the loops over results an operand that was loaded stays in registers, if there are enough."""
@@ -334,8 +364,9 @@ class Told:
             return np.zeros(self.count, bool)
         around = self.product(list(at.whole))
         statements = around * self.product([*at.played, *block.tile, *(v for v in block.reduce if v.bound != THREAD)])
-        own = np.where(around > 1, COMPILER_UNROLLS, 3 * COMPILER_UNROLLS)
-        return statements > np.maximum(self.laid_out[block.stage.name], own)
+        asked = np.asarray(self.laid_out[block.stage.name])
+        nested = np.where(asked > 0, COMPILER_UNROLLS_SOME, COMPILER_UNROLLS)
+        return statements > np.maximum(asked, np.where(around > 1, nested, COMPILER_UNROLLS_INNER))
 
     def _store(self, block: Block, at: Where, points: Array) -> None:
         buffer = self.program.buffers[block.stage.name]

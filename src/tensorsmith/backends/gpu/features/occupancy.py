@@ -1,4 +1,4 @@
-"""How many blocks a multiprocessor has at once."""
+"""How many blocks a multiprocessor has at once, and what caches hold of what they use."""
 
 from __future__ import annotations
 
@@ -23,4 +23,11 @@ def resident_blocks(threads: Array, registers: Array, shared_bytes: Array, targe
         target.shared_bytes_per_multiprocessor // np.maximum(1, shared),
     )
     found: Array = np.minimum(target.blocks_per_multiprocessor, np.minimum.reduce(limits))
+    return found
+
+
+def beyond(room: Any, wanted: Array) -> Array:
+    """Share of accesses in turn to so many bytes that find them gone: all when they are twice what there is room for, because the
+    oldest go first."""
+    found: Array = np.clip(2.0 * (1.0 - room / np.maximum(1.0, wanted)), 0.0, 1.0)
     return found

@@ -58,6 +58,8 @@ _TOLD = (
     ("new_share", "ratio",
      "Share of the rounds that begin a sector which no earlier round of the block has brought into the first cache.", "accesses"),
     ("memory_bytes", "bytes", "Bytes of the distinct elements that the kernel reads and writes in device memory.", "accesses"),
+    ("far_bytes", "bytes",
+     "Bytes of the sectors that a block loads and does not find in the first cache.", "accesses"),
     ("read_bytes", "bytes",
      "Bytes that come from device memory: what a wave of blocks reads comes once for all of them, and again for the next where the "
      "second cache is too small to keep it.", "accesses"),
