@@ -23,7 +23,7 @@ GOOD: dict[str, Any] = {
     "reduce_steps": 1024, "loop_rounds": 8 * 128, "rounds": 128, "barriers": 256, "shared_loads": 8 * 1024 * 4,
     "shared_stores": 128 * 16, "shared_wavefronts": 8 * 1024 * 8, "global_loads": 128 * 16, "global_load_sectors": 128 * 256,
     "global_load_bytes": 128 * 8192, "global_stores": 8 * 64, "global_store_sectors": 8 * 64 * 16, "new_share": 1.0,
-    "memory_bytes": 3 * 4 << 20,
+    "memory_bytes": 3 * 4 << 20, "read_bytes": 2 * 4 << 20, "far_bytes": 128 * 256 * 32,
 }  # fmt: skip
 
 
@@ -50,10 +50,10 @@ def test_a_good_kernel_is_near_the_peak() -> None:
         {"shared_wavefronts": 8 * 1024 * 8 * 8},  # bank conflicts
         {"global_load_sectors": 128 * 256 * 16},  # loads that are not coalesced
         {"global_store_sectors": 8 * 64 * 512},
-        {"registers": 400, "spilled_share": 0.4},
+        {"registers": 400, "spilled_share": 0.4, "spill_bytes": 8 * 0.4 * 256 * 64 * 1024},
         {"blocks": 109},  # one more than multiprocessors, were only one block resident at a time
         {"loop_rounds": 8 * 1024 * 64},
-        {"memory_bytes": 3 << 30},
+        {"read_bytes": 3 << 30},
         {"functions": 8 * 64 * 1024},
         {"other_operations": 8 * 64 * 1024},
         {"rounds": 1024, "barriers": 2048},
@@ -100,8 +100,8 @@ def test_what_a_kernel_waits_for() -> None:
 
     assert tightest() == "arithmetic"
     assert tightest(shared_wavefronts=8 * 1024 * 100) == "loads and stores"
-    assert tightest(memory_bytes=3 << 30) == "memory"
-    assert tightest(global_load_sectors=128 * 256 * 400, multiply_adds=0) == "second cache"
+    assert tightest(read_bytes=3 << 30) == "memory"
+    assert tightest(far_bytes=128 * 256 * 400 * 32, multiply_adds=0) == "second cache"
     assert tightest(blocks=1, rounds=10000, multiply_adds=10, shared_wavefronts=1) == "fetching"
 
 

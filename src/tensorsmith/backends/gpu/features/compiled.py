@@ -48,9 +48,11 @@ def estimated_candidate(candidate: Candidate, target: GpuTarget) -> float:
 
 def as_compiled(told: Mapping[str, Array], found: ptxas.Compiled) -> dict[str, Array]:
     """What changes when registers, spills and shared memory are known."""
-    results = max(1.0, float(np.asarray(told["results"]).reshape(-1)[0]))
+    results, passes = (float(np.asarray(told[name]).reshape(-1)[0]) for name in ("results", "passes"))
+    share = min(1.0, found.spilled_bytes / 4 / max(1.0, results))
     return {
         "registers": np.array([float(found.registers)]),
-        "spilled_share": np.array([min(1.0, found.spilled_bytes / 4 / results)]),
+        "spilled_share": np.array([share]),
+        "spill_bytes": np.array([8 * passes * share]),
         "shared_bytes": np.array([float(found.shared_bytes)]),
     }

@@ -133,7 +133,7 @@ class Told:
         share = spilled_share(results, other, most)
         sums |= {"results": results, "registers": registers}
         sums["spilled_share"] = np.where(rolled, 1.0, share)
-        sums["spill_bytes"] = 8 * sums.pop("passes", np.zeros(self.count)) * sums["spilled_share"]
+        sums["spill_bytes"] = 8 * sums.setdefault("passes", np.zeros(self.count)) * sums["spilled_share"]
         sums["reduce_steps"] = sums.pop("steps", np.zeros(self.count)) / np.maximum(1, results)
         sums["rounds"] = np.maximum(1, sums["rounds"])
         sums["memory_bytes"] = self.full(sum(_bytes(self.program.buffers[name]) for name in self._global()))

@@ -49,6 +49,7 @@ def count(told: Told, block: Block, at: Where) -> None:
     executed = at.around * steps * tiles  # instructions of a warp
     told.add("matrix_multiply_adds", at.warps * executed * len(SUMS) * LANES * STEPS)
     told.add("steps", executed * len(SUMS) * _WAITS)
+    told.add("passes", at.warps * told.target.warp * executed * len(SUMS))
     in_a_row = steps_in_a_row([v.count for v in serial], block.unroll)
     rounds = np.ones(told.count)
     for v, row in zip(serial, in_a_row):
