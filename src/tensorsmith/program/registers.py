@@ -6,7 +6,7 @@ from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Workload
 from tensorsmith.program.grouping import lane_bytes
-from tensorsmith.program.ir import Block, LoopVar
+from tensorsmith.program.ir import Block, Loop, LoopVar, Node
 
 
 def stays_in_registers(workload: Workload, block: Block, reader: Block) -> bool:
@@ -16,8 +16,8 @@ def stays_in_registers(workload: Workload, block: Block, reader: Block) -> bool:
     known when the code is written, the code stores them all the same.)
     """
     stage = block.stage
-    if block.outer_reduce or reader.stage.reduction:
-        return False
+    if block.outer_reduce or (reader.stage.reduction and reader.reduce):
+        return False  # loops that run inside of the reader's tile would find one value of many
     lanes, read_lanes = _lanes(block), _lanes(reader)
     if (lanes is None) != (read_lanes is None):
         return False
@@ -45,3 +45,17 @@ def stays_in_registers(workload: Workload, block: Block, reader: Block) -> bool:
 
 def _lanes(block: Block) -> LoopVar | None:
     return block.loop(block.vector) if block.vector is not None else None
+
+
+def loops_of_sums(node: Node) -> list[Loop] | None:
+    """The reduction loops around a tile, from a node on, if they are all that it has and nothing else is computed in them: its sums
+    stay in registers while they run."""
+    loops = []
+    while isinstance(node, Loop):
+        if not node.var.reduce or len(node.body) != 1:
+            return None
+        loops.append(node)
+        node = node.body[0]
+    if not loops or node.reduce or len(loops) != len(node.outer_reduce) or (node.vector and node.loop(node.vector).reduce):
+        return None
+    return loops

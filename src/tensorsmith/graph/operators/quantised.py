@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorsmith.graph.operators import Kind, operator
 from tensorsmith.graph.operators.complex import Numbers, Pairs
 from tensorsmith.lang.define import Tensor
-from tensorsmith.ops import blocks, linalg, quantised
+from tensorsmith.ops import blocks, integer_blocks, linalg, quantised
 from tensorsmith.ops import conv as convolutions
 
 operator("quantize", Kind.ELEMENTWISE)(quantised.quantize)
@@ -55,6 +55,23 @@ def block_matmul(
 ) -> Tensor:
     """x (..., K) times a matrix that is quantised in blocks: q (blocks, bytes of a block, M), scale and zero (blocks, M)."""
     return blocks.block_matmul(x, q, scale, zero, bits, middle, name)
+
+
+operator("quantize_blocks", Kind.REDUCTION)(integer_blocks.quantize_blocks)
+
+
+@operator("integer_block_matmul", Kind.COMPLEX)
+def integer_block_matmul(q: Tensor, scale: Tensor, sums: Tensor, *fields: Tensor, format: str, name: str) -> Tensor:
+    """What `quantize_blocks` gives of x (..., K), times the transpose of a matrix (M, K) in blocks -> f32 (..., M).
+
+    `fields` are what `ops.block_formats.format_of(format).split(rows)` gives of the matrix's rows as bytes (M, bytes of a row);
+    they may be views of a file. Products that read one x share its `quantize_blocks`:
+
+        quantised = b.add_all("quantize_blocks", [x])
+        fields = [b.constant(a) for a in format_of("q4_0").split(rows)]
+        y = b.add("integer_block_matmul", [*quantised, *fields], format="q4_0")
+    """
+    return integer_blocks.integer_block_matmul(q, scale, sums, *fields, format=format, name=name)
 
 
 @operator("dequantize_blocks", Kind.INJECTIVE)

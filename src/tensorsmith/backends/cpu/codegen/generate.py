@@ -35,6 +35,7 @@ from tensorsmith.program.ir import Block, Loop, Node, Program, ProgramBuffer, lo
 from tensorsmith.program.layout import layouts
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.memory import places, touched
+from tensorsmith.program.registers import loops_of_sums
 from tensorsmith.program.unrolling import is_laid_out
 
 ENTRY = "entry"
@@ -277,6 +278,10 @@ class _Work:
     def _node(self, node: Node, env: dict[str, LoopValue], left: Remainders) -> None:
         if isinstance(node, Block):
             self.tile.block(node, env, left)
+            return
+        sums = loops_of_sums(node)
+        if sums is not None:
+            self.tile.block(own_block(node), env, left, sums)
             return
         var = node.var
         stride = int(var.stride)

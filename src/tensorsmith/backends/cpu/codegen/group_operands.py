@@ -11,7 +11,7 @@ from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues
 from tensorsmith.backends.cpu.codegen.shape import pieces
 from tensorsmith.backends.cpu.instructions import kind
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Expr, Load, loads
+from tensorsmith.lang.expr import Binary, Const, Expr, Load, loads, variables
 from tensorsmith.lang.small import small_load
 from tensorsmith.program.grouping import factors
 from tensorsmith.program.linear import Linear
@@ -121,7 +121,32 @@ class GroupOperands:
         return self.factors_of(total)
 
     def _side_by_side(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
-        """The groups of all lanes as they lie in memory, where that is lane by lane; None where it is not."""
+        """The groups of all lanes as they lie in memory, where that is lane by lane, or what is made of such bytes one by one
+        (their lower halves, say); None where it is not."""
+        found = self._bytes(e, point, lanes)
+        return None if found is None or not found.lanes else Value(found.text, self._kind, found.lanes)
+
+    def _bytes(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
+        """`_side_by_side`, by the type of the expression; one number where it is the same for all steps and lanes."""
+        if isinstance(e, Const):
+            return const(e.value, e.dtype)
+        if not self._varies(e):
+            return self.body.value(e, self.block, point, None)
+        if 8 * dtype(e.dtype).bytes != self.bits or dtype(e.dtype).kind == "f":
+            return None
+        if isinstance(e, Binary):
+            a, b = self._bytes(e.a, point, lanes), self._bytes(e.b, point, lanes)
+            return None if a is None or b is None else self.once((id(e), a, b), lambda: self.arith.binary(e.op, a, b))
+        found = self._loaded(e, point, lanes)
+        return None if found is None else Value(found.text, e.dtype, found.lanes)
+
+    def _varies(self, e: Expr) -> bool:
+        """Whether an expression is another one from step to step, or from lane to lane."""
+        terms = {name for axis in variables(e) for name in self.block.axes[axis].value.terms}
+        return self.group in terms or self.block.vector in terms
+
+    def _loaded(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
+        """The groups of all lanes as they lie in memory."""
         form = self.body.offset(e, self.block)[0] if isinstance(e, Load) else None
         if form is None or form.terms.get(self.group) != 1 or form.terms.get(lanes.var) != self.steps:
             return None

@@ -77,6 +77,12 @@ class Reduction(Borders):
         results = dict(zip(self.keys, state))
         return self._with_stored(self._across(results) if self.across else results, env)
 
+    def onto(self, state: list[Value], env: dict[str, LoopValue], left: Remainders) -> list[Value]:
+        """The sums so far, and this step's on top: of a tile all of whose reduction loops are outer ones."""
+        new = self._inside_first(env, left, state)
+        self.body.forget()
+        return new
+
     def _with_stored(self, results: dict[Key, Value], env: dict[str, LoopValue]) -> dict[Key, Value]:
         """Adds what earlier steps of outer reduction loops have stored.
 

@@ -8,13 +8,13 @@ are known beforehand: the remainder of a division), so that full tiles run witho
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.interleave import group_of_copy, store_group, store_turned
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64, type_text
+from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.reduction import Reduction
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
@@ -26,11 +26,13 @@ from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.workload import Stage
 from tensorsmith.program.grouping import lane_bytes
-from tensorsmith.program.ir import Block, LoopVar, Node, Program, own_block
+from tensorsmith.program.ir import Block, Loop, LoopVar, Node, Program, own_block
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.positions import in_elements, stored_at
 from tensorsmith.program.registers import stays_in_registers
+from tensorsmith.program.unrolling import is_laid_out
 from tensorsmith.space.analysis import is_expensive
+from tensorsmith.space.sketch.rewrite import identity
 
 MAX_POINTS = 512  # values of one tile
 
@@ -66,36 +68,45 @@ class TileEmitter:
 
     # -- variants --------------------------------------------------------------------------------------------------
 
-    def block(self, block: Block, env: dict[str, LoopValue], left: Remainders) -> None:
-        """A block, in a variant for every size its tile can have here."""
-        self._variant(block, env, left, list(block.tile), {})
+    def block(self, block: Block, env: dict[str, LoopValue], left: Remainders, around: Sequence[Loop] = ()) -> None:
+        """A block, in a variant for every size its tile can have here; all of its reduction loops may be `around` it."""
+        self._variant(block, env, left, list(block.tile), {}, around)
 
     def _variant(
-        self, block: Block, env: dict[str, LoopValue], left: Remainders, todo: list[LoopVar], sizes: dict[str, int]
+        self,
+        block: Block,
+        env: dict[str, LoopValue],
+        left: Remainders,
+        todo: list[LoopVar],
+        sizes: dict[str, int],
+        around: Sequence[Loop],
     ) -> None:
         if not todo:
-            self._tile(block, env, left, sizes)
+            if around:
+                self._sums(block, env, left, sizes, around)
+            else:
+                self._tile(block, env, left, sizes)
             return
         var, rest = todo[0], todo[1:]
         count = int(var.count)
         remaining = left[var.axis]
         if isinstance(remaining.now, int):
-            self._variant(block, env, left, rest, {**sizes, var.name: min(remaining.now, count)})
+            self._variant(block, env, left, rest, {**sizes, var.name: min(remaining.now, count)}, around)
             return
         now = remaining.now
         if remaining.possible is not None and len(remaining.possible) <= MAX_SIZES:
-            self._switch(now, remaining.possible, lambda n: self._variant(block, env, left, rest, {**sizes, var.name: n}))
+            self._switch(now, remaining.possible, lambda n: self._variant(block, env, left, rest, {**sizes, var.name: n}, around))
             return
 
         def one_by_one() -> list[Value]:
             def step(position: Value, _: list[Value]) -> list[Value]:
-                self._variant(block, {**env, var.name: position}, left, rest, {**sizes, var.name: -1})
+                self._variant(block, {**env, var.name: position}, left, rest, {**sizes, var.name: -1}, around)
                 return []
 
             return self.f.loop(i64(0), now, 1, [], step)
 
         def full() -> list[Value]:
-            self._variant(block, env, left, rest, {**sizes, var.name: count})
+            self._variant(block, env, left, rest, {**sizes, var.name: count}, around)
             return []
 
         self.f.choose(self.f.op(f"icmp sge i64 {now.text}, {count}", "bool"), full, one_by_one)
@@ -140,6 +151,50 @@ class TileEmitter:
                     self._store(block, value, point, lanes)
         for name in held:
             del self.body.registers[name]
+        self.body.forget()
+
+    def _sums(
+        self, block: Block, env: dict[str, LoopValue], left: Remainders, sizes: dict[str, int], around: Sequence[Loop]
+    ) -> None:
+        """A tile of known sizes inside all of its reduction loops: its sums stay in registers while these run, and are stored once.
+
+        What is attached to the tile is computed in each of their steps: an integer sum of products of one block of weights, say,
+        that is then scaled and added.
+        """
+        if 0 in sizes.values():
+            return  # an empty axis
+        shape = self._shape(block, sizes)
+        keys = _keys(block, shape)
+        self.body.forget()
+
+        def level(depth: int, env: dict[str, LoopValue], left: Remainders, state: list[Value]) -> list[Value]:
+            if depth == len(around):
+                held = self._before(block, env, sizes)
+                self.body.forget()
+                state = Reduction(self, block, shape, keys).onto(state, env, left)
+                for name in held:
+                    del self.body.registers[name]
+                return state
+            var, stride = around[depth].var, int(around[depth].var.stride)
+
+            def once(bound: LoopValue, now: list[Value]) -> list[Value]:
+                inside = left[var.axis].inside(self.f, self.body.at(bound), stride)
+                return level(depth + 1, {**env, var.name: bound}, {**left, var.axis: inside}, now)
+
+            trips = left[var.axis].trips(self.f, stride)
+            if isinstance(trips, int) and (trips == 1 or is_laid_out(around[depth].unrolled, trips)):
+                for n in range(trips):
+                    state = once(n, state)
+                return state
+            end = i64(trips) if isinstance(trips, int) else trips
+            return self.f.loop(i64(0), end, 1, state, once, runs=isinstance(trips, int) and trips > 0)
+
+        widths = [lanes.width if lanes and lanes.width > 1 else 0 for lanes in (shape.chunks[chunk] for _, chunk in keys)]
+        start = identity(str(block.stage.reduction), block.stage.dtype)
+        results = level(0, env, left, [const(start.value, start.dtype, width) for width in widths])
+        self.body.forget()
+        for key, value in zip(keys, results):
+            self._store(block, value, *self.point(block, shape, env, key))
         self.body.forget()
 
     def _map(self, block: Block, env: dict[str, LoopValue], sizes: Mapping[str, int], apart: bool) -> None:
@@ -245,6 +300,8 @@ class TileEmitter:
                 return None
             length = 1
             for name, coefficient in form.terms.items():
+                if name in outside and not block.reduce:
+                    continue  # all of its loops are outer ones: it stands still here
                 if coefficient < 0 or name in outside:
                     # a smaller tile needs the region's end, not its start; what an outer loop leaves is not known here
                     return None
