@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorsmith.backends.cpu.default_tile import STEPS_PER_THREAD, TilePlan
+from tensorsmith.backends.cpu.parts import PartSums, part_sums
 from tensorsmith.backends.cpu.products import widens
 from tensorsmith.backends.cpu.slicing import is_cut
 from tensorsmith.backends.cpu.target import CpuTarget
@@ -168,10 +169,16 @@ class _Default:
         readers = self.now.consumers[stage.name]
         if is_transform(self.now, stage):
             self._transform(stage)
+        elif sums := part_sums(self.now, stage, self.target):
+            self._in_parts(sums, stage)
         elif _reuses(stage):
             self._tiled(stage, stage)
         elif stage.reduction is None and (producer := self._tiled_producer(stage)):
-            self._tiled(producer, stage)
+            sums = part_sums(self.now, producer, self.target)
+            if sums is not None:
+                self._in_parts(sums, stage)
+            else:
+                self._tiled(producer, stage)
         else:
             inside = readers and stage.name not in self.now.outputs
             self._rowwise(stage, self._transform_row(stage) or self._attach_point(stage) if inside else None)
@@ -361,6 +368,35 @@ class _Default:
         if copied is not None:
             self.nests[copied] = follow(self.now, self.nests, Nest(copied, "", follows=stage.name))
             self.decisions[f"{copied}.parallel"] = max(1, len(self.nests[copied].outer) - 1)
+
+    def _in_parts(self, sums: PartSums, outer: Stage) -> None:
+        """A sum over parts, its parts computed on its tile; `outer` is its elementwise reader, or itself."""
+        stage, dot = sums.stage, sums.dot
+        loops, tile = sums.outer(), sums.tile()
+        columns = stage.axes[-1].name
+        packed = tuple(x.tensor for x in stage.reads if self._packable(x))
+        if outer.name == stage.name:
+            text = f"{written(loops)} {sums.over_parts()} | {written(tile)}"
+            self.nests[stage.name] = Nest(stage.name, text, vector=NestLoop(columns, 1), packed=packed)
+            point = AttachPoint(stage.name, len(loops) + len(stage.reduce_axes))
+        else:
+            inner = f"{sums.over_parts()} | {written(NestLoop(a.name, 0) for a in stage.axes)}"
+            at = AttachPoint(outer.name, len(loops))
+            self.nests[stage.name] = Nest(stage.name, inner, vector=NestLoop(columns, 0), at=at, packed=packed)
+            point = AttachPoint(stage.name, len(stage.reduce_axes))
+            names = {a.name: b.name for a, b in zip(stage.axes, outer.axes)}
+            loops = [NestLoop(names[n.axis], n.part) for n in loops]
+            tile = {NestLoop(names[n.axis], n.part): size for n, size in tile.items()}
+            vector = NestLoop(names[columns], 1)
+            self.nests[outer.name] = Nest(outer.name, f"{written(loops)} | {written(tile)}", vector=vector)
+        for loop, size in tile.items():
+            self.decisions[f"{outer.name}.{loop}"] = size
+        text, group, sizes = sums.of_part(self.target)
+        packed = tuple(x.tensor for x in dot.reads if self._packable(x))
+        vector = NestLoop(dot.axes[-1].name, 0)
+        self.nests[dot.name] = Nest(dot.name, f"| {text}", vector=vector, at=point, packed=packed, group=group)
+        self.decisions |= sizes
+        self._share(outer, loops, {loop.axis: size for loop, size in tile.items()}, _work(dot))
 
     def _copy_operand(self, plan: TilePlan) -> str | None:
         """The copy, in loop order, of an operand that is not constant but read often enough to pay for it."""

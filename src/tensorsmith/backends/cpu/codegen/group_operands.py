@@ -11,7 +11,7 @@ from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues
 from tensorsmith.backends.cpu.codegen.shape import pieces
 from tensorsmith.backends.cpu.instructions import kind
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import Binary, Const, Expr, Load, loads, variables
+from tensorsmith.lang.expr import Binary, Cast, Const, Expr, Load, loads, variables
 from tensorsmith.lang.small import small_load
 from tensorsmith.program.grouping import factors
 from tensorsmith.program.linear import Linear
@@ -137,6 +137,9 @@ class GroupOperands:
         if isinstance(e, Binary):
             a, b = self._bytes(e.a, point, lanes), self._bytes(e.b, point, lanes)
             return None if a is None or b is None else self.once((id(e), a, b), lambda: self.arith.binary(e.op, a, b))
+        if isinstance(e, Cast) and dtype(e.a.dtype).bytes == dtype(e.dtype).bytes and dtype(e.a.dtype).kind in "iu":
+            inside = self._bytes(e.a, point, lanes)
+            return None if inside is None else Value(inside.text, e.dtype, inside.lanes)
         found = self._loaded(e, point, lanes)
         return None if found is None else Value(found.text, e.dtype, found.lanes)
 
