@@ -104,12 +104,16 @@ def fetch(body: BodyEmitter, pointer: Value, near: int) -> None:
 
 
 def _passes(around: LoopValues, moving: set[str], loops: Mapping[str, LoopVar]) -> list[LoopVar]:
-    """The innermost of the loops around a tile, as far as none of them moves the operand."""
+    """The innermost of the loops around a tile, as far as none of them moves the operand.
+
+    A reduction loop that is laid out is none: its steps use different bits of the same bytes, which come once.
+    """
     found: list[LoopVar] = []
     for name in reversed(list(around)):
         if name in moving:
             break
-        found.insert(0, loops[name])
+        if not (loops[name].reduce and isinstance(around[name], int)):
+            found.insert(0, loops[name])
     return found
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.body import BodyEmitter
 from tensorsmith.backends.cpu.codegen.interleave import group_of_copy, store_group, store_turned
-from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, i64, type_text
+from tensorsmith.backends.cpu.codegen.irtext import BOUNDARY, Function, Value, const, i64, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
 from tensorsmith.backends.cpu.codegen.reduction import Reduction
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
@@ -184,6 +184,11 @@ class TileEmitter:
             trips = left[var.axis].trips(self.f, stride)
             if isinstance(trips, int) and (trips == 1 or is_laid_out(around[depth].unrolled, trips)):
                 for n in range(trips):
+                    if n:  # LLVM would gather the loads of all steps in front, and spill what it has made of them
+                        self.f.barrier()
+                        self.arith.declarations.add(BOUNDARY)
+                        self.f.boundary()
+                        self.body.forget_loads()
                     state = once(n, state)
                 return state
             end = i64(trips) if isinstance(trips, int) else trips
