@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tensorsmith.backends.cpu.codegen.arith import Arithmetic
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, const, type_text
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, active_mask
+from tensorsmith.backends.cpu.codegen.prefetch import fetch_ahead
 from tensorsmith.backends.cpu.codegen.shape import pieces
 from tensorsmith.backends.cpu.instructions import kind
 from tensorsmith.lang.dtypes import dtype
@@ -43,6 +44,7 @@ class GroupOperands:
         self.kinds = kind(given[0]), kind(given[1])
         self.first, self.second = map(self._as_packed, given)
         self.apart: bool = not self.in_lanes(self.first) and self.in_lanes(self.second)
+        self.streamed: frozenset[str] = frozenset()  # operands that come from memory, and are read once or twice
         self.made: dict[tuple[object, ...], Value] = {}  # what was made of operands in this step
 
     def _as_packed(self, e: Expr) -> Expr:
@@ -159,6 +161,9 @@ class GroupOperands:
 
         def load() -> Value:
             pointer = self.body.pointer(e.tensor, running, constant)
+            if e.tensor in self.streamed and (e.tensor, running, constant) not in self.tile.fetched:
+                self.tile.fetched.add((e.tensor, running, constant))
+                fetch_ahead(self.body, pointer)
             if lanes.active == lanes.width or self.body.storage[e.tensor].slack:
                 count = self.steps * lanes.width
                 return self.f.op(f"load <{count} x i{self.bits}>, {pointer}, align {self.bits // 8}", self._kind, count)

@@ -17,7 +17,7 @@ from tensorsmith.backends.cpu.codegen.folding import halved, totals
 from tensorsmith.backends.cpu.codegen.groups import Groups
 from tensorsmith.backends.cpu.codegen.irtext import Value, const, i64, storage_type
 from tensorsmith.backends.cpu.codegen.points import Lanes, LoopValue, LoopValues, Shifted
-from tensorsmith.backends.cpu.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching
+from tensorsmith.backends.cpu.codegen.prefetch import FIRST_CACHE, Fetching, emit, fetch, fetching, streamed
 from tensorsmith.backends.cpu.codegen.remaining import MAX_SIZES, Remainders, Remaining
 from tensorsmith.backends.cpu.codegen.shape import Key, Shape
 from tensorsmith.errors import Refusal
@@ -69,6 +69,8 @@ class Reduction(Borders):
             state.append(self._nothing(lanes.width if lanes and lanes.width > 1 else 0))
         state += self.groups.start() if self.groups is not None else []
         self.fetched = fetching(self.block, self.tile.program.buffers, self.body.storage, self.tile.loops, env, self.tile.target)
+        if self.groups is not None:
+            self.groups.streamed = streamed(self.block, self.tile.program.buffers, self.tile.loops, env)
         self._fetch_stored(env)
         state = self._inside_first(env, left, state)
         self.body.forget()

@@ -58,6 +58,7 @@ class TileEmitter:
         self.target = target
         self.node = node  # writes what is attached
         self._positions: dict[int, Linear] = {}  # of a block's elements, by the block's `id`
+        self.fetched: set[object] = set()  # places of streamed operands behind which memory was fetched ahead
         self.together: tuple[str, list[LoopValue]] | None = None  # a loop variable, and its values at the steps written together
 
     def steps(self, block: Block, env: dict[str, LoopValue], left: Remainders, var: LoopVar, start: Value, count: int) -> None:
