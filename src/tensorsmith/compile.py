@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 from tensorsmith.build import Found, Guess, Wanted, build_all, build_best, kernel_alone
 from tensorsmith.carried import carried
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 BY_MODEL = "model"  # the effort of letting the pre-trained model choose
 C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 
 _RECORDS = 3  # how many records of a task are tried before the default schedule
 
@@ -47,6 +48,25 @@ class Records(Protocol):
     """Whatever knows the records of the k fastest candidates of a workload: a store, or the journal of a run."""
 
     def top(self, workload: Workload, target: Target, timing: Timing, k: int) -> list[Record]: ...
+
+
+@runtime_checkable
+class CompilesItself(Protocol[C_co]):
+    """What is no network but runs several: it makes of them what `compile` gives. `options` are those of `compile`."""
+
+    def compiled(self, **options: Any) -> C_co: ...
+
+
+@overload
+def compile(
+    computation: CompilesItself[C_co],
+    *,
+    database: str | Path | None = None,
+    target: Target | str | None = None,
+    effort: Literal["model"] | None = None,
+    weights: str | None = None,
+    threads: int | None = None,
+) -> C_co: ...
 
 
 @overload
@@ -83,7 +103,7 @@ def compile(
 
 
 def compile(
-    computation: Workload | Sequence[Tensor] | Model | OpenModel,
+    computation: Workload | Sequence[Tensor] | Model | OpenModel | CompilesItself[Any],
     *,
     database: str | Path | None = None,
     target: Target | str | None = None,
@@ -96,7 +116,7 @@ def compile(
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
-) -> Executable | OpenExecutable:
+) -> Any:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
     `computation` is a list of inputs and outputs, as in `[A, B, D]`, a `Workload`, or a `Model`, whose tasks are each compiled so.
@@ -135,7 +155,19 @@ def compile(
         ts.compile(model, target="znver4", name="classifier").save("classifier.tsm")
 
     `name` is what the executable is called in texts, profiles and files.
+
+    A language model (`ts.load("model.gguf")`) gives a `Generator`; its `weights` may be "f32", "q8_0" and "q4_0", too.
     """
+    if isinstance(computation, CompilesItself):
+        others: dict[str, Any] = {
+            "name": name,
+            "keep": keep,
+            "check_indices": check_indices or None,
+            "background": background or None,
+        }
+        others |= {"formulations": None if formulations == ALL else formulations, "integers": None if integers else False}
+        others = {key: given for key, given in others.items() if given is not None}
+        return computation.compiled(database=database, target=target, effort=effort, weights=weights, threads=threads, **others)
     target = on_threads(given_or_native(target), threads)
     check_effort(effort)
     given, computation = computation, stored(computation, weights)  # the first is the user's, who keeps it or does not

@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from tests.docs.blocks import ROOT
+from tests.language import files as language
 
 import tensorsmith as ts
 from tensorsmith.backends import rule_set, space_of
@@ -185,6 +186,10 @@ def _plugins(folder: Path, names: Names, records: Path) -> None:
         store.add(workload, target, Timing("warm", target.cores), made_up)
 
 
+def _generation(folder: Path, names: Names, records: Path) -> None:
+    (folder / "model.gguf").write_bytes(language.llama_gguf())
+
+
 def _policies(folder: Path, names: Names, records: Path) -> None:
     write_model(folder / "MODEL.onnx", (1, 3, 4, 4))
     names["computation"] = ts.workload(matmul(16))
@@ -211,6 +216,7 @@ PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "docs/embedding.md": _batched,
     "docs/fleet.md": _fleet,
     "docs/formats.md": _closed,
+    "docs/generation.md": _generation,
     "docs/how-long.md": _closed,
     "docs/no-trial.md": _closed,
     "docs/howto.md": _howto,

@@ -15,6 +15,8 @@ from tensorsmith.graph.open_model import OpenModel
 if TYPE_CHECKING:
     from onnx import ModelProto  # not installed with everyone
 
+    from tensorsmith.language.model import LanguageModel
+
 
 @overload
 def load(
@@ -45,8 +47,9 @@ def load(
     constants: Mapping[str, Array] | None = None,
     outputs: Sequence[str] | None = None,
     seed: int | None = None,
-) -> Model | OpenModel:
-    """The model of an ONNX file: `model` is its path, its bytes, or the loaded proto.
+) -> Model | OpenModel | LanguageModel:
+    """The model of an ONNX file: `model` is its path, its bytes, or the loaded proto. Or a language model: the path of a GGUF file,
+    or of a folder of Hugging Face with `config.json` and safetensors files.
 
     `shapes` gives what the file leaves open: the shapes of inputs and the sizes of symbolic dimensions, by name, as in
     `shapes={"x": (1, 3, 224, 224), "batch": 1}`. Inputs named in `constants` become constants of that value.
@@ -68,12 +71,23 @@ def load(
     Raises `UserError` if the file cannot be read, leaves a size open that is not given, or has operators that are not supported,
     with all of them in one message.
     """
+    if isinstance(model, (str, Path)) and is_language_model(Path(model)):
+        if any(given is not None for given in (shapes, constants, outputs, seed)):
+            raise UserError("shapes, constants, outputs and seed are for ONNX files; a language model has none of them")
+        from tensorsmith.language.files import load as load_language_model  # loaded by those who read one
+
+        return load_language_model(Path(model))
     _need_onnx()
     from tensorsmith.frontends.onnx.importer import load_or_open
 
     with uncollected():
         found = load_or_open(model, shapes or {}, constants, outputs, seed)
         return found if isinstance(found, OpenModel) else Model(found)
+
+
+def is_language_model(path: Path) -> bool:
+    """Whether a path is one of a language model: a GGUF file, or a folder."""
+    return path.suffix == ".gguf" or path.is_dir()
 
 
 @overload

@@ -72,8 +72,8 @@ class _Folding:
             return builder.add("add", [inner, builder.constant(bias * constant, inputs[1].name)])
         if node.operator == "multiply" and (factor := builder.known(inputs[1])) is not None and inputs[0].shape == value.shape:
             return builder.add("multiply", [inputs[0], builder.constant(factor * constant, inputs[1].name)])
-        if node.operator not in _PRODUCTS or (weight := builder.known(inputs[1])) is None:
-            return None
+        if node.operator not in _PRODUCTS or (weight := builder.known(inputs[1])) is None or inputs[1].dtype != value.dtype:
+            return None  # what is stored in fewer bits has no digits to spare
         scale = _channels(constant, value.shape)
         assert scale is not None
         if node.operator == "transposed_conv" and node.attributes.get("groups", 1) > 1 and scale.size > 1:
@@ -102,7 +102,7 @@ class _Folding:
     def _before(self, builder: Builder, node: Node, inputs: Sequence[Value]) -> Value | None:
         """conv(x * s, w) -> conv(x, s * w), and conv(x + b, w) -> conv(x, w) + (b through w) where there is no padding."""
         source, weight = builder.producer(inputs[0]), builder.known(inputs[1])
-        if source is None or weight is None or source.operator not in ("multiply", "add"):
+        if source is None or weight is None or source.operator not in ("multiply", "add") or inputs[1].dtype != node.output.dtype:
             return None
         if (
             node.attributes.get("transpose_a")
