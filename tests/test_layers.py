@@ -42,7 +42,8 @@ ALLOWED = {
     "build": {"errors", "targets", "lang", "rewrites", "space", "program", "backends", "runtime"},
     "carried": {"errors", "targets", "lang", "rewrites", "space", "backends", "records"},
     "predicted": {"errors", "targets", "lang", "rewrites", "space", "backends", "learn", "search", "records"},
-    "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build", "carried", "predicted"},
+    "locking": {"errors", "targets", "lang", "rewrites", "space", "runtime", "records"},
+    "compile": {"errors", "targets", "lang", "rewrites", "graph", "runtime", "records", "build", "carried", "predicted", "locking"},
     "measure": {"errors", "plugins", "targets", "lang", "rewrites", "space", "program", "backends", "runtime", "build", "search"},
     "tuning": {
         "backends",
@@ -108,7 +109,7 @@ ALLOWED = {
         "measure",
         "tuning",
     }
-    | {"tune", "report"},
+    | {"tune", "report", "locking"},
 }
 for _name in set(ALLOWED) - {"errors", "plugins", "show", "elements", "files"}:  # what objects show of themselves, all may use
     ALLOWED[_name] |= {"show", "elements", "files"}

@@ -113,6 +113,7 @@ def _kernel(
         program=partial(_text, program),
         replaceable=frozenset(n for n, b in enumerate(workload.inputs) if b.name in made.replaceable),
         packers={n: packers[b.name] for n, b in enumerate(workload.inputs) if b.name in packers},
+        found=(candidate, formulation),
     )
 
 

@@ -22,6 +22,8 @@ from tensorsmith.lang.define import Tensor, refuse_path
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.index_check import index_check
 from tensorsmith.lang.workload import Workload
+from tensorsmith.locking import check_built
+from tensorsmith.locking import read as read_lock
 from tensorsmith.records.keys import CACHES, IN_NETWORK, Cache, Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
@@ -82,6 +84,7 @@ def compile(
     weights: str | None = None,
     threads: int | None = None,
     check_indices: bool = False,
+    lock: str | Path | None = None,
 ) -> Executable: ...
 
 
@@ -116,6 +119,7 @@ def compile(
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
+    lock: str | Path | None = None,
 ) -> Any:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
 
@@ -143,6 +147,9 @@ def compile(
     that is out of bounds raises a `UserError` that names tensor, dimension and value; another kernel looks at all of them first. It
     is for definitions only, and such an executable cannot be saved.
 
+    With a `lock`, a file that `tensorsmith lock` wrote, the programs are those that it says, whatever records and default schedules
+    say now; it is an error if it lacks one, or if one cannot be built (docs/locks.md).
+
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
 
@@ -164,10 +171,13 @@ def compile(
             "keep": keep,
             "check_indices": check_indices or None,
             "background": background or None,
+            "lock": lock,
         }
         others |= {"formulations": None if formulations == ALL else formulations, "integers": None if integers else False}
         others = {key: given for key, given in others.items() if given is not None}
         return computation.compiled(database=database, target=target, effort=effort, weights=weights, threads=threads, **others)
+    if lock is not None:
+        return _locked(computation, lock, database, target, name, formulations, integers, effort, weights, threads, check_indices)
     target = on_threads(given_or_native(target), threads)
     check_effort(effort)
     given, computation = computation, stored(computation, weights)  # the first is the user's, who keeps it or does not
@@ -216,6 +226,45 @@ def compile(
         kernel = _checked(workload, alone, target, threads) if check_indices else alone
         kernel.origin = Origin(lambda: workload, again)
         return kernel
+
+
+def _locked(
+    computation: Workload | Sequence[Tensor] | Model | OpenModel,
+    path: str | Path,
+    database: str | Path | None,
+    target: Target | str | None,
+    name: str | None,
+    formulations: str,
+    integers: bool,
+    effort: str | None,
+    weights: str | None,
+    threads: int | None,
+    check_indices: bool,
+) -> Executable:
+    """What `compile` gives with a lock."""
+    if database is not None or effort is not None or check_indices:
+        given = "database" if database is not None else "effort" if effort is not None else "check_indices"
+        raise UserError(f"a lock says which programs there are: {given} has no meaning with it")
+    held = read_lock(path)
+    threads = held.threads if threads is None else threads
+    target = on_threads(given_or_native(target), threads)
+    held.check_target(target)
+    computation = stored(computation, weights)
+    if isinstance(computation, OpenModel):
+        raise UserError(f"{computation.name} has open dimensions, a lock is of fixed sizes: give shapes when the model is loaded")
+    if isinstance(computation, Model):
+        model = _for(computation, target, integers, formulations)
+        tasks = [(t.workload, t.name) for t in model.partition.tasks]
+    else:
+        model, workload = None, as_workload(computation)
+        tasks = [(workload, name or ", ".join(workload.outputs))]
+    found = [held.needed(workload, title) for workload, title in tasks]
+    wanted = [Wanted(w, [(c, f)], title, None, None, how) for (w, title), (c, f, how) in zip(tasks, found)]
+    kernels = build_all(wanted, target)
+    check_built(kernels, [(candidate, formulation) for candidate, formulation, _ in found])
+    if model is None:
+        return executable(kernel_alone(tasks[0][0], kernels[0]), threads)
+    return model.presented(executable(assemble(model.partition, kernels, target, name), threads))
 
 
 def stored(computation: C, weights: str | None) -> C:

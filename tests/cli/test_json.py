@@ -28,6 +28,7 @@ from tensorsmith.cli.executables import Kernels
 from tensorsmith.cli.export import Exported
 from tensorsmith.cli.fleet import Fleet
 from tensorsmith.cli.listing import NamedTarget, NamedWorkload
+from tensorsmith.cli.lock import Locked
 from tensorsmith.cli.peers import Peer
 from tensorsmith.cli.run import Output, Ran
 from tensorsmith.cli.sketches import Derived, NumberedSketch
@@ -35,6 +36,7 @@ from tensorsmith.cli.tasks import TaskLine, TaskList
 from tensorsmith.cli.tune import Tuned, TunedVariant
 from tensorsmith.frontends.operators import Operator
 from tensorsmith.graph.weights_error import OutputError, WeightsError
+from tensorsmith.locking import Check, CheckedKernel, CheckedOutput
 from tensorsmith.measure import referee
 from tensorsmith.measure.fleet.published import FleetStatus
 from tensorsmith.measure.runner import NodeStatus
@@ -318,6 +320,8 @@ SHAPES: dict[str, tuple[type, ...]] = {
     "export": (Exported,),
     "run": (Ran, Output, Written),
     "bench": (Benched, BenchedVariant, Race, System, KernelTime),
+    "lock": (Locked,),
+    "check-lock": (Check, CheckedKernel, CheckedOutput),
     "demo": (Shown,),
     "fleet": (Fleet, FleetStatus, NodeStatus),
     "records": (

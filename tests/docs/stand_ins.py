@@ -221,6 +221,7 @@ PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "docs/no-trial.md": _closed,
     "docs/howto.md": _howto,
     "docs/executables.md": _executables,
+    "docs/locks.md": _closed,
     "docs/c-libraries.md": _closed,
     "docs/platforms.md": _closed,
     "docs/policies.md": _policies,

@@ -19,6 +19,7 @@ from tensorsmith.cli.doctor import doctor
 from tensorsmith.cli.export import export
 from tensorsmith.cli.fleet import app as fleet
 from tensorsmith.cli.listing import targets, workloads
+from tensorsmith.cli.lock import check_lock, lock
 from tensorsmith.cli.ops import ops
 from tensorsmith.cli.records import app as records
 from tensorsmith.cli.report import report
@@ -63,7 +64,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (doctor, demo, workloads, targets, ops, tasks, sketches, tune, compile, export, run, bench, report):
+for command in (
+    doctor,
+    demo,
+    workloads,
+    targets,
+    ops,
+    tasks,
+    sketches,
+    tune,
+    compile,
+    export,
+    run,
+    bench,
+    lock,
+    check_lock,
+    report,
+):
     app.command(cls=Command)(command)
 app.add_typer(records, name="records")
 app.add_typer(fleet, name="fleet")

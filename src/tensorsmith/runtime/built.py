@@ -17,6 +17,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -85,6 +86,7 @@ class Kernel:
     program: Callable[[], str] | None = None
     replaceable: frozenset[int] = frozenset()
     packers: Mapping[int, Packer] = field(default_factory=dict)
+    found: Any = field(default=None, repr=False, compare=False)  # what it was built of, for those who build; files do not have it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", plain(self.name))  # it is shown everywhere, and may come from a stranger's file
