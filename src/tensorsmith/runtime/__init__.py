@@ -7,6 +7,7 @@ running     a network in memory: tables of steps, frames, the arena   profile   
 file, load  networks in files, and executables back from them         buffers     aligned arrays, views of other libraries' tensors
 pool        the thread pool that parallel regions run on; its code is LLVM IR, in pool_ir
 driver      the compiled loop that runs a network's steps, its version with a clock, the call's and the pool's code
+stream      calls side by side, each on one thread
 trace       what each thread did when; its code is LLVM IR, in trace_ir
 call        calls that need nothing but checks, made by compiled code; it is LLVM IR, in call_ir
 """

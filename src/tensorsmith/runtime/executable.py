@@ -30,6 +30,7 @@ from tensorsmith.runtime.origin import Origin, remade
 from tensorsmith.runtime.pool import shared
 from tensorsmith.runtime.profile import Profile, StepTime, titled
 from tensorsmith.runtime.running import Prepared, Running, load
+from tensorsmith.runtime.stream import Stream
 from tensorsmith.runtime.trace import Trace, traced
 from tensorsmith.show.line import line, many
 from tensorsmith.show.table import Cell, Number, block, table
@@ -175,6 +176,11 @@ class Executable:
         made = Executable(network, None if self._loaded is None else self._loaded.rebound(network))
         made.origin = None if self.origin is None else self.origin.bound(constants)
         return made
+
+    def stream(self, workers: int | None = None) -> Stream:
+        """Workers that serve calls side by side, each on one thread, and share code and weights: for many requests per second. As
+        many as there are CPUs, unless it is said. Compile with `threads=1` for this: the schedules are those of one thread then."""
+        return Stream(self.name, self, workers)
 
     @property
     def constants(self) -> frozenset[str]:

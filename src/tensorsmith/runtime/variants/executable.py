@@ -27,6 +27,7 @@ from tensorsmith.runtime.drawing import Calls, DrawingExecutable, presented
 from tensorsmith.runtime.executable import Benchmark, Executable, Memory, executable
 from tensorsmith.runtime.profile import Profile
 from tensorsmith.runtime.trace import Trace
+from tensorsmith.runtime.variants.batching import Batching
 from tensorsmith.runtime.variants.padding import cut, filled, larger
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, named_sizes, shown, sizes_of, symbols_of
 from tensorsmith.runtime.variants.variant import Variant, Variants
@@ -152,6 +153,11 @@ class OpenExecutable:
         """The time of a call with these inputs: `Executable.benchmark` of the variant of their sizes."""
         found = self._for_call("benchmark", args, named)
         return found.benchmark(*args, min_seconds=min_seconds, rounds=rounds, threads=threads, **named)
+
+    def stream(self, workers: int | None = None, wait: float = 0.0) -> Batching:
+        """Workers that serve calls side by side, each on one thread. Requests that wait share a call: as many rows as the largest
+        compiled size has. A request waits at most `wait` seconds for others before a free worker begins with it."""
+        return Batching(self, workers, wait)
 
     def _for_call(self, asked: str, args: Sequence[Any], named: Mapping[str, Any]) -> Executable:
         """The executable that a call with these inputs runs; without any there is no telling which."""
