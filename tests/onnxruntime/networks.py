@@ -10,8 +10,6 @@ import onnxruntime as ort
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import tensorsmith.onnxruntime as provided
-from tensorsmith.onnxruntime import provider
-from tensorsmith.onnxruntime.compute import Part
 
 Dims = Sequence[int | str | None]
 node = helper.make_node
@@ -79,7 +77,3 @@ def theirs(content: bytes | str) -> ort.InferenceSession:
     options.intra_op_num_threads = 1
     return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
-
-def parts() -> list[Part]:
-    """What all sessions there are have of ours."""
-    return list(provider._parts.values())

@@ -10,7 +10,9 @@ import pytest
 from tests.frontends.random_agreement import outputs_like
 from tests.frontends.random_graphs import Case, Refused, random_case
 from tests.frontends.random_operators import OPERATORS
-from tests.onnxruntime.networks import parts, session
+from tests.onnxruntime.networks import session
+
+from tensorsmith.onnxruntime.provider import parts
 
 
 def check(case: Case) -> int:

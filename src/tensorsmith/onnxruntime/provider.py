@@ -150,6 +150,11 @@ class Provider:
         raise UserError(f"ONNX Runtime asks for a part that gives {', '.join(outputs)}, which was not offered")
 
 
+def parts() -> list[Part]:
+    """The parts of all sessions that there are now."""
+    return list(_parts.values())
+
+
 @_callback(_P, _P)
 def _name(_: int) -> int:
     return _NAME
