@@ -4,8 +4,8 @@
     python benchmarks/provider.py mobilenet_v2 minilm vad            # those of models.py, which need PyTorch or the package index
     python benchmarks/provider.py mixer --seconds 5 --json provider.json
 
-All three are called as users call them, side by side in one process, on the same number of threads. Our session has to give the bits
-that our own call gives; what a call through the session costs more than the direct one is the price of the provider.
+All three are called as users call them, side by side in one process, on the same number of threads. The table says whether our
+session gives the bits that our own call gives. What a session's call costs more than the direct one is the price of the provider.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import helper, numpy_helper
 from rich.console import Console
 from rich.table import Table
 
 import models
-import onnxruntime as ort
 import tensorsmith as ts
 import tensorsmith.onnxruntime as provided
 from contest import WrongAnswer
@@ -76,7 +76,7 @@ def network(name: str) -> tuple[bytes, dict[str, np.ndarray]]:
 
 
 def row(name: str, *, threads: int, seconds: float, database: str | None, seed: int) -> Row:
-    """A network's times. Raises `WrongAnswer` where our session does not give what our own call gives, bit by bit, or both are off."""
+    """A network's times. Raises `WrongAnswer` where our session or our own call is far from what ONNX Runtime gives."""
     content, inputs = network(name)
     options = provided.session_options(database=database, threads=threads)
     options.log_severity_level = 3
@@ -130,7 +130,9 @@ def _check(name: str, mine: list[np.ndarray], own: Mapping[str, np.ndarray], oth
 
 def table(rows: Mapping[str, Row]) -> Table:
     """For people."""
-    made = Table("network", "parts", *(f"{who}, us" for who in (SESSION, DIRECT, THEIRS)), "price, us", "to ONNX Runtime", "equal bits")
+    made = Table(
+        "network", "parts", *(f"{who}, us" for who in (SESSION, DIRECT, THEIRS)), "price, us", "to ONNX Runtime", "equal bits"
+    )
     for name, found in rows.items():
         times = [f"{found['seconds'][who] * 1e6:.1f}" for who in (SESSION, DIRECT, THEIRS)]
         price, ratio = f"{found['price_seconds'] * 1e6:.1f}", f"{found['ratio_to_best_peer']:.2f}"
@@ -149,15 +151,16 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     threads = given.threads or thread_count()
     rows = {
-        name: row(name, threads=threads, seconds=given.seconds, database=given.db, seed=given.seed) for name in given.networks or MADE
+        name: row(name, threads=threads, seconds=given.seconds, database=given.db, seed=given.seed)
+        for name in given.networks or MADE
     }
     console = Console(width=140, highlight=False, markup=False)
     console.print(table(rows))
     mean = float(np.exp(np.mean([np.log(found["ratio_to_best_peer"]) for found in rows.values()])))
     within = sum(found["within_bar"] for found in rows.values())
     console.print(
-        f"{len(rows)} networks on {threads} threads, onnxruntime {ort.__version__}: {mean:.2f} times as fast as its own kernels in the "
-        f"geometric mean; {within} within 3 % and 10 us of our own call"
+        f"{len(rows)} networks on {threads} threads: {mean:.2f} times as fast as the kernels of onnxruntime {ort.__version__} "
+        f"in the geometric mean; {within} within 3 % and 10 us of our own call"
     )
     if given.json:
         Path(given.json).write_text(json.dumps(rows, indent=1) + "\n")

@@ -76,4 +76,3 @@ def theirs(content: bytes | str) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-

@@ -209,3 +209,14 @@ def test_options_of_ones_own_are_added_to() -> None:
     own = ort.SessionOptions()
     own.log_severity_level = 4
     assert provided.session_options(options=own) is own and own.intra_op_num_threads == 1
+
+
+def test_ctrl_c_while_a_session_is_made_is_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(provider, "compile", interrupt)
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.Fail, match="interrupted"):
+        session(perceptron())
+    monkeypatch.undo()
+    assert session(perceptron()).run(None, {"x": random(4, 24)})[0].shape == (4, 10)

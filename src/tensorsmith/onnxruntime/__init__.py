@@ -11,6 +11,8 @@ reading    a graph of ONNX Runtime as ONNX
 models     part of a graph as a model of ours
 parts      which nodes we take
 compute    parts in the form in which compiled code runs them
+compiled   parts in models that ONNX Runtime writes, loaded without the compiler
+options    what a session asks of the provider
 provider   what ONNX Runtime calls
 session    what users call
 """

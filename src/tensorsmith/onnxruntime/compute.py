@@ -17,27 +17,39 @@ import numpy as np
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.onnxruntime.api import VERSION, Api
 from tensorsmith.runtime.arguments import DTYPES, Argument
+from tensorsmith.runtime.built import Code
 from tensorsmith.runtime.device import Loaded, device_of
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import shared
-from tensorsmith.runtime.provider_ir import FUNCTIONS, PART, VARIANT, provider_ir
+from tensorsmith.runtime.provider_ir import FUNCTIONS, PART, SYMBOLS, VARIANT, provider_ir
 from tensorsmith.runtime.running import HostNetwork
 from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.runtime.variants.symbols import OpenArgument
-from tensorsmith.targets.target import native
+from tensorsmith.targets.target import Target, native
 
 _MOST_FRAMES = 64  # calls of one variant at once that need no Python
 
 Built = Executable | OpenExecutable
 
 
-@functools.cache
+_of_process: dict[None, Loaded] = {}  # one at most; a dictionary, because `setdefault` is atomic
+
+
 def code() -> Loaded:
     """The compiled functions, once for the process."""
+    known = _of_process.get(None)
+    if known is not None:
+        return known
     device = device_of("cpu")
     if device.driver is None:
         raise InternalError("CPUs are hosts, and have no driver")
-    return device.link(device.driver.assemble(provider_ir(), native()))
+    return _of_process.setdefault(None, device.link(device.driver.assemble(provider_ir(), native())))
+
+
+def adopt(data: bytes, target: Target) -> None:
+    """Takes these functions, compiled before for a target, unless there are some already."""
+    if _of_process.get(None) is None:
+        _of_process.setdefault(None, device_of("cpu").link(Code(target, SYMBOLS, data)))
 
 
 @functools.cache

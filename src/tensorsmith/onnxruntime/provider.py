@@ -15,6 +15,7 @@ from typing import Any
 from tensorsmith.compile import compile
 from tensorsmith.errors import TensorsmithError, UserError
 from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.onnxruntime import compiled
 from tensorsmith.onnxruntime.api import VERSION, Api
 from tensorsmith.onnxruntime.compute import Built, Part
 from tensorsmith.onnxruntime.models import Piece, model
@@ -95,9 +96,11 @@ def _api_of() -> Api:
 class Provider:
     """What one session has: its options, and what was compiled for it while ONNX Runtime asked what we can do."""
 
-    def __init__(self, api: Api, options: Options) -> None:
-        self.api, self.options = api, options
+    def __init__(self, api: Api, options: Options, writes: bool) -> None:
+        """`writes`: ONNX Runtime makes a compiled model of what this session compiles."""
+        self.api, self.options, self.writes = api, options, writes
         self.ready: dict[tuple[str, ...], list[tuple[bytes, Built]]] = {}  # by outputs: the part as ONNX, and what it became
+        self.stopped: BaseException | None = None  # what ended the compilation early
         self.words = (ctypes.c_uint64 * (1 + len(_EP)))(VERSION, *_EP)
         self.address = ctypes.addressof(self.words)
 
@@ -105,6 +108,9 @@ class Provider:
         """Says which nodes of a graph we take."""
         read = read_graph(self.api, graph)
         options = (ctypes.c_uint32 * 2)(VERSION, 1)  # OrtNodeFusionOptions: constants are dropped, we have our own
+        for node in read.nodes:
+            if compiled.is_ours(node.proto, NAME):
+                self.api.EpGraphSupportInfo_AddNodesToFuse(info, (_P * 1)(node.handle), 1, options)
         for part, nodes in chosen(read):
             try:
                 executable = self.compiled(part)
@@ -112,9 +118,20 @@ class Provider:
                 # ONNX Runtime can run it: a part that we fail at is none of ours
                 log.warning("%d nodes are left to ONNX Runtime: %s: %s", len(nodes), type(problem).__name__, problem)
                 continue
+            except BaseException as problem:  # Ctrl-C; an error of this function would be ignored, one of `compile` is not
+                self.stopped = problem
+                self.api.EpGraphSupportInfo_AddNodesToFuse(info, (_P * 1)(read.nodes[nodes[0]].handle), 1, None)
+                return
             self.ready.setdefault(part.outputs, []).append((part.proto.SerializeToString(deterministic=True), executable))
             handles = (_P * len(nodes))(*(read.nodes[n].handle for n in nodes))
             self.api.EpGraphSupportInfo_AddNodesToFuse(info, handles, len(nodes), options)
+
+    def _check_trust(self) -> None:
+        if not self.options.trust_compiled:
+            raise UserError(
+                "the model has parts that were compiled before, which is machine code; if you know who made it, load it with "
+                "t.session_options(trust_compiled=True)"
+            )
 
     def compiled(self, part: Piece) -> Built:
         """The executable of a part: of fixed shapes, or one that compiles each size when it comes."""
@@ -128,13 +145,25 @@ class Provider:
             return compile(made, database=o.database, effort=o.effort, threads=o.threads)  # type: ignore[arg-type]
         return compile(made, database=o.database, effort=o.effort, threads=o.threads)  # type: ignore[arg-type]
 
-    def compile(self, graphs: Sequence[int], nodes: Sequence[int], infos: Any) -> None:
+    def compile(self, graphs: Sequence[int], nodes: Sequence[int], infos: Any, contexts: Any) -> None:
         """Brings parts that ONNX Runtime has fused into the form in which it calls them."""
+        stopped, self.stopped = self.stopped, None
+        if stopped is not None:
+            raise stopped
         api, made = self.api, []
-        for node in nodes:
+        for n, (graph, node) in enumerate(zip(graphs, nodes)):
             inputs = names(api, api.several("Node_GetNumInputs", "Node_GetInputs", node))
             outputs = names(api, api.several("Node_GetNumOutputs", "Node_GetOutputs", node))
-            made.append(Part(api, self._find(inputs, outputs), inputs, outputs, (_create_state, _release_state, _slow)))
+            first = read_graph(api, graph).nodes[0].proto
+            if compiled.is_ours(first, NAME):
+                self._check_trust()
+                executable: Built = compiled.executable_of(compiled.content(first))
+            else:
+                executable = self._find(inputs, outputs)
+            made.append(Part(api, executable, inputs, outputs, (_create_state, _release_state, _slow)))
+            if self.writes:
+                name = api.text("Node_GetName", node)  # by which ONNX Runtime knows what it stands for
+                contexts[n] = compiled.create_node(api, name, inputs, outputs, NAME, compiled.payload(executable))
         for n, part in enumerate(made):
             _parts[part.address] = part
             infos[n] = part.address
@@ -167,7 +196,7 @@ def _get_capability(provider: int, graph: int, info: int) -> None:
 
 @_checked(_P, _PP, _PP, _N, _PP, _PP)
 def _compile(provider: int, graphs: Any, nodes: Any, count: int, infos: Any, contexts: Any) -> None:
-    _providers[provider].compile(graphs[:count], nodes[:count], infos)
+    _providers[provider].compile(graphs[:count], nodes[:count], infos, contexts)
 
 
 @_callback(None, _P, _PP, _N)
@@ -228,7 +257,7 @@ def _supported_devices(factory: int, devices: Any, count: int, out: Any, most: i
 def _create_provider(_: int, devices: Any, metadata: Any, count: int, options: int, logger: int, out: Any) -> None:
     api = _api_of()
     texts = {name: text for name in NAMES if (text := _session_entry(api, options, f"ep.{NAME.lower()}.{name}")) is not None}
-    made = Provider(api, of_texts(texts))
+    made = Provider(api, of_texts(texts), _session_entry(api, options, compiled.ENABLE) == "1")
     _providers[made.address] = made
     out[0] = made.address
 
