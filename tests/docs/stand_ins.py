@@ -219,6 +219,7 @@ PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "docs/generation.md": _generation,
     "docs/how-long.md": _closed,
     "docs/no-trial.md": _closed,
+    "docs/onnxruntime.md": _closed,
     "docs/howto.md": _howto,
     "docs/executables.md": _executables,
     "docs/locks.md": _closed,
