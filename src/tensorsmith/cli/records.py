@@ -18,7 +18,8 @@ from tensorsmith.cli import recorded, show
 from tensorsmith.cli.command import Command, Group
 from tensorsmith.cli.computation import Loading
 from tensorsmith.cli.options import AsJson, DrawSeed, Outputs, Shapes
-from tensorsmith.records import Store, Timing
+from tensorsmith.errors import UserError
+from tensorsmith.records import Store, Timing, ansor
 from tensorsmith.records import recover as recover_file
 from tensorsmith.records.lines import Counts
 from tensorsmith.show.line import many
@@ -34,10 +35,17 @@ Name = Annotated[
 ]
 
 
+_NO_FILE = "-"  # where a log is only looked at
+
+
 class _AfterTheFile(Group):
-    """Takes `FILE --json`, as one writes it, for `--json FILE`: what follows an argument is else the name of a command."""
+    """Takes `FILE --json`, as one writes it, for `--json FILE`: what follows an argument is else the name of a command. `import LOG
+    --from SYSTEM` without a file looks at a log and stores nothing."""
 
     def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
+        system = any(a == "--from" or a.startswith("--from=") for a in arguments)
+        if arguments[:1] == ["import"] and arguments[1:2] != ["import"] and system:
+            arguments = [_NO_FILE, *arguments]
         if arguments[1:2] == ["--json"]:
             arguments = ["--json", arguments[0], *arguments[2:]]
         return super().parse_args(context, arguments)
@@ -188,12 +196,49 @@ def export(
 def import_(
     context: typer.Context,
     lines: Annotated[str, typer.Argument(metavar="LINES", help="A file of JSON lines; -: standard input.")],
+    system: Annotated[
+        str,
+        typer.Option("--from", help="Whose lines they are: ours, or ansor (TVM's auto_scheduler; .xz and .gz too)."),
+    ] = "ours",
+    check: Annotated[bool, typer.Option(help="Of another system's: lower each program and compare it with its steps.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Adds the records of JSON lines that are valid and not there yet; makes FILE if need be."""
+    """Adds the records of JSON lines that are valid and not there yet; makes FILE if need be.
+
+    Programs of another system are kept as hints for searches, their times apart from ours; without FILE they are only looked at.
+    """
+    if system not in ("ours", "ansor"):
+        raise UserError(f"--from is {system!r}; known are ours, ansor")
+    if system == "ansor":
+        show.answer(_from_ansor(context.obj.path, lines, check), json or context.obj.json, _show_ansor)
+        return
     with Store.open(context.obj.path) as store:
         counts = store.import_(sys.stdin if lines == "-" else lines)
     show.answer(counts, json or context.obj.json, _show_counts)
+
+
+def _from_ansor(path: str, log_path: str, check: bool) -> dict[str, Any]:
+    log = ansor.read(log_path)
+    found = log.counts()
+    if check:
+        found["lowered_otherwise"] = log.lowered_otherwise()
+    if path != _NO_FILE:
+        with Store.open(path) as store:
+            counts = store.add_foreign(ansor.foreign(log))
+        found |= {"added": counts.added, "present": counts.present}
+    return found
+
+
+def _show_ansor(found: dict[str, Any]) -> None:
+    _say(f"{many(found['records'], 'record')}: {found['valid']} ran, {found['failed']} failed")
+    _say(f"{found['placed']} of those that ran are candidates of ours, {found['but_for_one_step']} but for one step")
+    for title, reasons in (("no candidate", found["not_placed"]), ("failed", found["failures"]), ("no record", found["malformed"])):
+        for reason, count in reasons.items():
+            _say(f"  {title}: {count} x {reason}")
+    if "lowered_otherwise" in found:
+        _say(f"{found['lowered_otherwise']} lowered to other loops than their steps describe")
+    if "added" in found:
+        _say(f"{many(found['added'], 'program')} kept as hints, {found['present']} there already")
 
 
 @app.command(cls=Command)

@@ -13,6 +13,7 @@ shown     lists of records, as they are shown
 lines     JSON lines
 explain   why no record was found
 salvage   what can still be read of a damaged file
+foreign   programs that other systems measured, kept as hints
 ansor     logs of TVM's auto_scheduler: their programs as candidates of ours
 """
 

@@ -22,7 +22,8 @@ from typing import Any, NoReturn, TextIO
 
 from tensorsmith.errors import InternalError, UserError
 from tensorsmith.lang.workload import Workload
-from tensorsmith.records import connect, explain, faults, lines, queries
+from tensorsmith.records import connect, explain, faults, foreign, lines, queries
+from tensorsmith.records.foreign import Foreign
 from tensorsmith.records.keys import Timing, candidate_key, canonical_json, shape_distance, structure_key
 from tensorsmith.records.lines import Counts
 from tensorsmith.records.queries import Where, json_form
@@ -33,6 +34,7 @@ from tensorsmith.show.line import line, many
 from tensorsmith.show.listed import Listed
 from tensorsmith.show.table import Number, table
 from tensorsmith.show.units import time as time_text
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target
 
 log = logging.getLogger(__name__)
@@ -145,6 +147,19 @@ class Store:
             return self._take(lines.read(source))
         with faults.explained(Path(source)), open(source, encoding="utf-8", errors="replace") as stream:
             return self._take(lines.read(stream))
+
+    def add_foreign(self, found: Iterable[Foreign]) -> Counts:
+        """Adds programs that another system measured, all or none, to what `hints` tells of. No query for records sees them."""
+        if self.read_only:
+            raise faults.read_only(self.path, "it was opened for reading only")
+        with faults.explained(self.path, self._patience), connect.transaction(self._connection):
+            return foreign.add(self._connection, found)
+
+    def hints(self, workload: Workload, kind: str, k: int = 8) -> list[Candidate]:
+        """Candidates of a workload, in its names, that were fastest where another system measured them on machines of a kind, then
+        such of workloads of the same structure."""
+        with faults.explained(self.path, self._patience):
+            return list(foreign.hints(self._connection, self._reader, workload, kind, k))
 
     def merge(self, other: str | Path) -> Counts:
         """Adds the records of another record file that are valid and not here yet; the other stays as it is."""

@@ -7,9 +7,11 @@ extents      how often loops run
 placing      the sketch and the decisions that have those loops
 target       kinds of machines by TVM's names
 log          reading a file: `read(path) -> Log`
+check        placed programs, lowered, compared with what the steps describe
+layers       definitions of layer functions    networks     those of tasks that are known by a hash
 """
 
 from tensorsmith.records.ansor.definitions import define, forget
-from tensorsmith.records.ansor.log import Log, Record, Task, read
+from tensorsmith.records.ansor.log import Log, Record, Task, foreign, read
 
-__all__ = ["Log", "Record", "Task", "define", "forget", "read"]
+__all__ = ["Log", "Record", "Task", "define", "foreign", "forget", "read"]

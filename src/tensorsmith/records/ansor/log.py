@@ -31,10 +31,12 @@ from tensorsmith.backends import space_of
 from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.ansor import definitions
+from tensorsmith.records.ansor.check import differing
 from tensorsmith.records.ansor.placing import Placed, place
 from tensorsmith.records.ansor.state import State, Unfitting, Unplaced
 from tensorsmith.records.ansor.steps import LARGEST, Malformed, Template, parse
 from tensorsmith.records.ansor.target import kind_of, target_of
+from tensorsmith.records.foreign import Foreign
 from tensorsmith.space.population.population import Space
 from tensorsmith.space.sketch.sketch import Candidate
 
@@ -159,16 +161,29 @@ class Log:
             "malformed": dict(self.faults.most_common()),
         }
 
+    def lowered_otherwise(self) -> int:
+        """How many placed programs have, lowered by us, other loops than their steps describe; see `check`."""
+        found = 0
+        for group in self.groups:
+            if group.placed is not None:
+                exact = ~np.any([*group.placed.notes.values(), np.zeros(len(group.numbers), bool)], axis=0)
+                found += int((differing(group.placed) & exact).sum())
+        return found
 
-def read(path: str | os.PathLike[str], rules: str = "default") -> Log:
+
+def foreign(log: Log) -> Iterator[Foreign]:
+    """The programs of a log that are candidates of ours and ran, with what was measured, as a record file keeps them."""
+    for r in log.records:
+        candidate = r.candidate if r.status == "ok" else None
+        if candidate is not None:
+            yield Foreign(candidate, r.kind, r.task.target, "tvm", Path(log.path).name, r.line, r.status, r.costs, r.time)
+
+
+def read(path: str | os.PathLike[str], rules: str | None = None) -> Log:
     """The records of a log, with their candidates. Lines that are no records are counted in `faults`.
 
-    Programs are looked for in the space of the named rules, then in that of the rules "ansor".
+    Programs are looked for in the space of the rules that are named, or in those of "default" and "ansor".
     """
-    return read_lines(path, rules)
-
-
-def read_lines(path: str | os.PathLike[str], rules: str = "default") -> Log:
     records: list[Record] = []
     groups: dict[tuple[Task, Template], Group] = {}
     faults: Counter[str] = Counter()
@@ -294,8 +309,8 @@ def _result(given: object) -> tuple[str, tuple[float, ...], float, int]:
 class _Placing:
     """Places groups, with the spaces of workloads made once."""
 
-    def __init__(self, rules: str, hint: str) -> None:
-        self.rules = (rules, "ansor") if rules != "ansor" else ("ansor",)
+    def __init__(self, rules: str | None, hint: str) -> None:
+        self.rules = rules
         self.hint = hint
         self.spaces: dict[tuple[Workload, str, object], Space] = {}
 
@@ -324,7 +339,8 @@ class _Placing:
 
     def _place(self, group: Group, workload: Workload, numbers: Any) -> None:
         worst: Placed | None = None
-        for rules in self.rules:
+        usual = ("default", "ansor") if group.task.kind == "gpu" else ("ansor", "default")  # the likelier first
+        for rules in usual if self.rules is None else (self.rules,):
             try:
                 state = State(workload, numbers).replay(group.template)
                 placed = place(state, self._space(group.task, workload, rules))

@@ -25,7 +25,7 @@ from tensorsmith.records.ansor.extents import Extents
 from tensorsmith.records.ansor.state import Array, Iterator, StageState, State, Unplaced
 from tensorsmith.space.holes.at import INLINE, ROOT
 from tensorsmith.space.population.population import Plan, Space
-from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD, NestLoop
+from tensorsmith.space.sketch.loops import BLOCK, GRID, THREAD, VTHREAD, AttachPoint, NestLoop
 from tensorsmith.space.sketch.nest import Choice, Nest
 from tensorsmith.space.sketch.rewrite import Fetch, Inline, Rfactor
 from tensorsmith.space.sketch.sketch import Candidate, Sketch
@@ -74,7 +74,8 @@ def place(state: State, space: Space) -> Placed:
     lines = {s.name: _lines(s, extents) for s in state.computed}
     worst = Unplaced("no sketch with these stages")
     for plan in space.plans:
-        if {n.stage for n in plan.sketch.nests} - set(lines) - _optional(plan.sketch):
+        mine = {n.stage for n in plan.sketch.nests}
+        if set(lines) - mine or mine - set(lines) - _optional(plan.sketch):
             continue
         for options in _options(plan, state):
             try:
@@ -123,7 +124,13 @@ def _possible(choice: Choice, state: State) -> list[int]:
     stage = next((s for s in state.stages if s.name == choice.stage), None)
     if stage is None or stage.at is None:
         return [n for n in every if choice.options[n] == ROOT]
-    return [n for n in every if choice.options[n] not in (ROOT, INLINE)]
+    owners: set[str] = set()
+    owner: tuple[StageState, Iterator] | None = stage.at
+    while owner is not None:  # inside no loop that runs, it may be where its owner is
+        owners.add(owner[0].name)
+        owner = owner[0].at
+    points = {n: AttachPoint.read(choice.options[n]) for n in every if choice.options[n] not in (ROOT, INLINE)}
+    return [n for n, point in points.items() if point.stage in owners]
 
 
 # -- loops in terms of axes ----------------------------------------------------------------------------------------------
@@ -295,6 +302,7 @@ def _aligned(sketch: Sketch, nest: Nest, line: Lines, lines: Mapping[str, Lines]
     bindings = nest.loops.bindings
     reduced = {x.axis for x in line.stage.own if x.reduce}
     entries = line.entries
+    shareable = next((n for n, loop in enumerate(nest.outer) if loop.axis in reduced), len(nest.outer))  # by threads
 
     def fits(entry: Entry, loop: NestLoop, at: int) -> bool:
         if loop.axis != entry.axis or any((entry.place < cut) != (at < depth) for cut, depth in cuts):
@@ -304,7 +312,7 @@ def _aligned(sketch: Sketch, nest: Nest, line: Lines, lines: Mapping[str, Lines]
             return False
         if entry.mark == "vectorize" and loop != nest.vector:
             return False
-        if entry.mark == "parallel" and at >= len(nest.outer):
+        if entry.mark == "parallel" and at >= shareable:
             return False
         return entry.mark != "unroll" or loop in nest.unrolled or (at >= len(nest.outer) and loop.axis not in reduced)
 

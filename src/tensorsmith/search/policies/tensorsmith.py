@@ -191,8 +191,8 @@ class TensorsmithPolicy:
         carried = 0
         for candidate in hints:
             if candidate.sketch.workload.key == self.space.workload.key:
-                at = self.space.find(candidate)
-                found += [at] if at is not None else []
+                at = self.space.find(candidate)  # one of other rules may have its like here
+                found += [at] if at is not None else adapt(self.space, candidate)[:1]
             elif carried < self.settings.hints:
                 rows = adapt(self.space, candidate)[: self.settings.hints - carried]
                 carried += len(rows)

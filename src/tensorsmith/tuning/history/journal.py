@@ -23,6 +23,7 @@ from tensorsmith.records.keys import Timing
 from tensorsmith.records.record import Record, ranked
 from tensorsmith.records.store import Store
 from tensorsmith.search.trial import Trial
+from tensorsmith.space.sketch.sketch import Candidate
 from tensorsmith.targets.target import Target
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,13 @@ class Journal:
 
     def similar(self, workload: Workload, target: Target, timing: Timing, k: int = 3) -> list[Record]:
         return self._others().similar(workload, target, timing, k=k)
+
+    def hints(self, workload: Workload, target: Target) -> list[Candidate]:
+        """Candidates that were fast where another system measured them, as far as the file has such of machines of this kind."""
+        if self.file is not None:
+            with contextlib.suppress(StoreError):
+                return self.file.hints(workload, target.kind)
+        return []
 
     def sample(self, target: Target, timing: Timing, workloads: int, most: int) -> list[Record]:
         """Some records of the workloads that were tried last, for a model to learn from; none if the file cannot be read now."""

@@ -73,7 +73,7 @@ class FormulationTuning:
         records = journal.history(workload, target, self.timing)
         history = [r.trial for r in records]
         known = journal.similar(workload, target, self.timing)
-        similar = [r.candidate for r in known]
+        similar = [*journal.hints(workload, target), *(r.candidate for r in known)]
         self._listens, self._heard, self._looked = shared.sizes, {r.uid for r in known}, journal.added
         seed = shared.seed + len(history)  # else a run that goes on would draw again what the first one drew
         with self._clock("model"):
