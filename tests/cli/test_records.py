@@ -167,3 +167,25 @@ def test_texts_of_a_stranger_do_nothing_to_the_terminal(file: Path) -> None:
     assert "[bold]?31m[link=file:///etc]x[/link] ?[/nonsense]" in good(file, "history", W.key)
     assert "left out: " in good(file, "history", W.key)
     assert json.loads(run(file, "export", "-").output.splitlines()[1])["cause"] == nasty
+
+
+LOGS = Path(__file__).parent.parent / "records" / "ansor" / "logs"
+
+
+def test_a_log_of_another_system_is_looked_at_without_a_file() -> None:
+    log = LOGS / "v100.matmul.jsonl"
+    found = json.loads(run("import", log, "--from", "ansor", "--json").output)
+    assert {"records", "valid", "placed", "failed", "not_placed"} <= found.keys()
+    assert found["records"] == len(log.read_text().splitlines()) == found["valid"] + found["failed"]
+    assert found["placed"] + sum(found["not_placed"].values()) == found["valid"]
+    assert json.loads(run("import", log, "--from=ansor", "--check", "--json").output)["lowered_otherwise"] == 0
+    assert "of those that ran are candidates of ours" in good("import", log, "--from", "ansor")
+
+
+def test_programs_of_another_system_are_kept_beside_records(file: Path) -> None:
+    before = good(file)
+    text = good(file, "import", LOGS / "x86.matmul.jsonl", "--from", "ansor")
+    assert "kept as hints, 0 there already" in text
+    assert "0 programs kept as hints" in good(file, "import", LOGS / "x86.matmul.jsonl", "--from", "ansor")
+    assert good(file) == before
+    assert run(file, "import", LOGS / "x86.matmul.jsonl", "--from", "halide").exit_code != 0

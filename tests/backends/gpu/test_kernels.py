@@ -120,3 +120,37 @@ def test_every_fault_is_noticed(name: str) -> None:
 
 def test_kinds_are_of_the_catalogue() -> None:
     assert set(KINDS) <= set(WORKLOADS)
+
+
+@pytest.mark.parametrize(("width", "steps"), [(1, 3), (2, 2), (1, 7), (3, 5)])
+def test_vectors_that_go_on_across_rows_of_a_tile(width: int, steps: int) -> None:
+    """A thread takes several steps in a row of a tile that is fetched, however its rows end."""
+    a, b, k = ts.placeholder((7, 30), name="A"), ts.placeholder((30, 6), name="B"), ts.reduce_axis(30, name="k")
+    workload = ts.workload([a, b, ts.compute((7, 6), lambda i, j: ts.sum(a[i, k] * b[k, j], axis=k), name="C")])
+    inputs = random_inputs(workload, 0)
+    plan = next(p for p in space_of(workload, SMALL, "ansor").plans if "C.cache.A.run" in p.names)
+    rows = sample_plan(plan, 1, np.random.default_rng(5))
+    for name, column in plan.names.items():
+        if name in ("C.cache.A.run", "C.cache.B.run"):
+            rows[:, column] = steps
+        elif name in ("C.cache.A.d1.1", "C.cache.B.d1.1"):
+            rows[:, column] = width
+        elif name.endswith((".k.1", ".k.2")):
+            rows[:, column] = 3
+    made = kernels(lower(plan.candidate(rows[0])))
+    fetches = [s for s in walk(made[0].body) if isinstance(s, For) and s.name.endswith(".own")]
+    assert fetches and {s.count for s in fetches} == {steps}
+    assert problems(workload, evaluate(workload, inputs, precise=True), results(made, workload, inputs)) == []
+
+
+@pytest.mark.parametrize("threads", [1, 4, 7, 13, 16, 60])
+def test_threads_share_a_reduction_over_several_axes(threads: int) -> None:
+    x = ts.placeholder((3, 2, 5, 7), name="X")
+    h, w = ts.reduce_axis(5, name="h"), ts.reduce_axis(7, name="w")
+    workload = ts.workload([x, ts.compute((3, 2), lambda n, c: ts.sum(x[n, c, h, w], axis=(h, w)), name="S")])
+    inputs = random_inputs(workload, 0)
+    (sketch,) = [p.sketch for p in space_of(workload, SMALL, "ansor").plans if "h.0@thread w.0@thread" in str(p.sketch.nest("S"))]
+    candidate = Candidate(sketch, {"S.threads": threads, "S.unroll": 1})
+    made = kernels(lower(candidate))
+    assert made[0].block == threads and made[0].grid == 6
+    assert problems(workload, evaluate(workload, inputs, precise=True), results(made, workload, inputs)) == []

@@ -31,9 +31,9 @@ def _arguments(name: str, given: list[Any]) -> list[Any]:
     if is_hash(name):
         return [[_divided(n) for n in shape] for shape in given]
     if "matmul" in name or name.endswith("mm"):
-        sizes = {1: 1, 16: 2, 64: 10}
-        return [x if isinstance(x, str) else sizes.get(x, (12, 9, 14)[k % 3]) if k >= len(given) - 3 - isinstance(given[-1], str) else 2
-                for k, x in enumerate(given)]  # fmt: skip
+        sizes = [x for x in given if not isinstance(x, str)]
+        batches = [2] * (len(sizes) - 3)
+        return [*batches, *(1 if x == 1 else n for x, n in zip(sizes[-3:], (12, 9, 14))), *given[len(sizes) :]]
     if isinstance(given[0], list) and "reduction" not in name:  # shapes of data and weights
         return [[[1, 3, 7, 9, 8][k] if n > 3 else n for k, n in enumerate(x)] if isinstance(x, list) else x for x in given]
     if "conv2d" in name:
