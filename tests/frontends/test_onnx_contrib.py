@@ -87,6 +87,38 @@ def test_matmul_n_bits(case: dict[str, Any]) -> None:
         np.testing.assert_allclose(session.run(None, {"x": x})[0], want, rtol=1e-4, atol=1e-4)
 
 
+LEVEL_4: list[dict[str, Any]] = [
+    {"block": 32}, {"block": 64, "zero": "packed"}, {"block": 128, "depth": 300, "zero": "float", "bias": True},
+    {"bits": 8, "block": 32, "zero": "packed"}, {"bits": 8, "block": 256, "depth": 256}, {"kind": np.float16, "block": 32},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEVEL_4, ids=str)
+def test_matmul_n_bits_in_integers(case: dict[str, Any]) -> None:
+    """With accuracy_level 4 the rows are rounded to 8 bits in blocks of 32, and the answer is the exact one of the rounded rows."""
+    model, (weights, bias) = n_bits(accuracy_level=4, **case)
+    kind, depth = case.get("kind", np.float32), weights.shape[0]
+    x = np.random.default_rng(1).uniform(-1, 1, (3, depth)).astype(kind)
+    whole = np.pad(x.astype("f4"), ((0, 0), (0, -depth % 32))).reshape(3, -1, 32)
+    scale = np.abs(whole).max(-1, keepdims=True) / np.float32(127)
+    rounded = (np.rint(whole / np.where(scale == 0, 1, scale)) * scale.astype("f8")).reshape(3, -1)[:, :depth]
+    loaded = ts.load(model.SerializeToString())
+    share = 2e-3 if kind is np.float16 else 1e-5
+    want = rounded @ weights + bias
+    got = ts.compile(loaded)(x)
+    assert got.dtype == kind
+    np.testing.assert_allclose(got, want, rtol=share, atol=share * np.abs(want).max())
+    plain = x.astype("f8") @ weights + bias
+    for exact in (ts.compile(loaded, integers=False)(x), loaded.evaluate([x])["y"]):
+        np.testing.assert_allclose(exact, plain, rtol=share, atol=share * np.abs(plain).max())
+
+
+def test_level_4_with_short_blocks_stays_in_floats() -> None:
+    model, (weights, bias) = n_bits(accuracy_level=4, block=16)
+    x = np.random.default_rng(1).uniform(-1, 1, (3, weights.shape[0])).astype("f4")
+    np.testing.assert_allclose(ts.compile(ts.load(model.SerializeToString()))(x), x @ weights + bias, rtol=1e-4, atol=1e-4)
+
+
 def test_no_more_than_the_bytes_of_the_file_is_kept() -> None:
     model, _ = n_bits(depth=256, columns=128, block=32)
     in_file = sum(len(t.raw_data) for t in model.graph.initializer)

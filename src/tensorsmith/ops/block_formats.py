@@ -13,7 +13,9 @@ parts of a block, `inner` of those over the weights of a part.
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,7 +55,7 @@ class Format:
     place: Callable[[Numbers, Numbers], Expr]  # of a weight there
     number: Callable[[Mapping[str, Read], Numbers, Numbers], Expr]  # n, as u8
     factor: Callable[[Mapping[str, Read], Numbers], Expr]
-    cut: Callable[[Array], dict[str, Array]]  # the fields of blocks (..., bytes)
+    cut: Callable[[Array], dict[str, Array]] | None = None  # the fields of blocks (..., bytes); None where no file has them so
     least: Callable[[Mapping[str, Read], Numbers], Expr] | None = None
     middle: int = 0
 
@@ -64,17 +66,32 @@ class Format:
 
     def split(self, raw: Array) -> tuple[Array, ...]:
         """The operands of a matrix whose rows are given as bytes (M, bytes of a row), views of these where that can be."""
+        if self.cut is None:
+            raise UserError(f"{self.name}: no file has blocks of this format")
         if raw.dtype != np.uint8 or raw.ndim != 2 or raw.shape[1] % self.bytes or not raw.shape[1]:
             raise UserError(f"{self.name}: rows are whole blocks of {self.bytes} bytes; got {raw.dtype}{list(raw.shape)}")
         made = self.cut(raw.reshape(raw.shape[0], -1, self.bytes))
         return tuple(made[name] for name in self.fields)
 
 
+@functools.cache
 def format_of(name: str) -> Format:
-    """The format of that name."""
-    if name not in FORMATS:
+    """The format of that name: one of `FORMATS`, or of `bits_format`."""
+    if name in FORMATS:
+        return FORMATS[name]
+    of_bits = re.fullmatch(r"bits([48])_([1-9][0-9]{1,5})(|_zero|_real)", name)
+    if of_bits is None or int(of_bits[2]) % ACTIVATIONS:
         raise UserError(f"there is no format {name!r} of weights in blocks; known are {', '.join(FORMATS)}")
-    return FORMATS[name]
+    return _bits_format(name, int(of_bits[1]), int(of_bits[2]), of_bits[3])
+
+
+def bits_format(bits: int, block: int, zero: str | None) -> str:
+    """The name of the format of integers of 4 or 8 bits without a sign, with an f32 scale for each `block` of a multiple of 32.
+
+    A zero point may be given for each block, as u8 or f32; without one it is in the middle of the range. Of 4 bits, each 16 bytes
+    (M, blocks, 32s of a block, 16) have 16 neighbours in their lower halves and the next 16 in their upper ones.
+    """
+    return f"bits{bits}_{block}{'' if zero is None else '_zero' if zero == 'u8' else '_real'}"
 
 
 def _right(byte: Expr, by: Expr | int) -> Expr:
@@ -225,5 +242,34 @@ _Q6_K = Format(
     factor=lambda f, outer: _real(f["d"]()) * _real(f["c"](outer[0] * 8 + _part(outer[1:]) * 2 + outer[3])),
     cut=_q6_k, middle=32,
 )  # fmt: skip
+
+# -- integers of some bits, with scales and zero points beside them ------------------------------------------------------
+
+
+def _bits_format(name: str, bits: int, block: int, zero: str) -> Format:
+    several = block // ACTIVATIONS
+    outer = (several,) if several > 1 else ()
+    like = _Q4_0 if bits == 4 else _Q8_0
+    fields = {"q": Field("u8", (*outer, ACTIVATIONS * bits // 8)), "d": Field("f32")}
+    if zero:
+        fields["z"] = Field("u8" if zero == "_zero" else "f32")
+
+    def number(f: Mapping[str, Read], at: Numbers, inner: Numbers) -> Expr:
+        return _half(f["q"](*at, inner[1]), inner[0]) if bits == 4 else f["q"](*at, inner[0])
+
+    def least(f: Mapping[str, Read], at: Numbers) -> Expr:
+        off = f["z"]()
+        return -(f["d"]() * (off if off.dtype == "f32" else _real(off)))
+
+    return Format(
+        name, block, block * bits // 8, fields, outer, like.inner,
+        block=lambda at: at[0] if at else 0,
+        place=like.place,
+        number=number,
+        factor=lambda f, at: f["d"](),
+        least=least if zero else None,
+        middle=0 if zero else 1 << (bits - 1),
+    )  # fmt: skip
+
 
 FORMATS = {f.name: f for f in (_Q8_0, _Q4_0, _Q4_1, _Q5_0, _Q4_K, _Q5_K, _Q6_K)}

@@ -17,17 +17,18 @@ from tensorsmith.lang.dtypes import is_float
 
 _DOMAIN = "com.microsoft"
 _LEAST_BLOCK = 16
+_LEVEL_OF_BYTES = 4  # of accuracy: the other side in 8 bits
 
 
 @onnx_operator("MatMulNBits", domain=_DOMAIN)
 def matmul_n_bits(node: OnnxNode, b: Builder) -> Value:
     """x (..., K) times a matrix (K, N) of 4 or 8 bits, quantised in blocks along K; in files it is (N, blocks, bytes of a block).
 
-    Products are of f32, whatever `accuracy_level` allows.
+    With `accuracy_level` 4 the other side may be rounded to 8 bits; other levels are less exact than f32, which is used.
     """
     x, depth, columns = node.required(0), int(node.needed("K")), int(node.needed("N"))
     bits, block = int(node.attribute("bits", 4)), int(node.needed("block_size"))
-    node.attribute("accuracy_level", 0)
+    rounds = int(node.attribute("accuracy_level", 0)) == _LEVEL_OF_BYTES
     if node.attribute("weight_prepacked", 0):
         raise UserError(f"{node}: weights packed for another machine are not supported (weight_prepacked)")
     if bits not in (4, 8):
@@ -47,7 +48,7 @@ def matmul_n_bits(node: OnnxNode, b: Builder) -> Value:
         operands.append(b.constant(_turned(_zero_points(node, zero, columns, blocks, bits)), "zero_points"))
     if depth < blocks * block:  # what is beyond the end is multiplied by 0
         x = b.add("pad", [x], pairs=(*[(0, 0)] * (len(x.shape) - 1), (0, blocks * block - depth)))
-    product = b.add("block_matmul", [x, *operands], bits=bits, middle=1 << (bits - 1))
+    product = b.add("block_matmul", [x, *operands], bits=bits, middle=1 << (bits - 1), rounds=rounds)
     bias = node.optional(5)
     return product if bias is None else b.add("add", [product, bias])
 

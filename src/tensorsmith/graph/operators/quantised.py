@@ -51,9 +51,12 @@ def integer_matmul(
 
 @operator("block_matmul", Kind.COMPLEX)
 def block_matmul(
-    x: Tensor, q: Tensor, scale: Tensor, zero: Tensor | None = None, *, bits: int, middle: int = 0, name: str
+    x: Tensor, q: Tensor, scale: Tensor, zero: Tensor | None = None, *, bits: int, middle: int = 0, rounds: bool = False, name: str
 ) -> Tensor:
-    """x (..., K) times a matrix that is quantised in blocks: q (blocks, bytes of a block, M), scale and zero (blocks, M)."""
+    """x (..., K) times a matrix that is quantised in blocks: q (blocks, bytes of a block, M), scale and zero (blocks, M).
+
+    `rounds`: x may be rounded to 8 bits in blocks, for a product of integers (`passes/rounded.py`); here it is not.
+    """
     return blocks.block_matmul(x, q, scale, zero, bits, middle, name)
 
 

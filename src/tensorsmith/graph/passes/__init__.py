@@ -18,6 +18,7 @@ from tensorsmith.graph.passes import (
     normalisation,
     requantise,
     reshape,
+    rounded,
     rows,
     scale,
     small,
@@ -38,7 +39,7 @@ def optimise(graph: Graph, integers: bool = True, pairs: bool = False) -> Graph:
     Without `integers`, quantised numbers are multiplied as the real numbers that they stand for, in f32. With `pairs`,
     for machines that multiply bytes in pairs of i16, products by small weights are told from others.
     """
-    graph = dequantised.run(integer.run(graph) if integers else graph)
+    graph = dequantised.run(rounded.run(integer.run(graph)) if integers else graph)
     for _ in range(_ROUNDS):
         before = graph
         for run in (*PASSES, unquantised.run, requantise.run, tables.run) if integers else PASSES:
