@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorsmith.lang.dtypes import Array
-from tensorsmith.lang.expr import Const, Expr, Load, Select
+from tensorsmith.lang.dtypes import Array, dtype
+from tensorsmith.lang.expr import Binary, Const, Expr, Load, Select
 
 LOW, HIGH = -64, 63
 
@@ -26,6 +26,21 @@ def small_load(e: Expr) -> Load | None:
     """What is read there, where an expression is `small` of that; None where it is something else."""
     found = e.a if isinstance(e, Select) else None
     return found if isinstance(found, Load) and found.dtype == "i8" and small(found).key == e.key else None
+
+
+def most(e: Expr) -> int:
+    """The largest number that an integer without a sign can be, as far as its bits say: half a byte is at most 15."""
+    limit = (1 << 8 * dtype(e.dtype).bytes) - 1
+    if isinstance(e, Const):
+        return int(e.value)
+    if not isinstance(e, Binary) or e.op not in ("bitand", "bitor", "shl"):
+        return limit
+    a, b = most(e.a), most(e.b)
+    if e.op == "bitand":
+        return min(a, b)
+    if e.op == "bitor":
+        return (1 << (a | b).bit_length()) - 1
+    return min(a << b, limit) if isinstance(e.b, Const) else limit
 
 
 def are_small(array: Array) -> bool:

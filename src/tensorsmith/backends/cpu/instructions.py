@@ -13,14 +13,17 @@ place: a kernel for a machine that this one is not then runs here, and does what
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tensorsmith.backends.cpu.bf16_dots import Bf16Dot
 from tensorsmith.backends.cpu.instruction import Instruction
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.expr import Expr
-from tensorsmith.lang.small import small_load
+from tensorsmith.lang.small import most, small_load
 
 SMALL = "i7"  # what bytes are called here of which a definition says that they are small
+POSITIVE = "u7"  # bytes without a sign that are made of fewer bits, so that they are the same with one
+_ALSO = {SMALL: ("i8",), POSITIVE: ("u8", "i8")}
 OTHER = {"i8": "u8", "u8": "i8"}  # what a byte becomes that is moved by 128
 
 
@@ -46,6 +49,7 @@ _VPMADDUBSW = tuple(
     Instruction(f"{'v' if n > 4 else ''}pmaddubsw", n, ("u8", SMALL), True, f"llvm.x86.{name}", pair)
     for n, name, pair in zip((4, 8, 16), ("ssse3.pmadd.ub.sw.128", "avx2.pmadd.ub.sw", "avx512.pmaddubs.w.512"), _VPMADDWD)
 )
+_OF_POSITIVE = tuple(replace(i, types=(POSITIVE, "i8")) for i in _VPMADDUBSW)  # 127 * -128 twice fits in 16 bits
 _VDPBF16PS = tuple(Bf16Dot("vdpbf16ps", n, _BF16, True, f"llvm.x86.avx512bf16.dpbf16ps.{32 * n}") for n in (4, 8, 16))
 _BFDOT = tuple(
     Bf16Dot("bfdot", n, _BF16, True, f"llvm.aarch64.neon.bfdot.v{n}f32.v{2 * n}bf16", to_odd=True) for n in (2, 4)
@@ -97,8 +101,9 @@ def matrix(target: CpuTarget, lanes: int, rows: str, columns: str) -> Instructio
 
 
 def _takes(instruction: Instruction, kinds: tuple[str, str]) -> bool:
-    """Whether factors of those kinds, in this order, are such as it multiplies; a small byte is one with a sign."""
-    return all(a == b or (a == SMALL and b == "i8") for a, b in zip(kinds, instruction.types))
+    """Whether factors of those kinds, in this order, are such as it multiplies; a small byte is one with a sign, and one of seven
+    bits is of either type."""
+    return all(a == b or b in _ALSO.get(a, ()) for a, b in zip(kinds, instruction.types))
 
 
 def _of_its_width(found: tuple[Instruction, ...], target: CpuTarget) -> tuple[Instruction, ...]:
@@ -118,11 +123,13 @@ def small_dots(target: CpuTarget) -> tuple[Instruction, ...]:
     """Those that multiply bytes by small ones, where there is nothing for any bytes."""
     if dots(target) or not (target.has("ssse3") or target.has("avx2")):
         return ()
-    return tuple(i for i in _VPMADDUBSW if i.pairs in pairs(target))
+    return tuple(i for i in (*_VPMADDUBSW, *_OF_POSITIVE) if i.pairs in pairs(target))
 
 
 def kind(e: Expr) -> str:
-    """The type of a factor, or `SMALL`."""
+    """The type of a factor, `SMALL`, or `POSITIVE`."""
+    if e.dtype == "u8" and most(e) < 1 << 7:
+        return POSITIVE
     return e.dtype if small_load(e) is None else SMALL
 
 
