@@ -127,7 +127,9 @@ def paired(rows: np.ndarray, heads: int) -> np.ndarray:
     return np.stack([rows[h * head + i + half * (head // 2)] for h in range(heads) for i in range(head // 2) for half in (0, 1)])
 
 
-def llama_gguf(config: Mapping[str, Any] = CONFIG, weights: Arrays | None = None) -> bytes:
+def llama_gguf(
+    config: Mapping[str, Any] = CONFIG, weights: Arrays | None = None, metadata: Mapping[str, Any] | None = None
+) -> bytes:
     """The same network as `folder` writes, as a GGUF file in f32."""
     tensors = {}
     for name, array in (weights or llama_weights(config)).items():
@@ -139,4 +141,4 @@ def llama_gguf(config: Mapping[str, Any] = CONFIG, weights: Arrays | None = None
         if stem.endswith(("q_proj", "k_proj")):
             array = paired(array, config["num_attention_heads" if stem.endswith("q_proj") else "num_key_value_heads"])
         tensors[f"{layer}{NAMES[stem]}.weight"] = (array.shape, "f32", np.ascontiguousarray(array).tobytes())
-    return gguf(llama_metadata(config), tensors)
+    return gguf(metadata or llama_metadata(config), tensors)

@@ -18,6 +18,7 @@ from tensorsmith.cli.demo import demo
 from tensorsmith.cli.doctor import doctor
 from tensorsmith.cli.export import export
 from tensorsmith.cli.fleet import app as fleet
+from tensorsmith.cli.generate import generate, serve
 from tensorsmith.cli.listing import targets, workloads
 from tensorsmith.cli.lock import check_lock, lock
 from tensorsmith.cli.ops import ops
@@ -80,6 +81,8 @@ for command in (
     lock,
     check_lock,
     report,
+    generate,
+    serve,
 ):
     app.command(cls=Command)(command)
 app.add_typer(records, name="records")

@@ -20,15 +20,27 @@ def load(path: Path) -> LanguageModel:
         if not (path / "config.json").is_file():
             raise UserError(f"{path} is a folder without config.json; give one of Hugging Face, a GGUF or an ONNX file")
         about, weights = from_folder.network_of(path)
-        ends, template = from_folder.ends_of(path), from_folder.chat_template_of(path)
         return LanguageModel(
-            path.resolve().name, about, weights, lambda: tokens_of_folder(path), _in(about.vocabulary, ends), template
+            path.resolve().name,
+            about,
+            weights,
+            lambda: tokens_of_folder(path),
+            _in(about.vocabulary, from_folder.ends_of(path)),
+            from_folder.chat_template_of(path),
+            from_folder.special_of(path),
         )
     file = read_gguf(path)
     about, weights = from_gguf.network_of(file)
-    ends, template = from_gguf.ends_of(file), file.metadata.get("tokenizer.chat_template")
-    template = template if isinstance(template, str) else None
-    return LanguageModel(path.stem, about, weights, lambda: tokens_of_gguf(file), _in(about.vocabulary, ends), template)
+    template = file.metadata.get("tokenizer.chat_template")
+    return LanguageModel(
+        path.stem,
+        about,
+        weights,
+        lambda: tokens_of_gguf(file),
+        _in(about.vocabulary, from_gguf.ends_of(file)),
+        template if isinstance(template, str) else None,
+        from_gguf.special_of(file),
+    )
 
 
 def _in(vocabulary: int, ids: Sequence[object]) -> tuple[int, ...]:

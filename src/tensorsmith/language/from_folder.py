@@ -197,3 +197,15 @@ def chat_template_of(folder: Path) -> str | None:
     if isinstance(found, list):  # several by name
         found = next((t.get("template") for t in found if isinstance(t, dict) and t.get("name") == "default"), None)
     return found if isinstance(found, str) else None
+
+
+def special_of(folder: Path) -> dict[str, str]:
+    """What `tokenizer_config.json` calls the tokens that templates name."""
+    settings = folder / "tokenizer_config.json"
+    given = read_json(settings) if settings.is_file() else {}
+    found = {}
+    for name in ("bos_token", "eos_token"):
+        value = given.get(name)
+        text = value.get("content") if isinstance(value, dict) else value
+        found[name] = text if isinstance(text, str) else ""
+    return found

@@ -44,6 +44,16 @@ def ends_of(file: GgufFile) -> list[object]:
     return [file.metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot")]
 
 
+def special_of(file: GgufFile) -> dict[str, str]:
+    """The names of the tokens that templates name."""
+    names, found = file.metadata.get("tokenizer.ggml.tokens", []), {}
+    for name in ("bos", "eos"):
+        number = file.metadata.get(f"tokenizer.ggml.{name}_token_id")
+        known = isinstance(names, list) and isinstance(number, int) and 0 <= number < len(names)
+        found[f"{name}_token"] = str(names[number]) if known and number is not None else ""
+    return found
+
+
 def _own_name(name: str) -> str:
     """Two files' words for one weight."""
     return re.sub(r"\.attn_output_norm\.", ".post_attention_norm.", name)

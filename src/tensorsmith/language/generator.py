@@ -49,6 +49,14 @@ class Generator:
             self._tokens = self.model.tokens()
         return self._tokens
 
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether it can take and give text."""
+        try:
+            return self.tokenizer is not None
+        except UserError:
+            return False
+
     # -- whole texts -------------------------------------------------------------------------------------------------
 
     def generate(self, prompt: Any, **wanted: Any) -> Any:

@@ -34,6 +34,7 @@ class LanguageModel:
     tokens: Callable[[], Tokens] = field(repr=False)  # raises `UserError` where there is no tokenizer, or no package for it
     ends: tuple[int, ...] = ()  # tokens that end a text
     chat_template: str | None = field(default=None, repr=False)
+    special: Mapping[str, str] = field(default_factory=dict, repr=False)  # what templates call the first and the last token
     stored: str | None = None  # what `with_weights` asked for
 
     @property

@@ -10,6 +10,7 @@ from tensorsmith.graph.graph import Value
 from tensorsmith.lang.dtypes import TABLE
 from tensorsmith.language.blocks import FORMATS, Unpacked, unpacked
 from tensorsmith.language.weight import Weight
+from tensorsmith.ops.block_formats import FORMATS as INTEGER_FORMATS
 
 #: what `weights` may be: as they lie in the file, or in one of these
 WEIGHTS = ("f32", "f16", "bf16", "int8", "q8_0", "q4_0")
@@ -30,7 +31,14 @@ def product(b: Builder, x: Value, weight: Weight, stored: str | None) -> Value:
     if FORMATS[wanted.format].unpack is None:
         matrix = np.ascontiguousarray(wanted.stored).view(TABLE[wanted.format].numpy)
         return b.add("matmul", [x, b.constant(matrix, wanted.name)], transpose_b=True)
-    return _by_blocks(b, x, wanted)
+    return _by_integers(b, x, wanted) if wanted.format in INTEGER_FORMATS else _by_blocks(b, x, wanted)
+
+
+def _by_integers(b: Builder, x: Value, weight: Weight) -> Value:
+    """In integers: rows of x are quantised in blocks too, once for all products that read them."""
+    quantised = b.add_all("quantize_blocks", [x])
+    fields = [b.constant(field, weight.name) for field in INTEGER_FORMATS[weight.format].split(weight.stored)]
+    return b.add("integer_block_matmul", [*quantised, *fields], format=weight.format)
 
 
 def _by_rows(b: Builder, x: Value, weight: Weight) -> Value:
