@@ -11,13 +11,15 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from tensorsmith.backends import backend_of
 from tensorsmith.backends.backend import KernelCode
+from tensorsmith.errors import Refusal
+from tensorsmith.lang.counts import Counted, Table
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.flops import flops
 from tensorsmith.lang.workload import Workload
@@ -36,6 +38,7 @@ from tensorsmith.targets.target import Target, native
 
 log = logging.getLogger(__name__)
 
+_COUNT_BYTES = 8  # of a count in the table that kernels read
 _SLACK = 64  # elements behind a packed constant: vectors may be read past its end
 
 Found = tuple[Candidate, Formulation]  # a candidate, and the formulation of the workload in question that it is of
@@ -62,20 +65,33 @@ def kernel_alone(workload: Workload, kernel: Kernel) -> Network:
 
 
 def build_kernel(
-    candidate: Candidate, target: Target, name: str | None = None, schedule: str = "", formulation: Formulation | None = None
+    candidate: Candidate,
+    target: Target,
+    name: str | None = None,
+    schedule: str = "",
+    formulation: Formulation | None = None,
+    bounds: Bounds | None = None,
 ) -> Kernel:
     """The compiled code of one candidate; `schedule` says where it came from.
 
     With a `formulation`, whose workload the candidate is of, the kernel takes the original's inputs, and constants are transformed.
+    With `bounds` it reads how much a call has of its open axes.
     """
-    return begin_kernel(candidate, target, name, schedule, formulation)()
+    return begin_kernel(candidate, target, name, schedule, formulation, bounds)()
 
 
 def begin_kernel(
-    candidate: Candidate, target: Target, name: str | None = None, schedule: str = "", formulation: Formulation | None = None
+    candidate: Candidate,
+    target: Target,
+    name: str | None = None,
+    schedule: str = "",
+    formulation: Formulation | None = None,
+    bounds: Bounds | None = None,
 ) -> Callable[[], Kernel]:
     """What `build_kernel` does in Python is done; what is returned, and gives the kernel, may be called in another thread."""
     program, backend = lower(candidate), backend_of(target)
+    if bounds is not None:
+        program = replace(program, counts=bounds.table.of_axes(program.workload, bounds.counted))
     if backend.begin is None:
         return partial(_kernel, candidate, program, partial(_given, backend.generate(program, target)), name, schedule, formulation)
     return partial(_kernel, candidate, program, backend.begin(program, target), name, schedule, formulation)
@@ -97,14 +113,16 @@ def _kernel(
     inputs = [program.buffers[b.name] for b in workload.inputs]
     stored = {b.name: i for b, i in zip(workload.inputs, inputs) if i.kind == "constant" and (i.packed or i.dtype != b.dtype)}
     sizes = [_stored_bytes(stored[b.name]) if b.name in stored else b.bytes for b in workload.inputs]
+    places = [n for of_stage in program.counts.values() for n in of_stage.values()]
+    table = [_COUNT_BYTES * (max(places) + 1)] if places else []
     packers: dict[str, Packer] = {n: partial(_store, b.packed, b.dtype) for n, b in stored.items()}
     for n, transform in (formulation.transforms if formulation else {}).items():
         packers[n] = partial(_transform_and_pack, transform, packers.get(n))
     return Kernel(
         name=name or "_".join(workload.outputs),
         code=made.code,
-        argument_bytes=(*sizes, *(workload.buffers[n].bytes for n in workload.outputs)),
-        reads=len(workload.inputs),
+        argument_bytes=(*sizes, *table, *(workload.buffers[n].bytes for n in workload.outputs)),
+        reads=len(workload.inputs) + len(table),
         scratch_bytes=made.scratch_bytes,
         scratch_bytes_per_thread=made.scratch_bytes_per_thread,
         flops=flops(workload if formulation is None else formulation.original),
@@ -118,6 +136,14 @@ def _kernel(
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What a call has of a workload's open axes, and the table in which kernels read it."""
+
+    counted: Counted
+    table: Table
+
+
+@dataclass(frozen=True)
 class Wanted:
     """A kernel to be built: the arguments of `build_best`."""
 
@@ -127,12 +153,13 @@ class Wanted:
     options: Options | None = None
     guess: Guess | None = None
     schedule: str = "record"  # where what was found came from
+    bounds: Bounds | None = None  # None: its axes are as long as they are in the workload
 
 
 def build_all(wanted: Sequence[Wanted], target: Target) -> list[Kernel]:
     """The kernels that `build_best` gives, in order. While some are compiled, the next is generated, where there are two CPUs."""
     if len(wanted) < 2 or thread_count() < 2:
-        return [build_best(w.workload, w.found, target, w.name, w.options, w.guess, w.schedule) for w in wanted]
+        return [_best(w, target) for w in wanted]
     backend = backend_of(target)
     compilers = contextlib.nullcontext(1) if backend.compilers is None else backend.compilers(len(wanted))
     with compilers as at_once, ThreadPoolExecutor(at_once, "tensorsmith-compile") as compiler:
@@ -151,13 +178,13 @@ def _first(wanted: Wanted, target: Target) -> Callable[[], Kernel] | None:
     try:
         if wanted.found:
             candidate, formulation = wanted.found[0]
-            return begin_kernel(candidate, target, wanted.name, wanted.schedule, formulation)
+            return begin_kernel(candidate, target, wanted.name, wanted.schedule, formulation, wanted.bounds)
         if wanted.guess is not None:
             candidate, formulation = wanted.guess.found
-            return begin_kernel(candidate, target, wanted.name, wanted.guess.schedule, formulation)
+            return begin_kernel(candidate, target, wanted.name, wanted.guess.schedule, formulation, wanted.bounds)
         formulation = likely(wanted.workload, wanted.options)
         candidate = backend_of(target).default_candidate(formulation.workload, target)
-        return begin_kernel(candidate, target, wanted.name, "default", formulation)
+        return begin_kernel(candidate, target, wanted.name, "default", formulation, wanted.bounds)
     except Exception:
         return None  # `build_best` will meet it again, and say so
 
@@ -168,8 +195,33 @@ def _finished(future: Future[Kernel] | None, wanted: Wanted, target: Target) -> 
             return future.result()
         except Exception:  # as above
             pass
-    w = wanted
+    return _best(wanted, target)
+
+
+def _best(w: Wanted, target: Target) -> Kernel:
+    if w.bounds is not None:
+        return _bounded(w, w.bounds, target)
     return build_best(w.workload, w.found, target, w.name, w.options, w.guess, w.schedule)
+
+
+def _bounded(w: Wanted, bounds: Bounds, target: Target) -> Kernel:
+    """The first kernel that can be built with extents that are read at run time. Raises `Refusal` where none can."""
+    guessed = [] if w.guess is None else [(*w.guess.found, w.guess.schedule)]
+    for candidate, formulation, schedule in [*((*found, w.schedule) for found in w.found), *guessed]:
+        with contextlib.suppress(Refusal):
+            return build_kernel(candidate, target, w.name, schedule, formulation, bounds)
+    why: Refusal | None = None
+    for formulation in (likely(w.workload, w.options), as_written(w.workload)):
+        try:
+            candidate = backend_of(target).default_candidate(formulation.workload, target)
+            return build_kernel(candidate, target, w.name, "default", formulation, bounds)
+        except Refusal as problem:
+            why = problem
+    try:
+        return build_kernel(plain_candidate(w.workload), target, w.name, "plain", None, bounds)
+    except Refusal:
+        assert why is not None
+        raise why from None
 
 
 def build_best(

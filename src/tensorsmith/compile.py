@@ -11,13 +11,15 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
-from tensorsmith.build import Found, Guess, Wanted, build_all, build_best, kernel_alone
+from tensorsmith.build import Bounds, Found, Guess, Wanted, build_all, build_best, kernel_alone
 from tensorsmith.carried import carried
-from tensorsmith.errors import Parameter, UserError
+from tensorsmith.errors import Parameter, Refusal, UserError
 from tensorsmith.graph.assemble import assemble
+from tensorsmith.graph.bounded import bounded, without_lookups
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.graph.varying import open_executable
+from tensorsmith.lang.counts import Table
 from tensorsmith.lang.define import Tensor, refuse_path
 from tensorsmith.lang.define import workload as workload_of
 from tensorsmith.lang.index_check import index_check
@@ -33,7 +35,9 @@ from tensorsmith.runtime.checked import CheckedExecutable, IndexLimit
 from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.runtime.origin import Origin, unkept
+from tensorsmith.runtime.variants.bounded import Bounds as VariantBounds
 from tensorsmith.runtime.variants.executable import OpenExecutable
+from tensorsmith.runtime.variants.symbols import Sizes
 from tensorsmith.show.line import plain
 from tensorsmith.targets.target import Target, given_or_native, on_threads
 
@@ -102,6 +106,8 @@ def compile(
     threads: int | None = None,
     keep: int | None = None,
     background: bool = False,
+    ranges: bool = True,
+    memory: int | None = None,
 ) -> OpenExecutable: ...
 
 
@@ -119,6 +125,8 @@ def compile(
     check_indices: bool = False,
     keep: int | None = None,
     background: bool = False,
+    ranges: bool = True,
+    memory: int | None = None,
     lock: str | Path | None = None,
 ) -> Any:
     """An executable without any search: the best record in the `database`, else the default schedule by the target's facts alone.
@@ -172,6 +180,8 @@ def compile(
             "check_indices": check_indices or None,
             "background": background or None,
             "lock": lock,
+            "ranges": None if ranges else False,
+            "memory": memory,
         }
         others |= {"formulations": None if formulations == ALL else formulations, "integers": None if integers else False}
         others = {key: given for key, given in others.items() if given is not None}
@@ -184,8 +194,10 @@ def compile(
     if check_indices and isinstance(computation, (Model, OpenModel)):
         raise UserError("check_indices is for definitions; the operators of a model clamp their indices")
     if isinstance(computation, OpenModel):
-        build = builder(database, target, formulations, integers=integers, effort=effort, threads=threads)
-        made = open_executable(computation, build, name, keep, background)
+        shared = Constants()
+        build = builder(database, target, formulations, shared, integers=integers, effort=effort, threads=threads)
+        in_ranges = bounded_builder(database, target, formulations, shared, integers, effort, threads)
+        made = open_executable(computation, build, name, keep, background, ranges, memory, in_ranges)
         made.compile(computation.named)
         return made
     if keep is not None or background:
@@ -314,6 +326,50 @@ def builder(
             best = _best_of_tasks(model, store, target, timing)
             guesses = _guesses(_missing(model, best), store, target, timing, effort)
             return _network(model, best, target, None, shared, guesses, threads=threads)
+
+    return build
+
+
+def bounded_builder(
+    database: str | Path | None,
+    target: Target,
+    formulations: str,
+    constants: Constants,
+    integers: bool,
+    effort: str | None,
+    threads: int | None,
+) -> Callable[[OpenModel, Sizes], tuple[Executable, VariantBounds]]:
+    """What compiles the bounded variants of one model, as `builder` compiles those of one size."""
+
+    def build(model: OpenModel, largest: Sizes) -> tuple[Executable, VariantBounds]:
+        def at(sizes: Sizes) -> Model:
+            found = model.model(sizes)
+            return _for(found.with_source(without_lookups(found.source)), target, integers, formulations)
+
+        if target.kind != "cpu":
+            raise Refusal("not bounded", "only code for CPUs reads sizes at run time")
+        with _opened(database) as store:
+            found, table = bounded(at, model.inputs, largest), Table()
+            tasks = found.partition.tasks
+            whole = at(largest)
+            timing = Timing(usual_cache([whole], target), target.cores)
+            best = _best_of_tasks(whole, store, target, timing)
+            guesses = _guesses(_missing(whole, best), store, target, timing, effort)
+            wanted = [
+                Wanted(
+                    t.workload,
+                    best[t.workload],
+                    t.name,
+                    t.formulations,
+                    guesses.get(t.workload),
+                    bounds=None if counted is None else Bounds(counted, table),
+                )
+                for t, counted in zip(tasks, found.counted)
+            ]
+            kernels = build_all(wanted, target)
+            network = assemble(found.partition, kernels, target, whole.name, constants, len(table.forms))
+        outputs = tuple(tuple(tuple((d.largest, d.count) for d in digits) for digits in shape) for shape in found.outputs)
+        return executable(network, threads), VariantBounds(tuple(table.forms), outputs)
 
     return build
 

@@ -140,7 +140,7 @@ def test_models_and_open_dimensions(tmp_path: Path) -> None:
     path = write_dense(tmp_path / "mlp.onnx", ("batch", 8))
     fixed = ts.compile(ts.load(path, shapes={"batch": 3}), threads=1)
     assert fixed.threads == 1 and fixed.network.target.cores == 1
-    varying = ts.compile(ts.load(path, shapes={"batch": [2]}), threads=1)
+    varying = ts.compile(ts.load(path, shapes={"batch": [2]}), threads=1, ranges=False)
     x = np.ones((5, 8), np.float32)
     np.testing.assert_allclose(varying(x)[0], ts.compile(ts.load(path, shapes={"batch": 5}))(x)[0], rtol=1e-4, atol=1e-5)
     assert {v.executable.threads for v in varying.variants} == {1} and len(varying.variants) == 2

@@ -72,7 +72,7 @@ class Slow:
 
 
 def test_any_size_is_right_and_compiled_once() -> None:
-    executable = ts.compile(model())
+    executable = ts.compile(model(), ranges=False)
     for n in (3, 1, 7, 3, 1):
         np.testing.assert_allclose(executable(rows(n)), wanted(rows(n)), atol=1e-5)
     assert sizes(executable) == [1, 3, 7]
@@ -80,7 +80,7 @@ def test_any_size_is_right_and_compiled_once() -> None:
 
 
 def test_ways_to_call() -> None:
-    executable = ts.compile(model())
+    executable = ts.compile(model(), ranges=False)
     x, out = rows(5), np.empty((5, 24), np.float32)
     assert executable(x, out=out) is out and np.allclose(out, wanted(x), atol=1e-5)
     np.testing.assert_array_equal(executable(x=x), out)
@@ -90,7 +90,7 @@ def test_ways_to_call() -> None:
 
 
 def test_the_least_recently_used_leaves_and_named_ones_stay() -> None:
-    executable = ts.compile(model({"batch": [2]}), keep=2)
+    executable = ts.compile(model({"batch": [2]}), keep=2, ranges=False)
     for n in (3, 4, 3, 5):  # 4 was used before 3
         executable(rows(n))
     assert sizes(executable) == [2, 3, 5]
@@ -113,7 +113,7 @@ def test_named_sizes_are_compiled_at_once() -> None:
     ],
 )
 def test_mistakes_are_noticed_before_anything_is_compiled(args: tuple[Any, ...], message: str) -> None:
-    executable = ts.compile(model())
+    executable = ts.compile(model(), ranges=False)
     with pytest.raises(UserError, match=message):
         executable(*args)
     assert not executable.variants
@@ -121,7 +121,7 @@ def test_mistakes_are_noticed_before_anything_is_compiled(args: tuple[Any, ...],
 
 def test_two_inputs_must_agree() -> None:
     made = ts.load(dense("a = Add(x, z) y = MatMul(a, w)", "float[batch, 16] x, float[batch, 16] z"), shapes={"batch": None})
-    executable = ts.compile(made)
+    executable = ts.compile(made, ranges=False)
     with pytest.raises(UserError, match="batch is 4 in x and 5 in z; it must be one size"):
         executable(rows(4), rows(5))
     np.testing.assert_allclose(executable(rows(4), rows(4)), 2 * rows(4) @ W, atol=1e-5)
@@ -158,7 +158,7 @@ def test_mistakes(use: Any, message: str) -> None:
 
 
 def test_threads_that_want_the_same_size_compile_it_once() -> None:
-    executable = ts.compile(model())
+    executable = ts.compile(model(), ranges=False)
     slow = executable.maker = Slow(executable.maker)
     results: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: results.append(executable(rows(6)))) for _ in range(4)]
@@ -173,7 +173,7 @@ def test_threads_that_want_the_same_size_compile_it_once() -> None:
 
 
 def test_what_goes_wrong_reaches_everybody_who_waits_and_is_tried_again() -> None:
-    executable = ts.compile(model())
+    executable = ts.compile(model(), ranges=False)
     good = executable.maker
 
     class Broken:
@@ -191,7 +191,7 @@ def test_what_goes_wrong_reaches_everybody_who_waits_and_is_tried_again() -> Non
 
 
 def test_a_larger_variant_serves_until_the_right_one_is_there() -> None:
-    executable = ts.compile(model({"batch": [4, 8, 32]}), background=True)
+    executable = ts.compile(model({"batch": [4, 8, 32]}), background=True, ranges=False)
     slow = executable.maker = Slow(executable.maker)
     runs: list[int] = []
     for v in executable.variants:
@@ -220,11 +220,11 @@ class Counted:
 
 
 def test_a_call_waits_where_nothing_larger_is_there_or_rows_are_mixed() -> None:
-    executable = ts.compile(model({"batch": [4]}), background=True)
+    executable = ts.compile(model({"batch": [4]}), background=True, ranges=False)
     np.testing.assert_allclose(executable(rows(9)), wanted(rows(9)), atol=1e-5)
     assert sizes(executable) == [4, 9]
     mixing = ts.load(dense("s = Softmax<axis = 0>(x) y = MatMul(s, w)"), shapes={"batch": [8]})
-    executable = ts.compile(mixing, background=True)
+    executable = ts.compile(mixing, background=True, ranges=False)
     x = rows(3)
     e = np.exp(x - x.max(0))
     np.testing.assert_allclose(executable(x), (e / e.sum(0)) @ W, atol=1e-5)
@@ -232,7 +232,7 @@ def test_a_call_waits_where_nothing_larger_is_there_or_rows_are_mixed() -> None:
 
 
 def test_out_is_checked_where_a_larger_variant_serves() -> None:
-    executable = ts.compile(model({"batch": [8]}), background=True)
+    executable = ts.compile(model({"batch": [8]}), background=True, ranges=False)
     slow = executable.maker = Slow(executable.maker)
     for out, message in (
         (np.empty((8, 24), np.float32), "must have shape"),
@@ -246,7 +246,7 @@ def test_out_is_checked_where_a_larger_variant_serves() -> None:
 
 
 def test_what_fails_in_the_background_is_said_by_the_next_call() -> None:
-    executable = ts.compile(model({"batch": [8]}), background=True)
+    executable = ts.compile(model({"batch": [8]}), background=True, ranges=False)
     maker = executable.maker
 
     class Broken(Slow):
@@ -268,7 +268,7 @@ def test_what_fails_in_the_background_is_said_by_the_next_call() -> None:
 
 
 def test_weights_that_are_packed_alike_are_there_once() -> None:
-    executable = ts.compile(model({"batch": [64, 128]}), keep=1)
+    executable = ts.compile(model({"batch": [64, 128]}), keep=1, ranges=False)
     one, other = (v.executable.network.constants for v in executable.variants)
     assert len(one) == len(other) == 1 and one[0] is other[0]
     table = executable.variants
@@ -304,7 +304,7 @@ def test_all_variants_are_in_one_file(saved: Path, tmp_path: Path) -> None:
 
 
 def test_a_pickle_is_the_file_that_is_saved(saved: Path) -> None:
-    executable = ts.compile(model({"batch": [1, 8, 32]}))
+    executable = ts.compile(model({"batch": [1, 8, 32]}), ranges=False)
     again = pickle.loads(pickle.dumps(executable))
     assert type(again) is OpenExecutable and repr(again) == repr(executable) and sizes(again) == [1, 8, 32]
     np.testing.assert_array_equal(again(rows(8)), executable(rows(8)))
@@ -323,7 +323,7 @@ def test_a_pickle_is_the_file_that_is_saved(saved: Path) -> None:
 
 
 def test_copies_compile_more_and_share_what_the_variants_share() -> None:
-    executable = ts.compile(model({"batch": [64, 128]}), keep=3)
+    executable = ts.compile(model({"batch": [64, 128]}), keep=3, ranges=False)
     shallow, deep = copy.copy(executable), copy.deepcopy(executable)
     for copied in (shallow, deep):
         assert sizes(copied) == [64, 128] and copied.keep == 3 and all(v.kept for v in copied.variants)
@@ -352,7 +352,7 @@ def test_sizes_that_a_file_has_not(saved: Path) -> None:
 
 
 def test_what_variants_share_is_in_the_file_once(tmp_path: Path) -> None:
-    executable = ts.compile(model({"batch": [64, 128]}))
+    executable = ts.compile(model({"batch": [64, 128]}), ranges=False)
     executable.save(tmp_path / "both.tsm")
     header = header_of(tmp_path / "both.tsm")
     networks = [v["network"] for v in header["variants"]]
@@ -417,7 +417,7 @@ def test_what_a_header_cannot_say(saved: Path, tmp_path: Path, change: Any, mess
 
 
 def test_profile_and_benchmark_are_of_the_variant_of_their_inputs() -> None:
-    executable = ts.compile(model({"batch": [2]}))
+    executable = ts.compile(model({"batch": [2]}), ranges=False)
     x = np.ones((2, 16), np.float32)
     (only,) = executable.variants
     found = executable.profile(x, rounds=1)

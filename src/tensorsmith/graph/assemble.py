@@ -12,7 +12,7 @@ from tensorsmith.graph import memory
 from tensorsmith.graph.garbage import uncollected
 from tensorsmith.graph.graph import Array
 from tensorsmith.lang.workload import Buffer
-from tensorsmith.runtime.arguments import Argument
+from tensorsmith.runtime.arguments import COUNTS, Argument
 from tensorsmith.runtime.built import ARENA, CONSTANT, INPUT, OUTPUT, Kernel, Network, Place, Step
 from tensorsmith.runtime.constants import Constants, Content, content
 from tensorsmith.targets.target import Target
@@ -22,12 +22,22 @@ if TYPE_CHECKING:
 
 
 def assemble(
-    partition: Partition, kernels: Sequence[Kernel], target: Target, name: str | None = None, constants: Constants | None = None
+    partition: Partition,
+    kernels: Sequence[Kernel],
+    target: Target,
+    name: str | None = None,
+    constants: Constants | None = None,
+    counts: int = 0,
 ) -> Network:
     """The network of a graph; `kernels` are those of the partition's tasks, in their order, for the target. Networks that are
-    assembled with the same `constants` share those that are packed alike."""
+    assembled with the same `constants` share those that are packed alike. Where kernels read a table of `counts`, that is the last
+    input, behind the graph's own."""
     with uncollected():
-        return _Assembly(partition, kernels, target, constants or Constants()).network(name or partition.graph.name)
+        return _Assembly(partition, kernels, target, constants or Constants()).network(name or partition.graph.name, counts)
+
+
+def _table(counts: int) -> list[Argument]:
+    return [Argument(COUNTS, (counts,), "i64")] if counts else []
 
 
 class _Assembly:
@@ -53,12 +63,12 @@ class _Assembly:
             {self._root(value) for _, value in self.graph.outputs} - elsewhere,  # copied to the caller behind the last call
         )
 
-    def network(self, name: str) -> Network:
+    def network(self, name: str, counts: int) -> Network:
         steps = [self._step(call) for call in self.partition.calls]
         steps += [step for n, (_, value) in enumerate(self.graph.outputs) if (step := self._copy(n, value)) is not None]
         return Network(
             name,
-            tuple(Argument(v.name, v.shape, v.dtype) for v in self.graph.inputs),
+            (*(Argument(v.name, v.shape, v.dtype) for v in self.graph.inputs), *_table(counts)),
             tuple(Argument(o, self.graph.values[v].shape, self.graph.values[v].dtype) for o, v in self.graph.outputs),
             tuple(self.kernels),
             tuple(steps),
@@ -95,6 +105,8 @@ class _Assembly:
         if len(call.inputs) != len(workload.inputs) or len(call.outputs) != len(workload.outputs):
             raise InternalError(f"a call of {self.partition.tasks[call.task].name} has not the arguments of its workload")
         places = [self._argument(call, n, buffer) for n, buffer in enumerate(workload.inputs)]
+        if self.kernels[self.numbers[call.task]].reads > len(places):
+            places.append(Place(INPUT, len(self.inputs)))  # the table of counts
         places += [self._place(value) for value in call.outputs]
         return Step(self.numbers[call.task], tuple(places))
 

@@ -110,12 +110,16 @@ class Model:
         (`lang/small.py`), and convolutions of bytes may be Winograd's."""
         return self if pairs == self.pairs else self._with(pairs=pairs)
 
-    def _with(self, **settings: bool) -> Model:
+    def _with(self, **settings: object) -> Model:
         other = copy.copy(self)
         other.__dict__.update(settings)
         for worked_out in ("graph", "partition"):
             other.__dict__.pop(worked_out, None)
         return other
+
+    def with_source(self, source: Graph) -> Model:
+        """This network as another graph, which computes the same."""
+        return self if source is self.source else self._with(source=source)
 
     def with_formulations(self, which: str) -> Model:
         """This network with "all" formulations of its tasks, or computed as it is written, "direct"."""

@@ -136,6 +136,8 @@ class Program:
     buffers: Mapping[str, ProgramBuffer]
     body: tuple[Node, ...]
     decisions: Mapping[str, Num] = field(default_factory=dict)  # by hole: what loops and blocks do not show; see `Nest.also`
+    #: by stage and axis: the number of the count that says, in each call, how much of the axis there is; see `program/counts.py`
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def blocks(self) -> Iterator[Block]:
         """Every block, in the order they run."""

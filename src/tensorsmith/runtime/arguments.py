@@ -18,6 +18,9 @@ from tensorsmith.show.line import line, many, plain
 #: the name of the input that has the number of the call, in networks that draw random numbers: the last of their inputs
 CALL_NUMBER = "tensorsmith.call_number"
 
+#: the name of the input that has the table of counts, in networks that serve a range of sizes: the last of their inputs
+COUNTS = "tensorsmith.counts"
+
 DTYPES: dict[str, np.dtype] = {name: facts.numpy for name, facts in TABLE.items()}
 
 

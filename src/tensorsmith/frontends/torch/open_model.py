@@ -152,12 +152,16 @@ class TorchOpenExecutable(OpenExecutable):
         super().__init__(
             executable.name, executable.inputs, executable.maker, keep=executable.keep, background=executable.background
         )
+        self.ranges = executable.ranges
         self.convention = convention
         self._tensors_alone = all(not isinstance(r, tuple) or r[0] is None for r in convention.results)  # no size among the results
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arrays = self.convention.arrays(self.name, args, kwargs)
         sizes = self.sizes_of(arrays)
+        bounded = self.bounded(sizes) if self._tensors_alone else None
+        if bounded is not None:
+            return self.convention.structured([tensor_of(r) for r in bounded(sizes, self.accepted(arrays, sizes))])
         if self.background and self._tensors_alone and sizes not in self._variants:
             served = self.serve(sizes, self.accepted(arrays, sizes))
             if served is not None:

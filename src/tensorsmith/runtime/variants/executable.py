@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -28,7 +29,9 @@ from tensorsmith.runtime.executable import Benchmark, Executable, Memory, execut
 from tensorsmith.runtime.profile import Profile
 from tensorsmith.runtime.trace import Trace
 from tensorsmith.runtime.variants.batching import Batching
+from tensorsmith.runtime.variants.bounded import BoundedVariant
 from tensorsmith.runtime.variants.padding import cut, filled, larger
+from tensorsmith.runtime.variants.ranges import MEMORY, Ranges
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, named_sizes, shown, sizes_of, symbols_of
 from tensorsmith.runtime.variants.variant import Variant, Variants
 from tensorsmith.show.line import cut as shortened
@@ -39,7 +42,7 @@ KEEP = 16  # variants that stay besides those that were named: each has an arena
 
 _SHOWN = 48  # characters of a line for the sizes of the variants
 
-_compiling = threading.Lock()  # one at a time: two would only take turns on the same cores
+compiling = threading.Lock()  # one at a time: two would only take turns on the same cores
 
 
 class Maker(Protocol):
@@ -54,20 +57,35 @@ class Maker(Protocol):
         filled up with; else why that is not known."""
         ...
 
+    def bounded(self, largest: Sizes) -> BoundedVariant | str:
+        """The variant for all sizes up to the largest; else why there is none. Raises what `make` raises where a network of the
+        largest sizes cannot be made."""
+        ...
+
 
 class OpenExecutable:
     """A compiled network whose inputs have open dimensions. Call it with arrays of any sizes; several Python threads may do so at
     once. `variants` says what is compiled."""
 
     def __init__(
-        self, name: str, inputs: Sequence[OpenArgument], maker: Maker | None, *, keep: int = KEEP, background: bool = False
+        self,
+        name: str,
+        inputs: Sequence[OpenArgument],
+        maker: Maker | None,
+        *,
+        keep: int = KEEP,
+        background: bool = False,
+        ranges: bool = True,
+        memory: int = MEMORY,
     ) -> None:
-        """`keep` is how many variants stay that are not named ones, the last used."""
+        """`keep` is how many variants of one size stay that are not named ones, the last used; with `ranges`, sizes are served by
+        bounded variants where that can be, of which as many stay as have their arrays in so many bytes of `memory`."""
         if (whole_number(keep) or 0) < 1:
             raise UserError(f"keep is {keep!r}; give how many sizes are to stay compiled, at least 1")
         self.name, self.inputs = name, tuple(inputs)
         self.symbols = symbols_of(self.inputs)
         self.keep, self.background = keep, background
+        self.ranges = Ranges(self.name, self.inputs, maker if ranges else None, memory)
         self.maker = maker
         self._input_names = tuple(a.name for a in self.inputs)
         self._variants: dict[Sizes, Variant] = {}
@@ -90,14 +108,31 @@ class OpenExecutable:
         except (AttributeError, TypeError):  # numbers, and what else is no array
             variant = None
         if variant is None:
-            return self._call_new(args, out)
+            return self._call_new(args, out) if out is not None else self._call_in_range(args)
         variant.used = next(self._clock)
         return variant.executable(*args, out=out)
+
+    def _call_in_range(self, args: Sequence[Any]) -> Any:
+        """A call for which there is no variant of its very sizes."""
+        try:
+            found = self.ranges.known(tuple([x.shape for x in args]))
+        except (AttributeError, TypeError):
+            found = None
+        if found is None:
+            return self._call_new(args, None)
+        sizes, bounded = found
+        results = bounded(sizes, args)
+        return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name, for inputs by name."""
         args = in_order(self.name, self._input_names, (), inputs)
-        return self.variant(self.sizes_of(args)).executable.run(dict(zip(self._input_names, args)))
+        sizes = self.sizes_of(args)
+        bounded = self.bounded(sizes)
+        if bounded is not None:
+            names = [o.name for o in bounded.executable.outputs]
+            return dict(zip(names, bounded(sizes, self.accepted(args, sizes))))
+        return self.variant(sizes).executable.run(dict(zip(self._input_names, args)))
 
     def sizes_of(self, args: Sequence[Any]) -> Sizes:
         """The sizes that arrays for the inputs give to the open dimensions."""
@@ -109,6 +144,13 @@ class OpenExecutable:
         """A call whose variant was not found at once."""
         sizes = self.sizes_of(args)
         arrays = self.accepted(args, sizes)
+        bounded = self.bounded(sizes)
+        if bounded is not None:
+            self.ranges.remember(self._shapes(sizes), sizes, bounded)
+            wanted = [Argument(o.name, s, o.dtype) for o, s in zip(bounded.executable.outputs, bounded.output_shapes(sizes))]
+            into = None if out is None else self._accept_outputs(wanted, out, arrays)
+            results = bounded(sizes, arrays, into)
+            return results[0] if len(results) == 1 else tuple(results)
         if self.background and sizes not in self._variants:
             served = self.serve(sizes, arrays, out)
             if served is not None:
@@ -132,7 +174,7 @@ class OpenExecutable:
     def memory(self) -> Memory:
         """What all variants hold; weights that are packed alike in several are there once."""
         found = self.variants
-        memories = [v.memory for v in found]
+        memories = [v.memory for v in (*found, *self.ranges)]
         return Memory(sum(m.arena for m in memories), sum(m.scratch for m in memories), found.constant_bytes)
 
     def at(self, **sizes: int) -> Executable:
@@ -182,6 +224,10 @@ class OpenExecutable:
                 del self._variants[old.key], self._by_shapes[self._shapes(old.key)]
         return variant
 
+    def bounded(self, sizes: Sizes) -> BoundedVariant | None:
+        """The bounded variant that serves those sizes; None if one of their own is there, or has to be."""
+        return None if sizes in self._variants else self.ranges.find(sizes, compiling)
+
     def compile(self, every: Iterable[Sizes]) -> None:
         """Compiles variants that stay."""
         for sizes in every:
@@ -228,7 +274,7 @@ class OpenExecutable:
         """Compiles a variant and tells those who wait for it, whatever happens."""
         assert self.maker is not None
         try:
-            with _compiling:
+            with compiling:
                 begun = time.perf_counter()
                 made = self.maker.make(sizes)
                 seconds = time.perf_counter() - begun
@@ -364,8 +410,12 @@ class OpenExecutable:
         return self._copy(lambda executable: copy.deepcopy(executable, memo))
 
     def _copy(self, copied: Callable[[Executable], Executable]) -> OpenExecutable:
-        made = self._like(OpenExecutable(self.name, self.inputs, self.maker, keep=self.keep, background=self.background))
+        plain = OpenExecutable(self.name, self.inputs, self.maker, keep=self.keep, background=self.background)
+        plain.ranges = Ranges(self.name, self.inputs, self.ranges.maker, self.ranges.memory)
+        made = self._like(plain)
         made.calls = Calls(self.calls.number)
+        for bounded in self.ranges:
+            made.ranges.add(replace(bounded, executable=copied(bounded.executable)))
         for v in sorted(self.variants, key=lambda v: v.used):
             made.add(v.key, copied(v.executable), v.seconds, v.kept)
         return made

@@ -2,7 +2,8 @@
 
     void entry(ptr args, ptr scratch, ptr pool, ptr parallel_for)
 
-`args` holds the data pointers of inputs, then outputs. Every root nest is a function of its own,
+`args` holds the data pointers of inputs, then outputs; between them, where the program has axes whose extents are read at run time,
+that of the table of counts (i64). Every root nest is a function of its own,
 
     void nest(ptr context, i64 begin, i64 end, i64 thread)        context = [args..., scratch]
 
@@ -13,7 +14,7 @@ threads. A nest without parallel loops has one step and is called directly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorsmith.backends.cpu.codegen import interleave
 from tensorsmith.backends.cpu.codegen.addresses import Storage
@@ -31,7 +32,7 @@ from tensorsmith.errors import Refusal
 from tensorsmith.lang.dtypes import dtype
 from tensorsmith.lang.inplace import replaceable_inputs
 from tensorsmith.lang.workload import Stage
-from tensorsmith.program.ir import Block, Loop, Node, Program, ProgramBuffer, loop_vars, own_block
+from tensorsmith.program.ir import AxisBinding, Block, Loop, Node, Program, ProgramBuffer, blocks, loop_vars, own_block
 from tensorsmith.program.layout import layouts
 from tensorsmith.program.linear import Linear
 from tensorsmith.program.memory import places, touched
@@ -39,6 +40,7 @@ from tensorsmith.program.registers import loops_of_sums
 from tensorsmith.program.unrolling import is_laid_out
 
 ENTRY = "entry"
+_COUNTS = "#counts"  # among the arguments; no tensor is called so
 _MAX_ORIGINS = 4096  # positions of a region that are looked at for what can be left of an axis
 
 
@@ -64,7 +66,8 @@ class _Generator:
         self.helpers: dict[str, str] = {}
         self.declarations: set[str] = set()
         self.tidy = True
-        self.arguments = [b.name for b in program.workload.inputs] + list(program.workload.outputs)
+        table = [_COUNTS] if program.counts else []
+        self.arguments = [b.name for b in program.workload.inputs] + table + list(program.workload.outputs)
         self.replaceable = replaceable_inputs(program.workload)
         self.sharing = (
             {*self.replaceable, *program.workload.outputs} if self.replaceable else set()
@@ -92,17 +95,30 @@ class _Generator:
             if 0 in _stage(node).shape:
                 continue
             steps = _parallel_steps(node)
-            if steps > 1:
+            if (counted := self._counted(node)) is not None:
+                slot = f.op(f"getelementptr ptr, ptr %args, i64 {self.arguments.index(_COUNTS)}", "ptr")
+                table = f.op(f"load ptr, {slot}, align 8", "ptr")
+                some = _steps_of_call(f, node, {n: _count(f, table, n) for n in counted}, self.program.counts)
+                f.line(f"call void %parallel_for(ptr %pool, ptr @nest{number}, {context}, {some})")
+            elif steps > 1:
                 f.line(f"call void %parallel_for(ptr %pool, ptr @nest{number}, {context}, i64 {steps})")
             else:
                 f.line(f"call void @nest{number}({context}, i64 0, i64 1, i64 0)")
         return f.text()
 
+    def _counted(self, node: Node) -> list[int] | None:
+        """The counts on which the number of a root nest's parallel steps depends; None: it does not."""
+        of_axes = self.program.counts.get(_stage(node).name, {})
+        found = {of_axes[loop.var.axis] for loop in _parallel_loops(node) if loop.var.axis in of_axes}
+        return sorted(found) or None
+
     def _nest(self, number: int, node: Node) -> str:
         f = Function(f"define internal void @nest{number}(ptr %context, i64 %begin, i64 %end, i64 %thread) nounwind")
         names = touched(node)
         arguments = [n for n in self.arguments if n in names]
+        counts = sorted({n for block in blocks(node) for n in self.program.counts.get(block.stage.name, {}).values()})
         parameters = ", ".join(f"ptr {'' if name in self.sharing else 'noalias '}%p{n}" for n, name in enumerate(arguments))
+        parameters += "".join(f", i64 %n{n}" for n in counts)
         work = Function(
             f"define internal void @work{number}({parameters}{', ' if arguments else ''}"
             "ptr noalias %scratch, ptr noalias %local, i64 %begin, i64 %end) noinline nounwind",
@@ -112,6 +128,10 @@ class _Generator:
         for name in arguments:
             slot = f.op(f"getelementptr ptr, ptr %context, i64 {self.arguments.index(name)}", "ptr")
             passed.append(f.op(f"load ptr, {slot}, align 8", "ptr"))
+        if counts:
+            slot = f.op(f"getelementptr ptr, ptr %context, i64 {self.arguments.index(_COUNTS)}", "ptr")
+            table = f.op(f"load ptr, {slot}, align 8", "ptr")
+            passed += [_count(f, table, n) for n in counts]
         slot = f.op(f"getelementptr ptr, ptr %context, i64 {len(self.arguments)}", "ptr")
         memory = f.op(f"load ptr, {slot}, align 8", "ptr")
         shift = f.op(f"mul i64 %thread, {self.places.local_bytes}", "i64")
@@ -134,7 +154,7 @@ class _Work:
         target = generator.target
         self.body = BodyEmitter(f, arithmetic, self.program, self.storage, target.vector_bytes, target.interleaved_bytes)
         self.loops = loop_vars(self.program)
-        self.tile = TileEmitter(f, arithmetic, self.body, self.program, self.loops, generator.target, self.attached)
+        self.tile = TileEmitter(f, arithmetic, self.body, self.program, self.loops, generator.target, self.attached, self._counted)
 
     def _storage(self, b: ProgramBuffer, pointers: Mapping[str, Value]) -> Storage:
         layout, places = self.generator.layouts[b.name], self.generator.places
@@ -173,6 +193,9 @@ class _Work:
             count = int(loop.var.count)
             if count == 1:
                 values[loop.var.name] = 0
+            elif (trips := self._trips_of_call(loop)) is not None and loop is not loops[0]:
+                values[loop.var.name] = self.f.op(f"urem i64 {rest.text}, {trips.text}", "i64")
+                rest = self.f.op(f"udiv i64 {rest.text}, {trips.text}", "i64")
             elif loop is loops[0]:
                 values[loop.var.name] = rest
             else:
@@ -189,7 +212,13 @@ class _Work:
             before, value = left[var.axis], values[var.name]
             deeper = {**left, var.axis: before.inside(self.f, value, int(var.stride))}
             reach = (int(var.count) - 1) * int(var.stride)
-            if isinstance(value, Value) and (isinstance(before.now, Value) or reach >= before.now):
+            if before.there is not None and self._trips_of_call(loops[depth]) is None:
+                trips = before.trips(self.f, int(var.stride))
+                assert isinstance(trips, Value)
+                number = value.text if isinstance(value, Value) else value
+                some = self.f.op(f"icmp sgt i64 {trips.text}, {number}", "bool")
+                self.f.choose(some, lambda: enter_list(depth + 1, deeper), None)
+            elif isinstance(value, Value) and (isinstance(before.now, Value) or reach >= before.now):
                 # parts of one axis, fused, or a copy smaller than the loops it follows: there are steps with nothing to do
                 start = self.f.op(f"mul nsw i64 {value.text}, {int(var.stride)}", "i64")
                 end = before.now.text if isinstance(before.now, Value) else before.now
@@ -203,6 +232,20 @@ class _Work:
             return []
 
         enter(0, left)
+
+    def _counted(self, stage: Stage, axis: str) -> Remaining | None:
+        """All of an axis whose extent is read at run time; None for others."""
+        number = self.program.counts.get(stage.name, {}).get(axis)
+        return None if number is None else Remaining(Value(f"%n{number}", "i64"), exact=True)
+
+    def _trips_of_call(self, loop: Loop) -> Value | None:
+        """How many steps a call has of a parallel loop, where that is read at run time: of the outermost along its axis."""
+        counted = self._counted(_stage(loop), loop.var.axis)
+        if counted is None or int(loop.var.count) * int(loop.var.stride) < loop.binding.extent:
+            return None
+        trips = counted.trips(self.f, int(loop.var.stride))
+        assert isinstance(trips, Value)
+        return trips
 
     def attached(self, node: Node, env: dict[str, LoopValue], regions: Mapping[str, int] | None) -> None:
         """A nest with its own axes: at the root, or attached, with region lengths that are known better here."""
@@ -236,6 +279,39 @@ class _Work:
 
     def _whole(self, block: Block, env: LoopValues, regions: Mapping[str, int] | None) -> dict[str, Remaining]:
         """What is to be computed of each axis of a nest: its region, as far as the axis goes."""
+        left = self._whole_at_most(block, env, regions)
+        reduced = {a.name for a in block.stage.reduce_axes}
+        for axis in block.stage.all_axes:
+            counted = self._counted(block.stage, axis.name)
+            if counted is None:
+                continue
+            if axis.name in reduced:
+                left[axis.name] = counted
+            elif axis.name in self._loops_outside(block) and left[axis.name].now != 1:
+                there = self._there(counted, block.axes[axis.name], left[axis.name], env)
+                left[axis.name] = replace(left[axis.name], there=there)
+        return left
+
+    def _there(self, counted: Remaining, binding: AxisBinding, most: Remaining, env: LoopValues) -> Value:
+        """How much a call has of the region of an axis that a nest computes here; not positive: nothing."""
+        there = counted.now
+        assert isinstance(there, Value)
+        if binding.origin.terms or binding.origin.offset:
+            start = self.body.integer(binding.origin, env, None)
+            there = self.f.op(f"sub nsw i64 {there.text}, {start.text}", "i64")
+        if most.now == binding.extent:
+            return there
+        length = most.now.text if isinstance(most.now, Value) else most.now
+        short = self.f.op(f"icmp slt i64 {there.text}, {length}", "bool")
+        return self.f.op(f"select {short}, {there}, i64 {length}", "i64")
+
+    def _loops_outside(self, block: Block) -> set[str]:
+        """The axes of a nest with loops around its block."""
+        inside = {v.name for v in block.tile}
+        return {v.axis for v in self.loops.values() if v.stage == block.stage.name and v.name not in inside}
+
+    def _whole_at_most(self, block: Block, env: LoopValues, regions: Mapping[str, int] | None) -> dict[str, Remaining]:
+        """The same, where every axis is as long as it can be."""
         left: dict[str, Remaining] = {}
         for axis in block.stage.all_axes:
             binding = block.axes[axis.name]
@@ -298,12 +374,13 @@ class _Work:
             return []
 
         lanes = self.generator.target.lanes(dtype(_stage(node).dtype).lane_bytes)
-        if isinstance(trips, int) and 1 < lanes <= trips and turns_over(self.body, node, lanes):
-            self._together(node, env, left, trips, lanes, step)
+        most = replace(left[var.axis], there=None).trips(self.f, stride) if left[var.axis].there is not None else trips
+        if isinstance(most, int) and 1 < lanes <= most and turns_over(self.body, node, lanes):
+            self._together(node, env, left, most, lanes, step)
             return
         groups = left[var.axis].whole(stride) if lanes == self.generator.target.lanes(4) else 0  # of those that are whole
-        if isinstance(trips, int) and 1 < lanes <= groups and interleave.turns_over(self.tile, node, lanes):
-            self._together(node, env, left, trips, lanes, step, groups)
+        if isinstance(most, int) and 1 < lanes <= groups and interleave.turns_over(self.tile, node, lanes):
+            self._together(node, env, left, most, lanes, step, groups)
             return
         if isinstance(trips, int):
             self.f.loop(i64(0), i64(trips), 1, [], step, runs=trips > 0)
@@ -330,6 +407,15 @@ class _Work:
             return []
 
         whole = (trips if most is None else most) // lanes * lanes
+        counted = left[node.var.axis]
+        if counted.there is not None:
+            steps = counted.trips(self.f, int(node.var.stride))
+            assert isinstance(steps, Value)
+            some = self.f.op(f"icmp slt i64 {steps.text}, {whole}", "bool")
+            self.f.loop(i64(0), self.f.op(f"select {some}, {steps}, i64 {whole}", "i64"), lanes, [], group)
+            if whole < trips:
+                self.f.loop(i64(whole), steps, 1, [], step)
+            return
         self.f.loop(i64(0), i64(whole), lanes, [], group, runs=True)
         if whole < trips:
             self.f.loop(i64(whole), i64(trips), 1, [], step, runs=True)
@@ -349,6 +435,24 @@ def _parallel_loops(node: Node) -> list[Loop]:
             break
         node = node.body[0]
     return found
+
+
+def _count(f: Function, table: Value, number: int) -> Value:
+    """A count of the table."""
+    return f.op(f"load i64, {f.op(f'getelementptr i64, {table}, i64 {number}', 'ptr')}, align 8", "i64")
+
+
+def _steps_of_call(f: Function, node: Node, counts: Mapping[int, Value], of_axes: Mapping[str, Mapping[str, int]]) -> Value:
+    """The parallel steps of a root nest, some of whose loops have as many as a call says."""
+    total = i64(1)
+    for loop in _parallel_loops(node):
+        number = of_axes.get(_stage(node).name, {}).get(loop.var.axis)
+        trips: Value | int = int(loop.var.count)
+        if number is not None and int(loop.var.count) * int(loop.var.stride) >= loop.binding.extent:
+            trips = Remaining(counts[number]).trips(f, int(loop.var.stride))
+        text = trips.text if isinstance(trips, Value) else trips
+        total = f.op(f"mul i64 {total.text}, {text}", "i64")
+    return total
 
 
 def _parallel_steps(node: Node) -> int:

@@ -58,6 +58,9 @@ class Reduction(Borders):
         self.groups = Groups(self) if block.group is not None else None
         self.fetched: list[Fetching] = []  # operands whose next panel is fetched meanwhile
         self.fetches = True  # every step does its part of it
+        self.lanes_there: Value | None = (
+            None  # how many lanes of a step there are in this call, where the others have to keep still
+        )
         self.behind: Callable[[Key], None] | None = None  # writes what comes behind each point of a step
         self._steps = 0  # that were written
         self._last_fetch: dict[str, tuple[str, int]] = {}  # of each operand: the basic block and the step of its last line
@@ -247,6 +250,8 @@ class Reduction(Borders):
                 state = once(n, state)
                 self._barrier()
             return state
+        if left[var.axis].exact:
+            return self._counted(var, left[var.axis], state, in_a_row, once)
         if in_a_row == 1:
             return self.f.loop(i64(0), trips, 1, state, lambda b, s: once(b, s))
         blocks = self.f.op(f"sdiv i64 {trips.text}, {in_a_row}", "i64")
@@ -259,6 +264,44 @@ class Reduction(Borders):
 
         state = self.f.loop(i64(0), main_end, in_a_row, state, row)
         return self.f.loop(main_end, trips, 1, state, lambda b, s: once(b, s))
+
+    def _counted(
+        self,
+        var: LoopVar,
+        left: Remaining,
+        state: list[Value],
+        in_a_row: int,
+        once: Callable[[LoopValue, list[Value], Remaining | None], list[Value]],
+    ) -> list[Value]:
+        """A loop over as much of an axis as a call has: whole steps in a row, then one by one, then what is left of a step."""
+        now, stride = left.now, int(var.stride)
+        assert isinstance(now, Value)
+        whole = now if stride == 1 else self.f.op(f"udiv i64 {now.text}, {stride}", "i64")
+        main, full = whole, Remaining(stride)
+        if in_a_row > 1:
+            rounds = self.f.op(f"udiv i64 {whole.text}, {in_a_row}", "i64")
+            main = self.f.op(f"mul nsw i64 {rounds.text}, {in_a_row}", "i64")
+        chains = self.tile.target.chains if self.groups is None else self.groups.chains
+        sums = partial_sums(in_a_row, len(self.keys), chains, self._room_for_sums() if self.groups is None else None)
+
+        def several(bound: Value, values: list[Value]) -> list[Value]:
+            groups = [values[n::sums] for n in range(sums)]
+            for n in range(in_a_row):
+                groups[n % sums] = once(Shifted(bound, n), groups[n % sums], full)
+                self._barrier(sums)
+            return [value for values in zip(*groups) for value in values]
+
+        spread = [value for old in state for value in (old, *[self._nothing(old.lanes)] * (sums - 1))]
+        spread = self.f.loop(i64(0), main, in_a_row, spread, several)
+        state = [self._joined(spread[n : n + sums]) for n in range(0, len(spread), sums)]
+        if in_a_row > 1:
+            state = self.f.loop(main, whole, 1, state, lambda b, s: once(b, s, full))
+        if stride == 1:
+            return state
+        done = self.f.op(f"mul nsw i64 {whole.text}, {stride}", "i64")
+        rest = Remaining(self.f.op(f"sub nsw i64 {now.text}, {done.text}", "i64"), exact=True)
+        some = self.f.op(f"icmp sgt i64 {rest.now.text}, 0", "bool")  # type: ignore[union-attr]
+        return self.f.choose(some, lambda: once(whole, state, rest), None, state)
 
     def _ahead(
         self, depth: int, env: dict[str, LoopValue], left: Remainders, rounds: int, sums: int, in_a_row: int
@@ -327,6 +370,10 @@ class Reduction(Borders):
         remaining = left[var.axis]
         if isinstance(remaining.now, int):
             return write(min(remaining.now, int(var.count)))
+        if remaining.exact and var.name == self.block.vector:
+            return self._counted_lanes(var, remaining.now, write)
+        if remaining.exact and int(var.count) - 1 <= MAX_SIZES:
+            remaining = Remaining(remaining.now, tuple(range(1, int(var.count))))
         if remaining.possible is None or len(remaining.possible) > MAX_SIZES:
             raise Refusal("vector reduction of unknown length", f"{self.block.stage.name}.{var.axis}")
 
@@ -337,6 +384,15 @@ class Reduction(Borders):
             return self.f.choose(is_it, lambda: write(possible[0]), lambda: choose(possible[1:]))
 
         return choose(remaining.possible)
+
+    def _counted_lanes(self, var: LoopVar, now: Value, write: Callable[[int], list[Value]]) -> list[Value]:
+        """The last step of a vector loop over as much of an axis as a call has: lanes behind that keep what they had."""
+        if self.block.axes[var.axis].extent % int(var.count):
+            raise Refusal("vector reduction of unknown length", f"{self.block.stage.name}.{var.axis} is not whole vectors")
+        self.lanes_there = now
+        result = write(int(var.count))
+        self.lanes_there = None
+        return result
 
     def _group(self, env: dict[str, LoopValue], state: list[Value], count: int) -> list[Value]:
         """One step of products of bytes in groups."""
@@ -418,7 +474,13 @@ class Reduction(Borders):
             if value == const(self.start.value, self.start.dtype):
                 return old
             new = self.arith.binary(_OPERATIONS[self.op], old, value)
-        if self.across and lanes is not None and lanes.active < lanes.width:
+        if self.across and self.lanes_there is not None:
+            numbers = range(lanes.start, lanes.start + lanes.width) if lanes is not None else [int(point[str(self.block.vector)])]  # type: ignore[arg-type]
+            there = self.arith.splat(self.lanes_there, len(numbers)) if lanes is not None else self.lanes_there
+            each = f"<{', '.join(f'i64 {n}' for n in numbers)}>" if lanes is not None else str(numbers[0])
+            mask = self.f.op(f"icmp slt {there.type} {each}, {there.text}", "bool", there.lanes)
+            new = self.arith.select(mask, new, old)
+        elif self.across and lanes is not None and lanes.active < lanes.width:
             on = [f"i1 {'true' if n < lanes.active else 'false'}" for n in range(lanes.width)]
             new = self.arith.select(Value(f"<{', '.join(on)}>", "bool", lanes.width), new, old)
         return new

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorsmith.backends.cpu.codegen.irtext import Function, Value, i64
 from tensorsmith.program.tails import is_partial
@@ -17,9 +17,15 @@ class Remaining:
 
     now: Value | int
     possible: tuple[int, ...] | None = None
+    #: how much of it a call has, where that is read at run time; not positive: nothing. Loops stop behind it, but their last step
+    #: is a whole tile, whose rest is computed for nobody: buffers have room for it
+    there: Value | None = None
+    exact: bool = False  # `now` is a count that is read at run time, of a reduction: nothing behind it may be touched
 
     def trips(self, f: Function, stride: int) -> Value | int:
         """Steps of a loop of that stride, the last one perhaps partial."""
+        if self.there is not None:
+            return Remaining(self.there).trips(f, stride)
         if isinstance(self.now, int):
             return -(-self.now // stride)
         if stride == 1:
@@ -33,6 +39,12 @@ class Remaining:
 
     def inside(self, f: Function, var: Value | int, stride: int) -> Remaining:
         """What is left inside one step of a loop."""
+        if self.there is not None:
+            start = i64(var * stride) if isinstance(var, int) else f.op(f"mul nsw i64 {var.text}, {stride}", "i64")
+            left = f.op(f"sub nsw i64 {self.there.text}, {start.text}", "i64")
+            short = f.op(f"icmp slt i64 {left.text}, {stride}", "bool")
+            there = f.op(f"select {short}, {left}, i64 {stride}", "i64")
+            return replace(replace(self, there=None).inside(f, var, stride), there=there)
         if isinstance(self.now, int):
             if not is_partial(self.now, stride):
                 return Remaining(stride)
@@ -49,7 +61,7 @@ class Remaining:
         now = i64(self.now) if isinstance(self.now, int) else self.now
         left = f.op(f"sub nsw i64 {now.text}, {start.text}", "i64")
         short = f.op(f"icmp slt i64 {left.text}, {stride}", "bool")
-        return Remaining(f.op(f"select {short}, {left}, i64 {stride}", "i64"), possible)
+        return Remaining(f.op(f"select {short}, {left}, i64 {stride}", "i64"), possible, exact=self.exact)
 
 
 def _inside(values: set[int], stride: int) -> tuple[int, ...]:

@@ -49,6 +49,7 @@ class TileEmitter:
         loops: Mapping[str, LoopVar],
         target: CpuTarget,
         node: Callable[[Node, dict[str, LoopValue], Mapping[str, int] | None], None],
+        counted: Callable[[Stage, str], Remaining | None],
     ) -> None:
         self.f = function
         self.arith = arithmetic
@@ -57,6 +58,7 @@ class TileEmitter:
         self.loops = loops
         self.target = target
         self.node = node  # writes what is attached
+        self.counted = counted  # what is left of a reduction axis whose extent is read at run time
         self._positions: dict[int, Linear] = {}  # of a block's elements, by the block's `id`
         self.fetched: set[object] = set()  # places of streamed operands behind which memory was fetched ahead
         self.together: tuple[str, list[LoopValue]] | None = None  # a loop variable, and its values at the steps written together
@@ -272,6 +274,7 @@ class TileEmitter:
     def _hold(self, node: Block, env: dict[str, LoopValue], regions: Mapping[str, int]) -> dict[tuple[int, ...], Value]:
         nested = self._before(node, env, {v.name: regions[v.axis] for v in node.tile})
         left = {a.name: Remaining(regions.get(a.name, a.extent)) for a in node.stage.all_axes}
+        left |= {a.name: found for a in node.stage.reduce_axes if (found := self.counted(node.stage, a.name)) is not None}
         sizes = {v.name: regions[v.axis] for v in node.tile}
         results, shape = self.compute(node, env, left, sizes)
         held: dict[tuple[int, ...], Value] = {}

@@ -14,9 +14,15 @@ import numpy as np
 
 from tensorsmith.backends.cpu.features.operations import KINDS, operations
 from tensorsmith.backends.gpu.features import matrix
-from tensorsmith.backends.gpu.features.occupancy import beyond, resident_blocks
 from tensorsmith.backends.gpu.features.access import WIDEST, Access, Lanes, digits, pattern
-from tensorsmith.backends.gpu.features.registers import OTHER_REGISTERS, PLAIN_REGISTERS, SUMMING_REGISTERS, operand_registers, spilled_share
+from tensorsmith.backends.gpu.features.occupancy import beyond, resident_blocks
+from tensorsmith.backends.gpu.features.registers import (
+    OTHER_REGISTERS,
+    PLAIN_REGISTERS,
+    SUMMING_REGISTERS,
+    operand_registers,
+    spilled_share,
+)
 from tensorsmith.backends.gpu.loops import grid_loops
 from tensorsmith.backends.gpu.simt.blocks import WIDTHS
 from tensorsmith.backends.gpu.simt.make import PLAIN_THREADS
