@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import os
 import warnings
@@ -18,6 +19,7 @@ from tensorsmith.graph.assemble import assemble
 from tensorsmith.graph.bounded import bounded, without_lookups
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
+from tensorsmith.graph.tasks import Partition
 from tensorsmith.graph.varying import open_executable
 from tensorsmith.lang.counts import Table
 from tensorsmith.lang.define import Tensor, refuse_path
@@ -353,6 +355,7 @@ def bounded_builder(
             tasks = found.partition.tasks
             whole = at(largest)
             timing = Timing(usual_cache([whole], target), target.cores)
+            whole = _with_tasks(whole, found.partition)
             best = _best_of_tasks(whole, store, target, timing)
             guesses = _guesses(_missing(whole, best), store, target, timing, effort)
             wanted = [
@@ -369,9 +372,17 @@ def bounded_builder(
             kernels = build_all(wanted, target)
             network = assemble(found.partition, kernels, target, whole.name, constants, len(table.forms))
         outputs = tuple(tuple(tuple((d.largest, d.count) for d in digits) for digits in shape) for shape in found.outputs)
-        return executable(network, threads), VariantBounds(tuple(table.forms), outputs)
+        numbers = tuple((number.dtype, number.times, number.powers) for number in found.numbers)
+        return executable(network, threads), VariantBounds(tuple(table.forms), outputs, numbers)
 
     return build
+
+
+def _with_tasks(model: Model, partition: Partition) -> Model:
+    """A model cut into these tasks."""
+    made = copy.copy(model)
+    made.partition = partition
+    return made
 
 
 @contextlib.contextmanager

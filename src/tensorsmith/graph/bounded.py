@@ -3,8 +3,11 @@
 The network at the largest sizes is cut into calls of tasks, and so is the network at each of a few *samples*: one size less in one
 dimension. They have to be the same calls of the same definitions on other extents. Then what a smaller call has of every axis
 follows from the inputs, definition by definition (`lang/counts.py`), and what follows has to be what the samples have. Numbers in a
-definition that depend on a size (a reciprocal in a mean, an offset in a concatenation) are refused here, and so is whatever is not
-the same: the caller then compiles a network for each size.
+definition that are a product of sizes or its reciprocal (in a mean) become inputs of the network (`numbers.py`). Whatever else is
+not the same (an offset in a concatenation) is refused: the caller then compiles a network for each size.
+
+Where an index is computed from an open axis, as in x[2 * i], extents are not all those of the inputs, and far smaller samples have
+to agree as well.
 
 Constants may be longer at the largest sizes (a table of positions), if those of the samples are their beginnings.
 """
@@ -12,7 +15,7 @@ Constants may be longer at the largest sizes (a table of positions), if those of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,9 +25,11 @@ from tensorsmith.graph.builder import Builder, rebuilt
 from tensorsmith.graph.graph import Array, Graph, Node, Value
 from tensorsmith.graph.memory import placed
 from tensorsmith.graph.model import Model
+from tensorsmith.graph.numbers import SizeNumber, size_number, with_numbers
 from tensorsmith.graph.tasks import Call, Partition, Task
 from tensorsmith.lang.counts import UNKNOWN, Counted, Digit, Digits, Form, fixed, is_open, regrouped, size, value
-from tensorsmith.lang.workload import Stage, Workload
+from tensorsmith.lang.expr import Const, Expr, Load
+from tensorsmith.lang.workload import Buffer, Stage, Workload
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, symbols_of
 
 Shape = tuple[Digits, ...]  # what a call has of each dimension of a tensor
@@ -37,22 +42,32 @@ class Bounded:
     partition: Partition
     counted: tuple[Counted | None, ...]  # None: every call has all
     outputs: tuple[Shape, ...]
+    numbers: tuple[SizeNumber, ...]  # inputs of the network behind those of the model, in arrays of one element
 
 
 def bounded(model_at: Callable[[Sizes], Model], inputs: Sequence[OpenArgument], largest: Sizes) -> Bounded:
     """The network of all sizes up to the `largest`. Raises `Refusal` where a smaller one is another network."""
-    symbols = symbols_of(inputs)
     whole = model_at(largest)
-    samples = [_less(largest, n) for n, top in enumerate(largest) if top > 1]
-    if not samples:
+    near = [_less(largest, n) for n, top in enumerate(largest) if top > 1]
+    if not near:
         raise Refusal("not bounded", "no open dimension may be smaller")
+    found = _compared(model_at, inputs, largest, whole, near)
+    if not found.computes:
+        return found.bounded
+    far = [tuple(min(top, max(2, top // 3 | 1)) for top in largest), tuple(min(top, 2) for top in largest)]
+    return _compared(model_at, inputs, largest, whole, list(dict.fromkeys((*near, *far)))).bounded
+
+
+def _compared(
+    model_at: Callable[[Sizes], Model], inputs: Sequence[OpenArgument], largest: Sizes, whole: Model, samples: Sequence[Sizes]
+) -> _Comparison:
     others = []
     for sizes in samples:
         try:
             others.append(model_at(sizes))
         except TensorsmithError as problem:
             raise Refusal("not bounded", f"the network at {sizes} cannot be made: {problem}") from problem
-    return _Comparison(symbols, largest, inputs, whole, samples, others).bounded()
+    return _Comparison(symbols_of(inputs), largest, inputs, whole, samples, others)
 
 
 def without_lookups(graph: Graph) -> Graph:
@@ -97,8 +112,11 @@ class _Comparison:
             self._pair([v.name for v in values])
             dims = [_open(largest[symbols.index(d)], forms[d]) if isinstance(d, str) else fixed(d) for d in argument.dims]
             self.shapes[values[0].name] = tuple(dims)
+        self.numbers: list[SizeNumber] = []
+        self.computes = False  # whether an index is computed from an open axis
+        self.bounded = self._bounded()
 
-    def bounded(self) -> Bounded:
+    def _bounded(self) -> Bounded:
         if len({len(p.calls) for p in (self.whole, *self.others)}) > 1:
             raise _refused("other sizes give other kernels")
         tasks: list[Task] = []
@@ -106,11 +124,13 @@ class _Comparison:
         calls: list[Call] = []
         known: dict[tuple[int, object], int] = {}
         for call, *others in zip(self.whole.calls, *(p.calls for p in self.others)):
-            found = self._call(call, others)
+            workload, read, found = self._call(call, others)
+            call = replace(call, inputs=(*call.inputs, *read))
             key = (call.task, None if found is None else (tuple(found.inputs.items()), tuple(sorted(found.known.items()))))
             if key not in known:
                 known[key] = len(tasks)
-                tasks.append(replace(self.whole.tasks[call.task], weight=0))
+                task = self.whole.tasks[call.task]
+                tasks.append(replace(task, workload=workload, weight=0, formulations=() if read else task.formulations))
                 counted.append(found)
             number = known[key]
             tasks[number] = replace(tasks[number], weight=tasks[number].weight + 1)
@@ -119,7 +139,11 @@ class _Comparison:
         for (_, name), *others in zip(self.whole.graph.outputs, *(p.graph.outputs for p in self.others)):
             self._same(name, [other for _, other in others])
             outputs.append(self._shape(name))
-        return Bounded(replace(self.whole, tasks=tuple(tasks), calls=tuple(calls)), tuple(counted), tuple(outputs))
+        graph = self.whole.graph
+        more = tuple(Value(_number_name(n), (1,), number.dtype) for n, number in enumerate(self.numbers))
+        graph = replace(graph, inputs=(*graph.inputs, *more))
+        partition = replace(self.whole, graph=graph, tasks=tuple(tasks), calls=tuple(calls))
+        return Bounded(partition, tuple(counted), tuple(outputs), tuple(self.numbers))
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -187,7 +211,8 @@ class _Comparison:
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def _call(self, call: Call, others: Sequence[Call]) -> Counted | None:
+    def _call(self, call: Call, others: Sequence[Call]) -> tuple[Workload, tuple[str, ...], Counted | None]:
+        """The workload of a call, the numbers that it reads besides its inputs, and what calls have of those."""
         workloads = [self.whole.tasks[call.task].workload]
         workloads += [p.tasks[other.task].workload for p, other in zip(self.others, others)]
         workload = workloads[0]
@@ -195,10 +220,12 @@ class _Comparison:
             raise _refused(f"{workload.title} is another kernel at another size")
         for name, *theirs in zip(call.inputs, *(other.inputs for other in others)):
             self._same(name, theirs)
-        known = self._alike(workloads)
+        read: dict[str, Buffer] = {}
+        workload, known = self._alike(workloads, read)
         shapes = {b.name: self._regrouped(self._shape(name), b.shape) for b, name in zip(workload.inputs, call.inputs)}
         counted = Counted(shapes, known)
         axes = counted.axes(workload)
+        self.computes = self.computes or _computes(Counted(shapes), workload, axes)
         for (stage, axis), digits in axes.items():
             for sizes, other in zip(self.samples, workloads[1:]):
                 if digits == UNKNOWN or size(digits, sizes) != other.stage(stage).axis(axis).extent:
@@ -209,28 +236,53 @@ class _Comparison:
             self._pair([name, *theirs])
             of_axes = tuple(axes[output, a.name] for a in workload.stage(output).axes)
             self.shapes[name] = self._regrouped(of_axes, self.whole.graph.values[name].shape)
-        return counted if any(is_open(digits) for digits in axes.values()) else None
+        return workload, tuple(read), counted if any(is_open(digits) for digits in axes.values()) else None
 
-    def _alike(self, workloads: Sequence[Workload]) -> dict[tuple[str, str], Digits]:
-        """The axes of a workload whose extents are the same at all sizes, or an open dimension's; `Refusal` where its definition is
-        another one at another size."""
-        first, known = workloads[0], {}
+    def _alike(self, workloads: Sequence[Workload], read: dict[str, Buffer]) -> tuple[Workload, dict[tuple[str, str], Digits]]:
+        """The workload with numbers that follow from sizes in inputs, which it adds to `read`; and those of its axes whose extents
+        are the same at all sizes, or an open dimension's. `Refusal` where its definition is another one at another size."""
+        first, known = workloads[0], dict[tuple[str, str], Digits]()
+        stages: list[Stage] = []
+
+        def number(name: str, mine: float, theirs: Sequence[float]) -> Expr | None:
+            found = size_number(name, self.largest, mine, list(zip(self.samples, theirs)))
+            if found is None:
+                return None
+            if found not in self.numbers:
+                self.numbers.append(found)
+            value = _number_name(self.numbers.index(found))
+            buffer = read.setdefault(value, Buffer(f"n{len(read) + 1}", (1,), name))
+            return Load(buffer.name, (Const(0, "i64"),), name)
+
         if len({(tuple(s.name for s in w.stages), tuple(b.name for b in w.inputs), w.outputs) for w in workloads}) > 1:
             raise _refused(f"{first.title} is defined in another way at another size")
         for stage, *others in zip(first.stages, *(w.stages for w in workloads[1:])):
-            for other in others:
-                if not _same_stage(stage, other):
-                    raise _refused(f"{stage.name} of {first.title} depends on the size")
+            body = with_numbers(stage.body, [other.body for other in others], number)
+            if body is None or not all(_same_axes(stage, other) for other in others):
+                raise _refused(f"{stage.name} of {first.title} depends on the size")
+            stages.append(stage if body is stage.body else replace(stage, body=body))
             for axis in stage.all_axes:
                 smaller = [other.axis(axis.name).extent for other in others]
                 if math.prod(smaller) == axis.extent ** len(smaller) or axis.extent in self.largest:
                     known[stage.name, axis.name] = self._fitted(axis.extent, smaller)
-        return known
+        return (replace(first, inputs=(*first.inputs, *read.values()), stages=tuple(stages)) if read else first), known
 
 
-def _same_stage(a: Stage, b: Stage) -> bool:
+def _same_axes(a: Stage, b: Stage) -> bool:
     names = [[x.name for x in s.all_axes] for s in (a, b)]
-    return names[0] == names[1] and a.reduction == b.reduction and a.dtype == b.dtype and a.body is b.body
+    return names[0] == names[1] and a.reduction == b.reduction and a.dtype == b.dtype
+
+
+def _computes(counted: Counted, workload: Workload, axes: Mapping[tuple[str, str], Digits]) -> bool:
+    """Whether what calls have of the axes does not follow from the operands alone."""
+    try:
+        return counted.axes(workload) != axes
+    except Refusal:
+        return True
+
+
+def _number_name(number: int) -> str:
+    return f"tensorsmith.number.{number}"
 
 
 def _symbol(number: int, count: int) -> Form:

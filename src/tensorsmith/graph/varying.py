@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
-from tensorsmith.errors import Refusal
+from tensorsmith.errors import InternalError, Refusal
 from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.graph.prefix import Outline, why_not_a_prefix
@@ -13,6 +14,8 @@ from tensorsmith.runtime.variants.bounded import BoundedVariant, Bounds
 from tensorsmith.runtime.variants.executable import KEEP, OpenExecutable
 from tensorsmith.runtime.variants.ranges import MEMORY
 from tensorsmith.runtime.variants.symbols import Sizes
+
+log = logging.getLogger(__name__)
 
 BuildBounded = Callable[[OpenModel, Sizes], tuple[Executable, Bounds]]  # raises `Refusal` where another size is another network
 
@@ -62,6 +65,9 @@ class _Maker:
             executable, bounds = self._build_bounded(model, largest)
         except Refusal as why:
             return str(why)
+        except InternalError as problem:  # a bug of ours, and no reason to refuse the call
+            log.warning("%s has no bounded variant", model.name, exc_info=problem)
+            return str(problem)
         return BoundedVariant(model.symbols, largest, model.inputs, executable, bounds)
 
     def outputs_within(self, small: Sizes, large: Sizes) -> tuple[tuple[int, ...], ...] | str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tensorsmith.errors import Refusal, TensorsmithError, UserError, whole_number
+from tensorsmith.errors import UserError, whole_number
 from tensorsmith.runtime.variants.bounded import BoundedVariant
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes
 
@@ -109,13 +109,13 @@ class Ranges:
 
     def _compiled(self, sizes: Sizes) -> BoundedVariant | None:
         assert self.maker is not None
+        if all(n == 1 for n in sizes):  # nothing is open in a range that ends there
+            return None
         for largest in dict.fromkeys((tuple(map(top, sizes)), tuple(1 << (n - 1).bit_length() for n in sizes), sizes)):
             begun = time.perf_counter()
             try:
                 made = self.maker.bounded(largest)
-            except Refusal:
-                raise
-            except TensorsmithError:  # there is no network of sizes that large: a table of positions ends before
+            except UserError:  # there is no network of sizes that large: a table of positions ends before
                 continue
             if isinstance(made, str):
                 self.why_not = made

@@ -117,10 +117,10 @@ class _Generator:
         names = touched(node)
         arguments = [n for n in self.arguments if n in names]
         counts = sorted({n for block in blocks(node) for n in self.program.counts.get(block.stage.name, {}).values()})
-        parameters = ", ".join(f"ptr {'' if name in self.sharing else 'noalias '}%p{n}" for n, name in enumerate(arguments))
-        parameters += "".join(f", i64 %n{n}" for n in counts)
+        pointers = [f"ptr {'' if name in self.sharing else 'noalias '}%p{n}" for n, name in enumerate(arguments)]
+        parameters = ", ".join([*pointers, *(f"i64 %n{n}" for n in counts)])
         work = Function(
-            f"define internal void @work{number}({parameters}{', ' if arguments else ''}"
+            f"define internal void @work{number}({parameters}{', ' if parameters else ''}"
             "ptr noalias %scratch, ptr noalias %local, i64 %begin, i64 %end) noinline nounwind",
             hoists=self.target.folds_loads,
         )
