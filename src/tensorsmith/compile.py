@@ -37,7 +37,7 @@ from tensorsmith.runtime.checked import CheckedExecutable, IndexLimit
 from tensorsmith.runtime.constants import Constants
 from tensorsmith.runtime.executable import Executable, executable
 from tensorsmith.runtime.origin import Origin, unkept
-from tensorsmith.runtime.variants.bounded import Bounds as VariantBounds
+from tensorsmith.runtime.variants.bounds import Bounds as VariantBounds
 from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.runtime.variants.symbols import Sizes
 from tensorsmith.show.line import plain

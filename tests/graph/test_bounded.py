@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,10 +15,11 @@ import pytest
 from onnx import numpy_helper, parser
 
 import tensorsmith as ts
-from tensorsmith.errors import Refusal, UserError
+from tensorsmith.errors import InternalError, Refusal, UserError
 from tensorsmith.graph.numbers import SizeNumber, size_number
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.lang.counts import Digit, end, fixed, is_plain, regrouped, size, value
+from tensorsmith.runtime.variants.bounds import Bounds
 from tensorsmith.runtime.variants.executable import OpenExecutable
 from tensorsmith.runtime.variants.ranges import top
 
@@ -296,3 +301,45 @@ def test_the_counts_of_a_reduction_must_be_known() -> None:
     both = compute((4,), lambda i: ts.sum(x[i, k * 2], axis=k), name="y")
     with pytest.raises(Refusal, match="reduces over k"):
         Counted({"x": ((BATCH,), (LENGTH,))}).axes(workload([x, both]))
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_serves_all_sizes_of_its_ranges(tmp_path: Path) -> None:
+    model = opened(*TWO["mean of each sentence"])
+    executable = check(model, [{"m": 2, "n": 30}])
+    executable.save(tmp_path / "model.tsm")
+    loaded = ts.load_executable(tmp_path / "model.tsm")
+    again = pickle.loads(pickle.dumps(executable))
+    for sizes in ({"m": 8, "n": 32}, {"m": 1, "n": 1}, {"m": 3, "n": 17}):
+        given = drawn(model, sizes)
+        for made in (loaded, again, copy.deepcopy(executable)):
+            np.testing.assert_allclose(made(*given), model.at(**sizes).evaluate(given)["y"], atol=1e-5)
+    with pytest.raises(UserError, match="it came from a file, which has up to m=8, n=32"):
+        loaded(np.zeros((9, 3, 6), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("path", "changed"),
+    [
+        (("counts", 0), [0, 1]),
+        (("counts", 0), [0, 1, 1 << 60]),
+        (("outputs", 0, 0, 0), [9, [0, 1, 0]]),
+        (("outputs", 0), []),
+        (("numbers", 0), ["f32", 1.0, [0, 2]]),
+        (("numbers", 0), ["f33", 1.0, [0, -1]]),
+        (("numbers", 0), ["f32", "1", [0, -1]]),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(path: tuple[str | int, ...], changed: object) -> None:
+    (variant,) = check(opened(*TWO["mean of each sentence"]), [{"m": 2, "n": 30}]).ranges
+    form = variant.bounds.to_json()
+    outputs = variant.executable.outputs
+    assert Bounds.from_json(form, variant.largest, outputs) == variant.bounds
+    part: Any = form
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = changed
+    with pytest.raises(InternalError, match="bounds of a variant"):
+        Bounds.from_json(form, variant.largest, outputs)

@@ -264,7 +264,7 @@ def load_bytes(content: bytes, folder: Path) -> Any:
 def test_another_version(saved, tmp_path):
     content = bytearray(saved.read_bytes())
     content[8] = 9
-    with pytest.raises(UserError, match="has format 9, this version reads formats 4 and 5"):
+    with pytest.raises(UserError, match="has format 9, this version reads formats 4 to 6"):
         load_bytes(bytes(content), tmp_path)
 
 

@@ -10,7 +10,8 @@ from tensorsmith.graph.model import Model
 from tensorsmith.graph.open_model import OpenModel
 from tensorsmith.graph.prefix import Outline, why_not_a_prefix
 from tensorsmith.runtime.executable import Executable
-from tensorsmith.runtime.variants.bounded import BoundedVariant, Bounds
+from tensorsmith.runtime.variants.bounded import BoundedVariant
+from tensorsmith.runtime.variants.bounds import Bounds
 from tensorsmith.runtime.variants.executable import KEEP, OpenExecutable
 from tensorsmith.runtime.variants.ranges import MEMORY
 from tensorsmith.runtime.variants.symbols import Sizes

@@ -6,7 +6,8 @@
                                                              constants; each 64-byte aligned
 
 The version says what the header is: 4, one network; 5, several variants of a network with open dimensions, whose inputs, sizes and
-networks it lists. Their constants and code lie in one body, equal ones once. Who knows format 4 alone refuses a file of variants.
+networks it lists; 6, such variants of which some are bounded and serve all sizes up to theirs. Their constants and code lie in one
+body, equal ones once. Who knows format 4 alone refuses a file of variants.
 
 Everything is checked before it is used: the hashes, then every name, number and reference of the header. That guards against damage
 and mistakes. It cannot guard against malice, because the file is code: load only files that you trust.
@@ -36,11 +37,12 @@ from tensorsmith.runtime.arguments import CALL_NUMBER, DTYPES, Argument
 from tensorsmith.runtime.buffers import ALIGNMENT
 from tensorsmith.runtime.buffers import as_bytes as bytes_of
 from tensorsmith.runtime.built import KINDS, Code, Kernel, Network, Place, Step
+from tensorsmith.runtime.variants.bounds import Bounds
 from tensorsmith.targets.host import MOST_THREADS
 from tensorsmith.targets.target import Target
 
 MAGIC = b"\x89TSM\r\n\x1a\n"  # not text: an FTP or e-mail that treats it as such is noticed
-VERSION, VARIANTS = 4, 5
+VERSION, VARIANTS, BOUNDED = 4, 5, 6
 _PROLOGUE = struct.Struct("<8sIIQQ32s32s")  # magic, version, 0, bytes of header and of body, their SHA-256
 _LARGEST = 1 << 48  # of any size or number in a header
 _MOST_DIMENSIONS = 32
@@ -53,7 +55,8 @@ class _Damaged(Exception):
 
 
 OpenForm = tuple[str, tuple[int | str, ...], str]  # an input: its name, its dimensions (a size, or a symbol), its type
-SizedNetwork = tuple[tuple[int, ...], Network]  # a variant: its sizes and its network
+#: a variant: its sizes and its network; and, for one that serves all sizes up to those, what calls have of it
+SizedNetwork = tuple[tuple[int, ...], Network, Bounds | None]
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,14 @@ def _variants_parts(name: str, inputs: Sequence[OpenForm], variants: Sequence[Si
         "name": name,
         "target": variants[0][1].target.to_json(),
         "inputs": [[n, list(dims), dtype] for n, dims, dtype in inputs],
-        "variants": [{"sizes": list(sizes), "network": _network_form(network, body, done)} for sizes, network in variants],
+        "variants": [_variant_form(*variant, body, done) for variant in variants],
     }
-    return _joined(VARIANTS, header, body)
+    return _joined(BOUNDED if any(bounds is not None for _, _, bounds in variants) else VARIANTS, header, body)
+
+
+def _variant_form(sizes: Sequence[int], network: Network, bounds: Bounds | None, body: _Body, done: str) -> dict[str, Any]:
+    form = {"sizes": list(sizes), "network": _network_form(network, body, done)}
+    return form if bounds is None else {**form, "bounds": bounds.to_json()}
 
 
 def _network_form(network: Network, body: _Body, done: str) -> dict[str, Any]:
@@ -269,8 +277,8 @@ def _checked(path: Path, whole: mmap.mmap, size: int) -> tuple[mmap.mmap, int, d
     beginning = whole[: _PROLOGUE.size][:size]
     _check_beginning(path, beginning, size)
     _, version, zero, header_bytes, body_bytes, header_hash, body_hash = _PROLOGUE.unpack(beginning)
-    if version not in (VERSION, VARIANTS):
-        known = f"this version reads formats {VERSION} and {VARIANTS}"
+    if version not in (VERSION, VARIANTS, BOUNDED):
+        known = f"this version reads formats {VERSION} to {BOUNDED}"
         raise UserError(f"{path} has format {version}, {known}; make it again with ", COMPILE)
     start = _PROLOGUE.size + header_bytes
     if zero or start + body_bytes != size or start % ALIGNMENT:
@@ -314,18 +322,20 @@ class _Reader:
         forms = _forms(header, "variants")
         if not symbols or not 0 < len(forms) <= _MOST_VARIANTS:
             raise _Damaged(f"it has {len(symbols)} open dimensions and {len(forms)} variants")
-        found: dict[tuple[int, ...], Network] = {}
+        found: dict[tuple[tuple[int, ...], bool], SizedNetwork] = {}
         for form in forms:
             sizes = tuple(_whole(n, "sizes") for n in _field(form, "sizes", list))
             network = self.network(_field(form, "network", dict)).check()
-            if len(sizes) != len(symbols) or sizes in found:
+            bounds = None if "bounds" not in form else Bounds.from_json(form["bounds"], sizes, network.outputs)
+            if len(sizes) != len(symbols) or (sizes, bounds is None) in found:
                 raise _Damaged(f"the sizes of a variant are {list(sizes)}")
             by_name = dict(zip(symbols, sizes))
             wanted = [(n, tuple(by_name[d] if isinstance(d, str) else d for d in dims), dtype) for n, dims, dtype in inputs]
+            wanted += [(a.name, a.shape, a.dtype) for a in (bounds.inputs if bounds is not None else [])]
             if [(a.name, a.shape, a.dtype) for a in network.inputs if a.name != CALL_NUMBER] != wanted:
                 raise _Damaged(f"the variant of the sizes {list(sizes)} has other inputs")
-            found[sizes] = network
-        return Varying(_field(header, "name", str), inputs, tuple(found.items()))
+            found[sizes, bounds is None] = sizes, network, bounds
+        return Varying(_field(header, "name", str), inputs, tuple(found.values()))
 
     def _driver(self, header: dict[str, Any]) -> Code | None:
         """The code that runs the steps; files for kinds that are no hosts have none."""

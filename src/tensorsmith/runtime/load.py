@@ -25,15 +25,15 @@ def load_any(path: str | Path, *, threads: int | None = None) -> Executable | Op
     So many `threads` run it; by default as many as it was compiled for with `threads=`, else as many as the process uses.
 
     Raises `UserError` if the file at `path` is damaged, of another version, or made for a machine that this one is not. A file with
-    several variants gives an executable of the sizes that are in it, and of no others.
+    several variants gives an executable of the sizes that are in it, those of ranges included, and of no others.
     """
     check_threads(threads)
     found = file.read(path)
     if isinstance(found, Network):
         return _loaded(found, path, threads)
     made = OpenExecutable(found.name, [OpenArgument(*argument) for argument in found.inputs], None)
-    for sizes, network in found.variants:
-        made.add(sizes, _loaded(network, path, threads), None, kept=True)
+    for sizes, network, bounds in found.variants:
+        made.add_loaded(sizes, _loaded(network, path, threads), bounds)
     return made
 
 

@@ -18,36 +18,11 @@ from tensorsmith.runtime.arguments import DTYPES, Argument, accept_input
 from tensorsmith.runtime.buffers import aligned_empty, aligned_zeros
 from tensorsmith.runtime.executable import Executable, Memory
 from tensorsmith.runtime.profile import Profile
+from tensorsmith.runtime.variants.bounds import Bounds, form_value, number_value
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, shown
 from tensorsmith.show.line import line
 
-Form = tuple[int, ...]  # a number, then what the size of each symbol is multiplied by
-Dimension = tuple[tuple[int, Form], ...]  # the dimensions that one of an output is made of: the largest extent, and that of a call
-Number = tuple[str, float, tuple[int, ...]]  # a type; what the sizes are multiplied with or divided by; -1, 0 or 1 for each
-
 _MOST_SIZES = 4096  # of which what follows from them is kept
-
-
-def form_value(form: Form, sizes: Sizes) -> int:
-    """The number that a form is at some sizes."""
-    return form[0] + sum(c * n for c, n in zip(form[1:], sizes))
-
-
-def _number(number: Number, sizes: Sizes) -> float:
-    """A number that follows from the sizes."""
-    _, found, powers = number
-    for n, power in zip(sizes, powers):
-        found = found * n if power > 0 else found / n if power < 0 else found
-    return found
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What a call has of a network for the largest sizes: the counts that its kernels read, and its outputs by dimension."""
-
-    counts: tuple[Form, ...]
-    outputs: tuple[tuple[Dimension, ...], ...]
-    numbers: tuple[Number, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +106,7 @@ class BoundedVariant:
             shape = tuple(math.prod(form_value(form, sizes) for _, form in dim) for dim in dims)
             outputs.append((shape, tuple(top for top, _ in digits), tuple(slice(n) for _, n in digits)))
         counts = [np.array([form_value(form, sizes) for form in self.bounds.counts], np.int64)] if self.bounds.counts else []
-        numbers = [np.array([_number(number, sizes)], DTYPES[number[0]]) for number in self.bounds.numbers]
+        numbers = [np.array([number_value(number, sizes)], DTYPES[number[0]]) for number in self.bounds.numbers]
         return _Call(tuple(inputs), (*numbers, *counts), tuple(outputs))
 
     def _new_frame(self) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -30,6 +30,7 @@ from tensorsmith.runtime.profile import Profile
 from tensorsmith.runtime.trace import Trace
 from tensorsmith.runtime.variants.batching import Batching
 from tensorsmith.runtime.variants.bounded import BoundedVariant
+from tensorsmith.runtime.variants.bounds import Bounds
 from tensorsmith.runtime.variants.padding import cut, filled, larger
 from tensorsmith.runtime.variants.ranges import MEMORY, Ranges
 from tensorsmith.runtime.variants.symbols import OpenArgument, Sizes, named_sizes, shown, sizes_of, symbols_of
@@ -228,6 +229,13 @@ class OpenExecutable:
         """The bounded variant that serves those sizes; None if one of their own is there, or has to be."""
         return None if sizes in self._variants else self.ranges.find(sizes, compiling)
 
+    def add_loaded(self, sizes: Sizes, executable: Executable, bounds: Bounds | None) -> None:
+        """A variant of a file: of those sizes, or with `bounds` for all up to them."""
+        if bounds is None:
+            self.add(sizes, executable, None, kept=True)
+        else:
+            self.ranges.add(BoundedVariant(self.symbols, sizes, self.inputs, executable, bounds))
+
     def compile(self, every: Iterable[Sizes]) -> None:
         """Compiles variants that stay."""
         for sizes in every:
@@ -264,7 +272,7 @@ class OpenExecutable:
 
     def _check_compilable(self, sizes: Sizes) -> None:
         if self.maker is None:
-            there = "; ".join(shown(self.symbols, key) for key in sorted(self._variants))
+            there = "; ".join([*(shown(self.symbols, key) for key in sorted(self._variants)), *map(str, self.ranges)])
             raise UserError(
                 f"{self.name} has no variant for {shown(self.symbols, sizes)}: it came from a file, which has {there}; "
                 "compile the model for other sizes"
@@ -377,10 +385,12 @@ class OpenExecutable:
     def _form(self, done: str) -> tuple[str, list[file.OpenForm], list[file.SizedNetwork]]:
         """What a file has of it."""
         found = self.variants
-        if not found:
+        if not found and not self.ranges:
             named = Parameter("shapes", entries=((self.symbols[0], "[1, 8]"),))
             raise UserError(f"{self.name} has no variant to {done} yet: call it, or name sizes, as in ", named)
-        return self.name, [(a.name, a.dims, a.dtype) for a in self.inputs], [(v.key, v.executable.network) for v in found]
+        forms: list[file.SizedNetwork] = [(v.key, v.executable.network, None) for v in found]
+        forms += [(v.largest, v.executable.network, v.bounds) for v in self.ranges]
+        return self.name, [(a.name, a.dims, a.dtype) for a in self.inputs], forms
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -429,6 +439,6 @@ def unpickled(data: bytes) -> OpenExecutable:
     """The executable of a pickle: loaded now if it can run here, and otherwise good for everything but calls."""
     found = file.variants_from_bytes(data)
     made = OpenExecutable(found.name, [OpenArgument(*argument) for argument in found.inputs], None)
-    for sizes, network in found.variants:
-        made.add(sizes, presented(executable(network)), None, kept=True)
+    for sizes, network, bounds in found.variants:
+        made.add_loaded(sizes, presented(executable(network)), bounds)
     return made

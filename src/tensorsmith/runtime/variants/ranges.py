@@ -89,7 +89,7 @@ class Ranges:
             others = sorted((v for v in self._variants.values() if v is not variant), key=lambda v: v.used)
             total = sum(_bytes(v) for v in self._variants.values())
             for old in others:
-                if total <= self.memory:
+                if total <= self.memory or self.maker is None:  # what came from a file cannot be made again
                     break
                 total -= _bytes(old)
                 del self._variants[old.largest]
