@@ -67,7 +67,7 @@ TABLES: dict[str, FigureTable] = {
             _words(f"--models dcgan --seconds 5 --timing 0.5 {_JSON}"), 2,
         ),
         FigureTable(
-            "int8-networks", "quantised.md", True, "int8.py",
+            "int8-networks", "small-types.md", True, "int8.py",
             _words(f"--only networks --cases {_INT8_NETWORKS} --timing 3 {_JSON}"), 3,
             _words(f"--only networks --cases mobilenet_v2 --timing 0.5 {_JSON}"), 1,
         ),
@@ -76,20 +76,20 @@ TABLES: dict[str, FigureTable] = {
             _words(f"--timing 2 {_JSON}"), 30, _words(f"--models dcgan --timing 0.5 {_JSON}"), 2,
         ),
         FigureTable(
-            "int8-layers", "quantised.md", False, "int8.py",
+            "int8-layers", "small-types.md", False, "int8.py",
             _words(f"--only layers --timing 1 {_JSON}"), 2, _words(f"--only layers --cases matmul-512 --timing 0.2 {_JSON}"), 0.3,
         ),
         FigureTable(
-            "int8-avx2", "quantised.md", False, "int8.py",
+            "int8-avx2", "small-types.md", False, "int8.py",
             _words(f"--only layers --target znver3 --threads 1 --timing 0.5 --largest 127 {_JSON}"), 2,
         ),
         FigureTable(
-            "int8-avx2-small", "quantised.md", False, "int8.py",
+            "int8-avx2-small", "small-types.md", False, "int8.py",
             _words(f"--only layers --target znver3 --threads 1 --timing 0.5 --largest 63 {_JSON}"), 2,
         ),
-        FigureTable("bf16", "instructions.md", False, "bf16.py", _words(f"--seconds 1 {_JSON}"), 2),
-        FigureTable("weights", "weights.md", False, "weights.py", _words(f"--seconds 5 {_JSON}"), 1),
-        FigureTable("gpt2", "weights.md", False, "gpt2.py", _words(f"--seconds 10 {_JSON}"), 2),
+        FigureTable("bf16", "small-types.md", False, "bf16.py", _words(f"--seconds 1 {_JSON}"), 2),
+        FigureTable("weights", "small-types.md", False, "weights.py", _words(f"--seconds 5 {_JSON}"), 1),
+        FigureTable("gpt2", "small-types.md", False, "gpt2.py", _words(f"--seconds 10 {_JSON}"), 2),
         FigureTable(
             "call-overhead", "benchmarks.md", False, "codegen.py", _words(f"--only overhead --timing 2 {_JSON}"), 1,
             _words(f"--only overhead --timing 0.2 --quick {_JSON}"), 0.3,
@@ -100,17 +100,17 @@ TABLES: dict[str, FigureTable] = {
         ),
         FigureTable("bounds", "figures.md", False, "bounds.py", _words(_JSON), 3, form="kernels"),
         FigureTable(
-            "no-trial", "no-trial.md", False, "no_trial.py", _words(f"--batch 16 --trials 0 --seconds 0.2 {_JSON}"), 3, form="tasks"
+            "no-trial", "figures.md", False, "no_trial.py", _words(f"--batch 16 --trials 0 --seconds 0.2 {_JSON}"), 3, form="tasks"
         ),
         FigureTable(
-            "policies", "policies.md", False, "policies.py",
+            "policies", "figures.md", False, "policies.py",
             _words(
                 f"--trials 64 --seeds 3 --only {_POLICIES} --workloads GMM-3-b1,C2D-4-b1,DEP-1-b1,TBS-1-b1,mobilenet_v2,bert_base "
                 f"--out {{work}} {_JSON}"
             ), 9, form="policies",
         ),
         FigureTable(
-            "parts", "policies.md", False, "policies.py",
+            "parts", "figures.md", False, "policies.py",
             _words(
                 "--trials 64 --seeds 3 --only tensorsmith," + ",".join(f"tensorsmith-{part}" for part in _PARTS.split(","))
                 + f" --workloads GMM-3-b1,C2D-4-b1,DEP-1-b1,TBS-1-b1,mobilenet_v2,bert_base --out {{work}} {_JSON}"

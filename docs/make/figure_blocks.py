@@ -36,7 +36,7 @@ SUMMARY = {
     "has learned from them",
     "operators-b16": "the same {n} at batch 16 ([operators](docs/benchmarks.md#batch-16)); the packaged cost model has not",
     "networks": "the {n} networks of the paper, batch 1 ([networks](docs/networks.md#figures))",
-    "int8-networks": "{n} int8 networks, against ONNX Runtime and OpenVINO ([quantised](docs/quantised.md#measuring))",
+    "int8-networks": "{n} int8 networks, against ONNX Runtime and OpenVINO ([small types](docs/small-types.md#int8-networks))",
 }
 
 

@@ -96,7 +96,7 @@ from tensorsmith.tune import tune
 
 __version__ = "0.1.0"
 
-_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # whoever wants to hear it says so: docs/howto.md
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # docs/observe.md shows how to see it
 
 __all__ = [
     "Model",

@@ -158,6 +158,7 @@ def _commands(folder: Path, names: Names, records: Path) -> None:
 
 def _executables(folder: Path, names: Names, records: Path) -> None:
     use_model(folder, names, "images")
+    names["batches"] = [names["x"]] * 2
     shutil.copy(records, folder / "tune.db")
 
 
@@ -221,6 +222,10 @@ PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "docs/no-trial.md": _closed,
     "docs/onnxruntime.md": _closed,
     "docs/howto.md": _howto,
+    "docs/observe.md": _closed,
+    "docs/random.md": _closed,
+    "docs/records.md": _howto,
+    "docs/tuning.md": _howto,
     "docs/executables.md": _executables,
     "docs/locks.md": _closed,
     "docs/c-libraries.md": _closed,

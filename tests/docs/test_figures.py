@@ -32,8 +32,8 @@ EVIDENCE = (
     *(
         f"docs/{name}.md"
         for name in (
-            "index", "benchmarks", "networks", "figures", "pytorch", "quantised", "policies", "no-trial", "weights", "comparison",
-            "how-long", "instructions",
+            "index", "benchmarks", "networks", "figures", "pytorch", "small-types", "comparison", "platforms", "questions", "why",
+            "quantised", "weights", "instructions", "policies", "no-trial", "how-long", "tuning", "c-libraries", "embedding",
         )
     ),
 )  # fmt: skip

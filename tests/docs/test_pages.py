@@ -89,7 +89,7 @@ def test_the_paper_names_every_rule_and_the_parts_of_the_search() -> None:
 
 
 def test_wrong_links_and_files_are_noticed() -> None:
-    links = "[a](nothing.md) [b](#save-load-deploy) [c](#two) [d](howto.md#stop-and-resume) [e](howto.md#never)"
+    links = "[a](nothing.md) [b](#shapes-that-vary) [c](#two) [d](tuning.md#stop-and-resume) [e](howto.md#never)"
     assert list(broken("docs/howto.md", links)) == ["nothing.md", "#two", "howto.md#never"]
     named = files_named("`space/nothing.py` `space/derive.py` `ts.tune`")
     assert [f for f in sorted(named) if not is_there(f)] == ["space/nothing.py"]

@@ -38,13 +38,13 @@ def test_few_are_not_run_and_each_says_why() -> None:
 
 
 def commands_of_the_table() -> list[str]:
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "commands.md").read_text()
     cells = [cell for line in text.splitlines() if line.startswith("| `tensorsmith") for cell in [line.split(" | ")[0]]]
     return [command for cell in cells for command in re.findall(r"`(tensorsmith [^`]+)`", cell)]
 
 
 @pytest.mark.parametrize("command", commands_of_the_table())
-def test_commands_of_the_readme_are_understood(command: str) -> None:
+def test_commands_of_the_table_are_understood(command: str) -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     name, *rest = shlex.split(command)[1:]
     commands[name].make_context(name, rest)
