@@ -79,6 +79,24 @@ def test_the_navigation_has_every_page_once() -> None:
     assert there == set(found)
 
 
+def part(name: str) -> list[str]:
+    """The pages of a part of the navigation."""
+    text = (ROOT / "mkdocs.yml").read_text().partition(f"\n  - {name}:\n")[2]
+    return re.findall(r"^      - .+: ([\w/-]+\.md)$", re.split(r"^  - ", text, flags=re.MULTILINE)[0], re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", part("Use"))
+def test_a_page_of_use_is_short_and_shows_no_measurements(page: str) -> None:
+    text = (DOCS / page).read_text()
+    assert len(text.split()) <= 900 and "<!-- figures:" not in text
+
+
+def test_why_is_read_in_ten_minutes_and_readme_is_short() -> None:
+    assert len((DOCS / "why.md").read_text().split()) <= 1500
+    assert len((ROOT / "README.md").read_text().splitlines()) < 120
+    assert len(part("Use")) > 10 and part("Evidence") and not part("Nothing")
+
+
 def test_the_paper_names_every_rule_and_the_parts_of_the_search() -> None:
     page = files_named(text_of("docs/paper.md"))
     folders = ("space/rules", "backends/cpu/rules", "search/policies")
