@@ -121,6 +121,17 @@ def needed_for(what: str) -> Iterator[None]:
         if package not in _ONLY_TO_COMPILE:
             raise
         raise NotInstalled(package, what) from missing
+    except OSError as problem:
+        if (library := missing_library(problem)) is None:
+            raise
+        raise UserError(f"{what} needs {library}") from problem
+
+
+def missing_library(problem: OSError) -> str | None:
+    """What to install where a package cannot be loaded for want of a library of the system; None: it is something else."""
+    if "libgomp" not in str(problem):
+        return None
+    return "the system's library libgomp.so.1, which slim images leave out: apt-get install libgomp1, or your system's libgomp"
 
 
 class OutOfMemory(UserError, MemoryError):

@@ -209,7 +209,7 @@ def read(path: str | Path) -> Lock:
     except (OSError, TypeError) as problem:
         raise UserError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}") from problem
     except (ValueError, RecursionError) as problem:
-        raise UserError(f"{path} is no lock: it is not JSON; `tensorsmith lock` makes one") from problem
+        raise UserError(f"{path} is no lock: it is not JSON") from problem
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         known = data.get("format") if isinstance(data, dict) else None
         raise UserError(f"{path} is no lock that this version reads (format {known!r:.20}, not {FORMAT}); make it anew")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import tensorsmith as ts
 from tensorsmith.cli import app
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, needed_for
 from tensorsmith.lang.flops import flops
 from tensorsmith.ops import catalogue
 
@@ -115,3 +115,33 @@ def test_doctor_says_that_the_machine_is_busy(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(module.neighbours, "complaints", lambda *given, found=found: found)
         result = RUN.invoke(app, ["doctor"])
         assert ("busy       other programs: 1.3 of the 2 cores: peak and times are less sure" in result.output) is said
+
+
+def test_doctor_says_that_a_library_of_the_system_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["tensorsmith.cli.doctor"]
+    assert module._missing() == ()
+
+    def fails(problem: Exception) -> None:
+        def load(name: str) -> None:
+            raise problem
+
+        monkeypatch.setattr(module.importlib, "import_module", load)
+
+    gone = OSError("libgomp.so.1: cannot open shared object file: No such file or directory")
+    fails(gone)
+    (said,) = module._missing()
+    assert said.startswith("lightgbm needs the system's library libgomp.so.1,") and "apt-get install libgomp1" in said
+    fails(OSError("libother.so: wrong ELF class"))
+    assert module._missing() == ("lightgbm needs libother.so: wrong ELF class",)
+    fails(ModuleNotFoundError("lightgbm"))
+    assert module._missing() == ()
+
+
+def test_tuning_without_a_library_of_the_system_says_what_to_install() -> None:
+    with (
+        pytest.raises(UserError, match=r"tuning needs the system's library libgomp.so.1.*apt-get install libgomp1"),
+        needed_for("tuning"),
+    ):
+        raise OSError("libgomp.so.1: cannot open shared object file")
+    with pytest.raises(OSError, match="other"), needed_for("tuning"):
+        raise OSError("other")

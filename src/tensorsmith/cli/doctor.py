@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import typer
 from tensorsmith.cli import show
 from tensorsmith.cli.options import AsJson
 from tensorsmith.compile import compile
+from tensorsmith.errors import missing_library
 from tensorsmith.lang.compare import difference, random_inputs
 from tensorsmith.lang.evaluate import evaluate
 from tensorsmith.ops import catalogue
@@ -57,6 +59,7 @@ class Health:
     memory_bytes_per_second: float
     region_seconds: float  # to start and join a parallel region
     self_tests: tuple[SelfTest, ...]
+    missing: tuple[str, ...]  # what packages need of the system, and is not there
     busy: tuple[str, ...]  # who else used the cores meanwhile: the figures are less sure then
     ok: bool
 
@@ -85,6 +88,7 @@ def _examine() -> Health:
         memory_bytes_per_second=peak["bytes"],
         region_seconds=measure_region_overhead(),
         self_tests=tests,
+        missing=_missing(),
         busy=tuple(busy),
         ok=all(t.problem is None for t in tests),
     )
@@ -95,6 +99,17 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _missing() -> tuple[str, ...]:
+    """What lightgbm needs of the system: it is loaded when a search begins, which is late to hear of it."""
+    try:
+        importlib.import_module("lightgbm")
+    except ImportError:  # not installed: executables run without it
+        return ()
+    except OSError as problem:
+        return (f"lightgbm needs {missing_library(problem) or problem}",)
+    return ()
 
 
 def _problem(name: str) -> str | None:
@@ -122,6 +137,7 @@ def _show(health: Health) -> None:
         ("parallel", f"{health.region_seconds * 1e6:.2f} microseconds to start and join a region"),
         *(("self-test", f"{t.workload}: {f'WRONG: {t.problem}' if t.problem else 'ok'}") for t in health.self_tests),
     ]
+    lines += [("missing", text) for text in health.missing]
     if health.busy:
         lines.append(("busy", f"{'; '.join(health.busy)}: peak and times are less sure, look again in a quiet hour"))
     for name, text in lines:
