@@ -210,8 +210,14 @@ def _fleet(folder: Path, names: Names, records: Path) -> None:
     os.environ["PATH"] = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"  # put back behind the test
 
 
+def _logs(folder: Path, names: Names, records: Path) -> None:
+    shutil.copy(records, folder / "tune.db")
+    shutil.copy(ROOT / "tests" / "records" / "ansor" / "logs" / "v100.matmul.jsonl", folder / "tasks.json")
+
+
 PREPARED: dict[str, Callable[[Path, Names, Path], None]] = {
     "README.md": _batched,
+    "docs/coming-from-tvm.md": _logs,
     "docs/commands.md": _commands,
     "docs/comparison.md": _closed,
     "docs/embedding.md": _batched,

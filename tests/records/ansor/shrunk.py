@@ -18,11 +18,11 @@ def shrunk(record: Record, rng: np.random.Generator) -> Placed | None:
     """The program of a record with small extents and tiles; None where it has no place at these."""
     group = record.group
     arguments = json.dumps(_arguments(group.task.name, json.loads(group.task.arguments)))
-    found = definitions.computations(group.task.name, arguments)
-    known = definitions.computations(group.task.name, group.task.arguments)
-    number = next(n for n, (_, workload) in enumerate(known) if workload == group.workload)
+    found = definitions.meanings(group.task.name, arguments)
+    known = definitions.meanings(group.task.name, group.task.arguments)
+    number = next(n for n, one in enumerate(known) if one.epilogue == group.epilogue and one.workload() == group.workload)
     numbers = _numbers(group, record.row, rng)
-    workload = found[number][1]
+    workload = found[number].workload()
     space = _Placing(None, "")._space(group.task, workload, group.rules)
     return place(State(workload, numbers).replay(group.template), space)
 

@@ -8,7 +8,9 @@ placing      the sketch and the decisions that have those loops
 target       kinds of machines by TVM's names
 log          reading a file: `read(path) -> Log`
 check        placed programs, lowered, compared with what the steps describe
-layers       definitions of layer functions    networks     those of tasks that are known by a hash
+known        definitions by the names of functions
+layers       definitions of layer functions
+networks     those of tasks that are known by a hash
 """
 
 from tensorsmith.records.ansor.definitions import define, forget

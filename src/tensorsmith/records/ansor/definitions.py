@@ -16,16 +16,19 @@ have the stages that TVM's has, also those that only copy (padding of width 0).
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tensorsmith.errors import UserError
 from tensorsmith.lang import words as lang
+from tensorsmith.lang.define import Tensor
 from tensorsmith.lang.workload import Workload
-from tensorsmith.records.ansor.layers import EPILOGUES, KNOWN, MOST_ELEMENTS, OF_TESTS, WITH_EPILOGUE, Definition, followed
+from tensorsmith.records.ansor.known import definitions_of, may_be_followed
+from tensorsmith.records.ansor.layers import EPILOGUES, MOST_ELEMENTS, Definition, followed
 from tensorsmith.records.ansor.networks import is_hash, of_shapes
 
 _given: dict[str, Definition] = {}  # a user's, by name
@@ -40,7 +43,7 @@ def define(name: str) -> Callable[[Definition], Definition]:
 
     def known(definition: Definition) -> Definition:
         _given[name] = definition
-        _made.cache_clear()
+        meanings.cache_clear()
         return definition
 
     return known
@@ -49,48 +52,61 @@ def define(name: str) -> Callable[[Definition], Definition]:
 def forget(name: str) -> None:
     """Takes a definition back."""
     _given.pop(name, None)
-    _made.cache_clear()
+    meanings.cache_clear()
 
 
 class Unknown(Exception):
     """Nothing known has the name of a key, or its definition does not take the arguments; `args[0]` says which."""
 
 
-def computations(key: str, arguments: str) -> tuple[tuple[str, Workload], ...]:
-    """All that a key may stand for, the likeliest first, each with the epilogue that it has. `arguments` is the key as JSON.
-    Raises `Unknown`."""
-    return _made(key, arguments)
+@dataclass(frozen=True)
+class Meaning:
+    """One of the computations that a key may stand for, made when it is asked for."""
+
+    epilogue: str  # what follows the layer: "add relu"
+    definition: Definition
+    arguments: str  # the key's other entries, as JSON
+
+    def workload(self) -> Workload:
+        """Raises `Unknown`."""
+        return _made(self.definition, self.arguments)
 
 
 @functools.lru_cache(maxsize=4096)
-def _made(name: str, arguments: str) -> tuple[tuple[str, Workload], ...]:
-    given = json.loads(arguments)
+def meanings(name: str, arguments: str) -> tuple[Meaning, ...]:
+    """All that a key may stand for, the likeliest first. `arguments` are the key's other entries, as JSON. Raises `Unknown`."""
     if name in _given:
-        return (("", _workload(_given[name], given, name)),)
+        return (Meaning("", _given[name], arguments),)
     if is_hash(name):
-        return _of_network(given)
-    word = plain(name)
-    if name not in OF_TESTS and word not in KNOWN:
+        return _of_network(arguments)
+    found = definitions_of(name)
+    if not found:
         raise Unknown("no definition of the workload")
-    definition = OF_TESTS.get(name) or KNOWN[word]
-    found = [("", _workload(definition, given, name))]
-    if word in WITH_EPILOGUE:
-        for epilogue in EPILOGUES:
-            found.append((epilogue, _workload(functools.partial(followed, definition, epilogue), given, name)))
-    return tuple(found)
+    epilogues = EPILOGUES if may_be_followed(name) else ()
+    plain = [Meaning("", d, arguments) for d in found]
+    return (*plain, *(Meaning(e, functools.partial(followed, d, e), arguments) for d in found for e in epilogues))
 
 
-def _of_network(shapes: Sequence[Any]) -> tuple[tuple[str, Workload], ...]:
+def _of_network(arguments: str) -> tuple[Meaning, ...]:
     try:
-        found = tuple(("", lang.workload(tensors)) for tensors in of_shapes(shapes))
+        count = len(list(of_shapes(json.loads(arguments))))
     except (UserError, TypeError, ValueError, OverflowError) as problem:
         raise Unknown("a task of a network with shapes that no known computation has") from problem
-    if not found:
+    if not count:
         raise Unknown("a task of a network with shapes that no known computation has")
-    return found
+    return tuple(Meaning("", functools.partial(_one_of_shapes, n), arguments) for n in range(count))
 
 
-def _workload(definition: Definition, given: Sequence[Any], name: str) -> Workload:
+def _one_of_shapes(number: int, *shapes: Any) -> Sequence[Tensor]:
+    return next(itertools.islice(of_shapes(shapes), number, None))
+
+
+@functools.lru_cache(maxsize=4096)
+def _made(definition: Definition, arguments: str) -> Workload:
+    return _workload(definition, json.loads(arguments))
+
+
+def _workload(definition: Definition, given: Sequence[Any]) -> Workload:
     try:
         tensors = list(definition(*given))
         if sum(math.prod(t.shape) for t in tensors) > MOST_ELEMENTS:
@@ -100,9 +116,3 @@ def _workload(definition: Definition, given: Sequence[Any], name: str) -> Worklo
         raise
     except (UserError, TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as problem:
         raise Unknown("arguments that the definition does not take") from problem
-
-
-def plain(name: str) -> str:
-    """A function's name without the words that say whose it is: `ansor_mm`, `matmul_layer`, `conv2d_auto_scheduler_test`."""
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    return "_".join(w for w in words if w not in ("layer", "ansor", "auto", "scheduler", "autoscheduler", "test", "tvm", "op", ""))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +53,20 @@ def dense(m: Any, k: Any, n: Any, dtype: Any = "float32") -> list[Tensor]:
     a, b = placeholder((m, k), _type(dtype), "A"), placeholder((n, k), _type(dtype), "W")
     r = reduce_axis(k, "k")
     return [a, b, lang.compute((m, n), lambda i, j: lang.sum(a[i, r] * b[j, r], axis=r), "C")]
+
+
+def dense_of_three(m: Any, n: Any, k: Any, dtype: Any = "float32") -> list[Tensor]:
+    """The same with the reduction last."""
+    return dense(m, k, n, dtype)
+
+
+def batch_matmul_transposed(*given: Any) -> list[Tensor]:
+    """(b, M, N, K): A of (b, M, K), B of (b, N, K)."""
+    types = [x for x in given if isinstance(x, str)]
+    batch, m, n, k = _sizes(*(x for x in given if not isinstance(x, str)))
+    a, b = (placeholder((batch, rows, k), _type((*types, "float32")[0]), name) for rows, name in ((m, "A"), (n, "B")))
+    r = reduce_axis(k, "k")
+    return [a, b, lang.compute((batch, m, n), lambda g, i, j: lang.sum(a[g, i, r] * b[g, j, r], axis=r), "C")]
 
 
 def batch_matmul(*given: Any) -> list[Tensor]:
@@ -129,14 +142,13 @@ def _conv(x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any = 1, gr
     return [x, w, compute_named(out, ("n", "co", *_SPATIAL[rank]), body, "conv")]
 
 
-def _convolution(rank: int, *given: Any) -> list[Tensor]:
+def convolution(rank: int, *given: Any) -> list[Tensor]:
     """Either the shapes of data and weights, or N, CI, extents, CO, window, stride, padding."""
     if isinstance(given[0], list):
         shape, weights, *rest = given
-        stride, padding, dilation = [*[x for x in rest if not isinstance(x, str) or x.upper() in ("SAME", "VALID")], *(None,) * 3][
-            :3
-        ]
-        dtype = next((x for x in rest if isinstance(x, str) and x.upper() not in ("SAME", "VALID")), "float32")
+        types = [x for x in rest if isinstance(x, str) and x.upper() not in ("SAME", "VALID")]
+        stride, padding, dilation = [*(x for x in rest if x not in types), None, None, None][:3]
+        dtype = types[0] if types else "float32"
         x, w = placeholder(_sizes(*shape), _type(dtype), "data"), placeholder(_sizes(*weights), _type(dtype), "kernel")
         return _conv(x, w, 1 if stride is None else stride, 1 if padding is None else padding, 1 if dilation is None else dilation)
     n, ci, *rest = given
@@ -146,12 +158,23 @@ def _convolution(rank: int, *given: Any) -> list[Tensor]:
     return _conv(x, w, stride, padding, dilation)
 
 
-def _depthwise(*given: Any) -> list[Tensor]:
+def square_convolution(rank: int, *given: Any) -> list[Tensor]:
+    """As TVM's tests have it: N, extents, CI, CO, one number for the window, stride, padding, perhaps dilation."""
+    n, *rest = given
+    ci, co, kernel, *how = rest[rank:]
+    return convolution(rank, n, ci, *rest[:rank], co, *[kernel] * rank, *how)
+
+
+def square_depthwise(n: Any, h: Any, w: Any, c: Any, kernel: Any, stride: Any, padding: Any) -> list[Tensor]:
+    """The same for one channel at a time."""
+    return depthwise(n, c, h, w, kernel, kernel, stride, padding)
+
+
+def depthwise(*given: Any) -> list[Tensor]:
     """N, C, H, W, window, stride, padding, with the multiplier before the window or left out."""
     n, c, h, w, *rest = given
-    words = [x for x in rest if not isinstance(x, str) or x.upper() in ("SAME", "VALID")]
-    multiplier = words.pop(0) if len(words) > 4 else 1
-    kh, kw, stride, padding = words[:4]
+    multiplier = rest.pop(0) if len(rest) > 4 and not isinstance(rest[3], str) else 1
+    kh, kw, stride, padding = rest[:4]
     n, c, h, w, multiplier, kh, kw = _sizes(n, c, h, w, multiplier, kh, kw)
     if multiplier == c:  # the channels that come out of one input channel were written as those of all
         multiplier = 1
@@ -170,7 +193,7 @@ def _depthwise(*given: Any) -> list[Tensor]:
     return [x, weights, compute_named(out, ("n", "c", "h", "w"), body, "depthwise")]
 
 
-def _transposed(*given: Any) -> list[Tensor]:
+def transposed(*given: Any) -> list[Tensor]:
     """N, CI, H, W, CO, KH, KW, stride, padding: the data spread apart, padded, then a convolution with the weights turned over."""
     n, ci, h, w, co, kh, kw, stride, padding, *_ = given
     n, ci, h, w, co, kh, kw = _sizes(n, ci, h, w, co, kh, kw)
@@ -199,11 +222,16 @@ def _transposed(*given: Any) -> list[Tensor]:
     return [x, weights, conv]
 
 
-def _pool(kind: Any, *given: Any) -> list[Tensor]:
+def pool(kind: Any, *given: Any) -> list[Tensor]:
     """N, C, H, W, window, stride, padding; an average counts the padding."""
     n, c, h, w, kh, kw, stride, padding = given
     n, c, h, w, kh, kw = _sizes(n, c, h, w, kh, kw)
     return _windows(kind, placeholder((n, c, h, w), name="data"), (kh, kw), _each(stride, 2), _padding(padding, [kh, kw]))
+
+
+def square_pool(kind: Any, n: Any, c: Any, h: Any, w: Any, kernel: Any, stride: Any, padding: Any) -> list[Tensor]:
+    """The same with one number for the window."""
+    return pool(kind, n, c, h, w, kernel, kernel, stride, padding)
 
 
 def _windows(kind: Any, x: Tensor, window: tuple[int, ...], strides: tuple[int, ...], pads: list[tuple[int, int]]) -> list[Tensor]:
@@ -224,16 +252,16 @@ def _windows(kind: Any, x: Tensor, window: tuple[int, ...], strides: tuple[int, 
     return [x, compute_named(out, axes, lambda i: total[i] / float(math.prod(window)), "pool")]
 
 
-def _pool2d(shape: Any, dtype: Any = "float32") -> list[Tensor]:
+def pool2d(shape: Any, dtype: Any = "float32") -> list[Tensor]:
     """An average over windows of one element at every second place."""
     return _windows("avg", placeholder(_sizes(*shape), _type(dtype), "data"), (1, 1), (2, 2), [(0, 0), (0, 0)])
 
 
-def _max_pool_of_tests(n: Any, h: Any, w: Any, ci: Any, padding: Any) -> list[Tensor]:
+def max_pool_of_tests(n: Any, h: Any, w: Any, ci: Any, padding: Any) -> list[Tensor]:
     return _windows("max", placeholder(_sizes(n, ci, h, w), name="data"), (2, 2), (1, 1), _padding(padding, [2, 2]))
 
 
-def _reduction(shape: Any, axis: Any, keep: Any = False, kind: str = "sum") -> list[Tensor]:
+def reduction(shape: Any, axis: Any, keep: Any = False, kind: str = "sum") -> list[Tensor]:
     """The sum over one axis or some."""
     shape = _sizes(*shape)
     over = sorted({a % len(shape) for a in (axis if isinstance(axis, list) else [axis])})
@@ -250,7 +278,12 @@ def _reduction(shape: Any, axis: Any, keep: Any = False, kind: str = "sum") -> l
     return [x, compute_named(out, [f"i{d}" for d in range(len(out))], body, "total")]
 
 
-def _elementwise(*given: Any) -> list[Tensor]:
+def least(n: Any, m: Any) -> list[Tensor]:
+    """The least of each row."""
+    return reduction([n, m], 1, False, "min")
+
+
+def elementwise(*given: Any) -> list[Tensor]:
     """max(x, 0)"""
     shape = given[0] if isinstance(given[0], list) else [x for x in given if not isinstance(x, str)]
     dtype = next((x for x in given if isinstance(x, str)), "float32")
@@ -258,7 +291,7 @@ def _elementwise(*given: Any) -> list[Tensor]:
     return [x, compute_named(x.shape, [f"i{d}" for d in range(len(x.shape))], lambda i: lang.maximum(x[i], 0.0), "relu")]
 
 
-def _two(word: str, *given: Any) -> list[Tensor]:
+def of_two(word: str, *given: Any) -> list[Tensor]:
     """The sum or the product of two tensors of a shape."""
     shape = given[0] if isinstance(given[0], list) else [x for x in given if not isinstance(x, str)]
     a, b = placeholder(_sizes(*shape), name="A"), placeholder(_sizes(*shape), name="B")
@@ -278,7 +311,7 @@ def softmax(*given: Any) -> list[Tensor]:
     return [x, compute_named(shape, names, lambda i: e[i] / total[tuple(i[d] for d in lead)], "softmax")]
 
 
-def _conv_of_tests(*given: Any) -> list[Tensor]:
+def conv_of_tests(*given: Any) -> list[Tensor]:
     """N, H, W, CI, CO, window, stride, padding, dilation: then a bias, a scale and an offset for each channel, and relu."""
     n, h, w, ci, co, kernel, stride, padding, *rest = given
     dilation = rest[0] if rest else 1
@@ -296,7 +329,7 @@ def _channelwise(y: Tensor, other: Tensor, op: str, name: str, axes: Sequence[st
     return compute_named(y.shape, axes, lambda i: y[i] + other[i[1], 0, 0] if op == "add" else y[i] * other[i[1], 0, 0], name)
 
 
-def _double_matmul(n: Any) -> list[Tensor]:
+def double_matmul(n: Any) -> list[Tensor]:
     """D = A B, E = D C, all of N x N."""
     a, b, c = (placeholder(_sizes(n, n), name=x) for x in "ABC")
     k, r = reduce_axis(n, "k"), reduce_axis(n, "k")
@@ -329,35 +362,3 @@ def added(y: Tensor, other: Tensor, name: str = "added") -> Tensor:
         return y[i] + at(other, *(0 if mine == 1 < n else index for index, mine, n in zip(i, other.shape, y.shape)))
 
     return compute_named(y.shape, [f"i{d}" for d in range(len(y.shape))], body, name)
-
-
-KNOWN: dict[str, Definition] = {
-    **dict.fromkeys(("matmul", "mm", "gemm"), matmul),
-    **dict.fromkeys(("dense", "fc", "linear"), dense),
-    **dict.fromkeys(("batch_matmul", "batched_matmul", "bmm", "batch_gemm"), batch_matmul),
-    **{f"{word}{rank}d": functools.partial(_convolution, rank) for word in ("conv", "convolution") for rank in (1, 2, 3)},
-    **{f"conv{rank}d_nc{''.join(_SPATIAL[rank])}": functools.partial(_convolution, rank) for rank in (1, 2, 3)},
-    **dict.fromkeys(("conv",), functools.partial(_convolution, 2)),
-    **dict.fromkeys(
-        ("depthwise", "depthwise_conv", "depthwise_conv2d", "depthwise_conv2d_nchw", "depthwiseconv", "depthwiseconv2d", "dwconv",
-         "dwconv2d", "dw_conv", "dw_conv2d", "dwc", "dw"),
-        _depthwise,
-    ),
-    **dict.fromkeys(("conv2d_transpose", "conv_transpose", "transposed_conv2d", "deconv2d", "conv2d_transpose_nchw"), _transposed),
-    **dict.fromkeys(("pool", "pooling"), _pool),
-    **dict.fromkeys(("avg_pool", "avgpool", "average_pooling", "avg_pooling"), functools.partial(_pool, "avg")),
-    **dict.fromkeys(("max_pool", "maxpool", "max_pooling"), functools.partial(_pool, "max")),
-    "pool2d": _pool2d,
-    "max_pool2d": _max_pool_of_tests,
-    **dict.fromkeys(("reduction", "reduce", "reduce_sum", "sum"), _reduction),
-    **dict.fromkeys(("relu", "elementwise"), _elementwise),
-    **{word: functools.partial(_two, word) for word in ("add", "mul")},
-    **dict.fromkeys(("softmax", "softmax_nm", "softmax_abcd"), softmax),
-    "conv2d_nchw_bn_relu": _conv_of_tests,
-    "min_nm": lambda n, m: _reduction([n, m], 1, False, "min"),
-    "double_matmul": _double_matmul,
-}  # fmt: skip
-
-WITH_EPILOGUE = {word for word in KNOWN if re.match(r"(matmul|mm|gemm|dense|fc|linear|batch|bmm|conv|dep|dw|trans|deconv)", word)}
-WITH_EPILOGUE.discard("conv2d_nchw_bn_relu")
-OF_TESTS = {"matmul_auto_scheduler_test": matmul_of_tests}

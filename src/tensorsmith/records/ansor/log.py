@@ -32,6 +32,7 @@ from tensorsmith.errors import UserError
 from tensorsmith.lang.workload import Workload
 from tensorsmith.records.ansor import definitions
 from tensorsmith.records.ansor.check import differing
+from tensorsmith.records.ansor.definitions import Meaning
 from tensorsmith.records.ansor.placing import Placed, place
 from tensorsmith.records.ansor.state import State, Unfitting, Unplaced
 from tensorsmith.records.ansor.steps import LARGEST, Malformed, Template, parse
@@ -319,21 +320,26 @@ class _Placing:
             group.reason = "a target of another kind"
             return
         try:
-            found = self._computations(group.task)
+            found = self._meanings(group.task)
         except definitions.Unknown as problem:
             group.reason = str(problem.args[0])
             return
         numbers = np.array(group.numbers, np.int64).reshape(len(group.numbers), group.template.numbers)
-        for epilogue, workload in found:
+        for meaning in found:
+            try:
+                workload = meaning.workload()
+            except definitions.Unknown as problem:
+                group.reason = group.reason or str(problem.args[0])
+                continue
             try:
                 State(workload, numbers[:1]).replay(group.template)
             except Unfitting as problem:
                 group.reason = str(problem.args[0])
                 continue
             except Unplaced as problem:
-                group.workload, group.epilogue, group.reason = workload, epilogue, str(problem.args[0])
+                group.workload, group.epilogue, group.reason = workload, meaning.epilogue, str(problem.args[0])
                 return
-            group.workload, group.epilogue = workload, epilogue
+            group.workload, group.epilogue = workload, meaning.epilogue
             self._place(group, workload, numbers)
             return
 
@@ -356,10 +362,10 @@ class _Placing:
         if worst is not None:
             group.reason = None
 
-    def _computations(self, task: Task) -> list[tuple[str, Workload]]:
-        """What a key may stand for; what the file is named for first."""
-        found = definitions.computations(task.name, task.arguments)
-        return sorted(found, key=lambda one: not one[0] or not all(word in self.hint for word in one[0].split()))
+    def _meanings(self, task: Task) -> list[Meaning]:
+        """What a key may stand for; with what the file is named for first."""
+        found = definitions.meanings(task.name, task.arguments)
+        return sorted(found, key=lambda one: not one.epilogue or not all(word in self.hint for word in one.epilogue.split()))
 
     def _space(self, task: Task, workload: Workload, rules: str) -> Space:
         key = (workload, rules, (task.kind, task.limits))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class UnrollSettings:
     """What is tried."""
 
-    most: int = 64  # the limit of the hole: four times what the paper tries; more is code that no loop needs
+    most: int = 1024  # the limit of the hole: the largest pragma that Ansor tries, of a body with one store; draws stay below
     few: tuple[int, ...] = (1, 2, 4, 8)  # always worth a try
     uniform: tuple[int, ...] = (1, 2, 4, 8, 16)  # as in the paper's samples, whose 64 and 512 are for whole bodies
     whole: int = 24  # steps up to which short loops (the taps of a kernel) are also tried as a whole: 5 x 5, but for one

@@ -14,6 +14,8 @@ from tensorsmith.space.sketch.nest import Choice, Nest
 from tensorsmith.space.sketch.rewrite import Rfactor
 from tensorsmith.targets.target import Target
 
+_INNERMOST = 64  # Ansor's limit of an innermost size
+
 
 def wants_rfactor(stage: Stage, cores: int) -> bool:
     """Whether the stage's results are too few, and its reduction long enough, to share the reduction among threads."""
@@ -48,7 +50,7 @@ class AddRfactor:
         for inner in (False, True):
             # threads share the longest axis; lanes want the last one, whose elements are neighbours
             axis = stage.reduce_axes[-1] if inner else max(stage.reduce_axes, key=lambda a: a.extent)
-            factors = _factors(axis.extent, target, inner)
+            factors = _factors(axis.extent, target, inner) if self.few_results else _divisors(axis.extent, target, inner)
             new = state.rewritten(Rfactor(stage.name, axis.name, factors[0], inner))
             partial = new.now.stage(f"{stage.name}.rf")
             final = new.now.stage(stage.name)
@@ -65,6 +67,13 @@ def _partial_nest(partial: Stage, inner: bool) -> Nest:
     reduce = levels(partial.reduce_axes, 0)
     vector = f"{(partial.axes if inner else partial.reduce_axes)[-1].name}.1"
     return Nest(partial.name, f"{outer} | {reduce} {vector}", vector=vector)
+
+
+def _divisors(extent: int, target: Target, inner: bool) -> list[int]:
+    """Ansor's numbers of partial results besides ours: the reduction is split by a divisor of 64 at most, either part of which is
+    theirs."""
+    lengths = [n for n in range(1, _INNERMOST + 1) if extent % n == 0]
+    return sorted({*_factors(extent, target, inner), *(n if inner else extent // n for n in lengths)})
 
 
 def _factors(extent: int, target: Target, inner: bool) -> list[int]:
