@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,7 +44,9 @@ class Settings:
     pool: int = 64  # points that are drawn where no neighbour is better
     crossed: float = 0.5  # share of them that are crossed from the best
     parents: int = 6
-    trees: TreeSettings = TreeSettings(trees=40, leaves=6, rate=0.12, least_in_leaf=3, features=0.7, warm=10)
+    trees: TreeSettings = field(
+        default_factory=lambda: TreeSettings(trees=40, leaves=6, rate=0.12, least_in_leaf=3, features=0.7, warm=10)
+    )
 
 
 def search(points: Points, measure: Callable[[Point], float], rng: np.random.Generator, settings: Settings = Settings()) -> None:
@@ -96,7 +98,8 @@ class _Search:
             one, other = (parents[int(n)] for n in self.rng.integers(0, len(parents), 2))
             child = tuple(b if self.rng.random() < 0.5 else a for a, b in zip(one, other))
             near = self.points.neighbours(child) if child in self.points else ()
-            pool += [p for p in (child, *(near[int(n)] for n in self.rng.permutation(len(near))[:2])) if p in self.points and p not in self.times]
+            mutated = [near[int(n)] for n in self.rng.permutation(len(near))[:2]]
+            pool += [p for p in (child, *mutated) if p in self.points and p not in self.times]
         if not pool:
             return next(iter(self.points.drawn(1)))
         return pool[int(np.argmax(self.scores(pool)))]
@@ -122,8 +125,8 @@ class _Search:
 
 
 def described(point: Point) -> Array:
-    """A point for trees: its numbers, and the products and quotients of each two, as logarithms. A value that is no number counts as
-    its text's hash."""
+    """A point for trees: its numbers, and the products and quotients of each two, as logarithms. A value that is no number
+    counts as the sum of its letters."""
     numbers = [float(v) if isinstance(v, (int, float)) else float(sum(map(ord, str(v)))) for v in point]
     logs = [math.copysign(math.log2(abs(n) + 1), n) for n in numbers]
     pairs = [x for a, b in itertools.combinations(logs, 2) for x in (a + b, a - b)]

@@ -1,7 +1,7 @@
 """Our search judged from outside: Kernel Tuner's simulation mode replays spaces that were measured in full, with our search over
 knobs (`knob_search.py`) as a strategy beside its own. Needs `pip install '.[outside]'`; nothing is measured.
 
-    python benchmarks/outside_kernel_tuner.py --caches FOLDER [--evaluations 100] [--repeats 100] [--strategies a,b] [--only X] [--json FILE]
+    python benchmarks/outside_kernel_tuner.py --caches FOLDER [--evaluations 100] [--repeats 100] [--strategies a,b] [--json FILE]
 
 FOLDER has a folder for each space, with its conditions (`T1.json`) and a cache for each device (`DEVICE.json` or `.json.gz`). It
 prints the mean over repeats of the space's best time over the best that was found.

@@ -89,7 +89,8 @@ def learned(searches: Sequence[Search], settings: EnsembleSettings) -> EnsembleM
     for s in searches:
         best = s.seconds.min()
         count = len(s.seconds)
-        at = np.unique(np.concatenate([np.arange(min(LEARNED // 2, count)), np.linspace(0, count - 1, min(LEARNED // 2, count)).astype(int)]))
+        half = min(LEARNED // 2, count)
+        at = np.unique(np.concatenate([np.arange(half), np.linspace(0, count - 1, half).astype(int)]))
         for n in at.tolist():
             samples.add(s.rows[n], best / s.seconds[n], s.name, -np.log2(s.expected[n]))
     model = EnsembleModel(settings)
@@ -111,7 +112,9 @@ def by_trees(model: EnsembleModel) -> Opinion:
     return opinion
 
 
-def left_out(searches: Sequence[Search], which: str, first: int, settings: EnsembleSettings = SETTINGS) -> dict[str, dict[str, Row]]:
+def left_out(
+    searches: Sequence[Search], which: str, first: int, settings: EnsembleSettings = SETTINGS
+) -> dict[str, dict[str, Row]]:
     """Trees on each device, or on each kind of operator, that they have not seen."""
     found: dict[str, dict[str, Row]] = {"early": {}, "whole": {}}
     for value in dict.fromkeys(getattr(s, which) for s in searches):

@@ -3,11 +3,11 @@
 `shared_bytes` is what a block may have without asking the driver for more: 48 KB on every NVIDIA GPU (CUDA C++ Programming Guide,
 "Compute Capabilities", table of technical specifications per compute capability; so too are all limits of threads, blocks and
 registers below, and the 1 KB of each block that the system keeps from compute capability 8.0 on). Registers are given to warps in
-units of 256, four schedulers start an instruction a cycle each, and memory is fetched in sectors of 32 bytes on all of them (the
-same guide and the tuning guide of each architecture); on Kepler four schedulers start two instructions each, of which one counts. Matrix instructions of 16 x 8 x 16 and copies to shared memory that go on
-while threads do are there from compute capability 8.0 on (PTX ISA, `mma` and `cp.async`); `matrix_flops` is without sparsity. The
-rate at which programs get data from the second cache is published by no maker of these: it is our estimate, three times that of
-device memory where no comment says otherwise.
+units of 256, four schedulers start an instruction a cycle each (on Kepler two, of which one counts), and memory is fetched in
+sectors of 32 bytes on all of them (the same guide and the tuning guide of each architecture). Matrix instructions of 16 x 8 x 16
+and copies to shared memory that go on while threads do are there from compute capability 8.0 on (PTX ISA, `mma` and `cp.async`);
+`matrix_flops` is without sparsity. The rate at which programs get data from the second cache is published by no maker of these: it
+is our estimate, three times that of device memory where no comment says otherwise.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 from tensorsmith.backends.gpu.target import GpuTarget
 
 #: limits by compute capability: threads, blocks and shared bytes of a multiprocessor, and what the system keeps of each block's;
-#: bytes of its first cache and shared memory together
+#: bytes of its first cache, with shared memory where that is part of it
 _CAPABILITY = {
-    "sm_37": (2048, 16, 112 << 10, 0, 128 << 10),
+    "sm_37": (2048, 16, 112 << 10, 0, 16 << 10),
     "sm_70": (2048, 32, 96 << 10, 0, 128 << 10),
     "sm_75": (1024, 16, 64 << 10, 0, 96 << 10),
     "sm_80": (2048, 32, 164 << 10, 1024, 192 << 10),
@@ -67,8 +67,8 @@ NAMED: Mapping[str, GpuTarget] = {
     # lanes and 128 K registers each, 1.5 MB, 240 GB/s, 562 to 875 MHz. The clock here is 824 MHz, at which boards keep their
     # power limit in products ("NVIDIA GPU Boost for Tesla", WP-06767, has it among the supported clocks).
     "k80": nvidia(
-        "k80", "sm_37", multiprocessors=13, registers=131072, registers_per_block=65536, l2_bytes=1536 << 10, clock=0.824e9, flops=4.11e12,
-        bytes_per_second=240e9,
+        "k80", "sm_37", multiprocessors=13, registers=131072, registers_per_block=65536, l2_bytes=1536 << 10, clock=0.824e9,
+        flops=4.11e12, bytes_per_second=240e9,
     ),
     # NVIDIA, "Turing GPU Architecture" (WP-09183) and the data sheet of T4: 40 SMs, 4 MB, 1590 MHz, 8.1 TFLOP/s, 320 GB/s.
     "t4": nvidia("t4", "sm_75", multiprocessors=40, l2_bytes=4 << 20, clock=1.59e9, flops=8.1e12, bytes_per_second=320e9),
@@ -84,8 +84,8 @@ NAMED: Mapping[str, GpuTarget] = {
         "rtx3090", "sm_86", multiprocessors=82, l2_bytes=6 << 20, clock=1.695e9, flops=35.6e12, matrix_flops=71e12,
         bytes_per_second=936e9,
     ),
-    # NVIDIA, "Ampere GA102 GPU Architecture" and its page of the GeForce RTX 3080: 10 GB: 68 SMs, 5 MB, 1710 MHz, 29.8 TFLOP/s, 59.5
-    # by tensor cores, 760 GB/s; 12 GB: 70 SMs, 6 MB, 1710 MHz, 30.6 TFLOP/s, 61.3, 912 GB/s.
+    # NVIDIA, "Ampere GA102 GPU Architecture" and its page of the GeForce RTX 3080: 10 GB: 68 SMs, 5 MB, 1710 MHz, 29.8 TFLOP/s,
+    # 59.5 by tensor cores, 760 GB/s; 12 GB: 70 SMs, 6 MB, 1710 MHz, 30.6 TFLOP/s, 61.3, 912 GB/s.
     "rtx3080": nvidia(
         "rtx3080", "sm_86", multiprocessors=68, l2_bytes=5 << 20, clock=1.71e9, flops=29.8e12, matrix_flops=59.5e12,
         bytes_per_second=760e9,
@@ -132,8 +132,8 @@ NAMED: Mapping[str, GpuTarget] = {
         blocks_per_multiprocessor=16, sector_bytes=64, l2_bytes=256 << 20, clock=2.1e9, flops=163.4e12, bytes_per_second=5.3e12,
         l2_bytes_per_second=17.2e12,
     ),
-    # AMD, "Vega 7nm Instruction Set Architecture" (256 registers of a thread, given by fours; ten waves of 64 threads on each of four
-    # units; 64 KB of LDS) and data sheet of MI50: 60 compute units, 4 MB, 1725 MHz, 13.3 TFLOP/s, 1.024 TB/s; 64 bytes a cycle
+    # AMD, "Vega 7nm Instruction Set Architecture" (256 registers of a thread, given by fours; ten waves of 64 threads on each of
+    # four units; 64 KB of LDS) and data sheet of MI50: 60 compute units, 4 MB, 1725 MHz, 13.3 TFLOP/s, 1.024 TB/s; 64 bytes a cycle
     # from each of 16 channels of the second cache.
     "mi50": GpuTarget(
         "mi50", "amd", "gfx906", warp=64, multiprocessors=60, registers=65536, registers_per_thread=256, register_unit=256,

@@ -149,7 +149,7 @@ def _memory(matrix: FeatureMatrix, target: GpuTarget, r: Rates) -> _Bytes:
     threads = raw("threads")
     # spilled results
     spills = blocks * raw("spill_bytes")
-    room = np.maximum(0.0, target.first_cache - resident * raw("shared_bytes"))
+    room = target.first_cache_room(resident * raw("shared_bytes"))
     held = threads * raw("results") * raw("spilled_share") * 4
     far = beyond(room, resident * held)
     farther = far * beyond(target.l2_bytes, here * held)

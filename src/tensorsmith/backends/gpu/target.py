@@ -35,7 +35,7 @@ class GpuTarget(Target):
     shared_bytes: int = 32 << 10  # that one block may have
     shared_bytes_per_multiprocessor: int = 64 << 10
     shared_bytes_reserved: int = 0  # of each block, by the driver; counts against the multiprocessor's, not against the block's
-    first_cache_bytes: int = 0  # of a multiprocessor's first cache, with shared memory where that is part of it; 0: as shared memory
+    first_cache_bytes: int = 0  # of a multiprocessor's first cache, with shared memory where that is part of it; 0: as that
     shared_banks: int = 32  # of four bytes each: what shared memory gives in a cycle
     threads: int = 1024  # that one block may have
     threads_per_multiprocessor: int = 2048
@@ -81,10 +81,11 @@ class GpuTarget(Target):
         """Multiply-adds of single threads in f32 that one multiprocessor does in a cycle."""
         return self.flops / (2 * self.clock * self.multiprocessors)
 
-    @property
-    def first_cache(self) -> int:
-        """Bytes of a multiprocessor's first cache where nothing is in shared memory."""
-        return self.first_cache_bytes or self.shared_bytes_per_multiprocessor
+    def first_cache_room(self, shared_bytes: Any) -> Any:
+        """Bytes of a multiprocessor's first cache beside so many of shared memory, mostly a part of it; arrays are taken."""
+        if 0 < self.first_cache_bytes < self.shared_bytes_per_multiprocessor:
+            return self.first_cache_bytes + 0 * shared_bytes
+        return np.maximum(0, (self.first_cache_bytes or self.shared_bytes_per_multiprocessor) - shared_bytes)
 
     @property
     def fetches_ahead(self) -> bool:

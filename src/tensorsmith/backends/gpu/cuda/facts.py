@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensorsmith.backends.gpu.library.api import Api
 from tensorsmith.backends.gpu.named import NAMED, word
 from tensorsmith.backends.gpu.target import GpuTarget
@@ -31,7 +33,7 @@ def target(api: Api, number: int = 0) -> GpuTarget:
     known = next((t for t in NAMED.values() if t.architecture == _architecture(capability)), None)
     ratio = known.l2_bytes_per_second / known.bytes_per_second if known else 3.0
     matrix = known.matrix_flops / known.flops if known else _LEAST_MATRIX * (capability >= _MATRIX)
-    facts = {fact: value for fact, value in told.items() if value}  # an older driver does not know all
+    facts: dict[str, Any] = {fact: value for fact, value in told.items() if value}  # an older driver does not know all
     return GpuTarget(
         word(api.device_name(number)),
         "cuda",
@@ -42,6 +44,8 @@ def target(api: Api, number: int = 0) -> GpuTarget:
         bytes_per_second=memory,
         l2_bytes_per_second=ratio * memory,
         matrix_flops=matrix * flops,
+        registers_per_block=known.registers_per_block if known else 0,
+        first_cache_bytes=known.first_cache_bytes if known else 0,
         copies_apart=capability >= _MATRIX,
     )
 

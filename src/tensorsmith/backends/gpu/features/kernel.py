@@ -158,7 +158,7 @@ class Told:
         waves = np.ceil(grid / wave)
         here = np.minimum(resident, np.ceil(grid / self.target.multiprocessors))
         window = sum((f.touched / f.rounds for f in self.fetched), np.zeros(self.count))
-        lost = beyond(np.maximum(0, self.target.first_cache - here * shared_bytes), here * window)
+        lost = beyond(self.target.first_cache_room(here * shared_bytes), here * window)
         at_once = sum((f.touched / f.rounds * _distinct(f.moves, wave) for f in self.fetched), np.zeros(self.count))
         lost_again = lost * beyond(self.target.l2_bytes, at_once)
         for f in self.fetched:
