@@ -4,9 +4,10 @@
     python benchmarks/weights.py --size 2048 --matrices 24
 
 Each call multiplies the vector by the next of several matrices, so that its weights come from memory: those of all matrices exceed
-the last-level cache, of 4 bits too (the table says how often). 4 bits are blocks of 32 with a scale each,
-as a file with MatMulNBits says it; the others come of `ts.compile(model, weights=...)`. ONNX Runtime runs the f32 and the 4-bit
-file. Each of our answers is compared with the reference evaluator's on the weights as they are stored, before anyone is timed.
+the last-level cache, of 4 bits too (the table says how often). int4 are blocks of 32 with a scale each, as a file with MatMulNBits
+says it; q8_0, q4_0 and q4_k are blocks as GGUF files have them, multiplied in integers by the vector rounded to 8 bits; the others
+come of `ts.compile(model, weights=...)`. ONNX Runtime runs the f32 and the int4 file. Each of our answers is compared with the
+reference evaluator's on the weights as they are stored, before anyone is timed.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from contest import Settings, hold, quiet_machine
 from frameworks import onnxruntime_session
 from report import console, write_json
 from rows import OURS, row
+from tensorsmith.graph.builder import Builder
 from tensorsmith.graph.model import Model
+from tensorsmith.ops.block_formats import format_of
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.pool import with_threads
 from tensorsmith.targets.target import native
 
 BLOCK = 32
-KINDS = ("f32", "bf16", "f16", "int8", "int4")
+KINDS = ("f32", "bf16", "f16", "int8", "int4", "q8_0", "q4_0", "q4_k")
 _TOLERANCE = 1e-4  # of the largest number of the output, for another order of the sums
 
 
@@ -73,6 +76,52 @@ def _model(node: onnx.NodeProto, constants: dict[str, np.ndarray], shape: tuple[
     return helper.make_model(helper.make_graph([node], "product", ends[:1], ends[1:], made), opset_imports=sets, ir_version=10)
 
 
+def in_blocks(kind: str, weights: np.ndarray) -> Model:
+    """The product with weights in blocks of a format; their error is that of the plainest rounding, not of llama.cpp's search."""
+    b = Builder("product")
+    x = b.input("x", (1, weights.shape[0]), "f32")
+    fields = [b.constant(field, kind) for field in format_of(kind).split(ROWS[kind](np.ascontiguousarray(weights.T)))]
+    b.output("y", b.add("integer_block_matmul", [*b.add_all("quantize_blocks", [x]), *fields], format=kind))
+    return Model.from_graph(b.graph())
+
+
+def _bytes(*parts: np.ndarray) -> np.ndarray:
+    """The fields of blocks (rows, blocks, ...), one behind the other, as rows of bytes."""
+    found = [np.ascontiguousarray(p).view(np.uint8) for p in parts]
+    return np.concatenate(found, -1).reshape(found[0].shape[0], -1)
+
+
+def _q8_0(rows: np.ndarray) -> np.ndarray:
+    blocks = rows.reshape(len(rows), -1, 32)
+    d = (np.abs(blocks).max(-1, keepdims=True) / 127).astype(np.float16)
+    return _bytes(d, np.rint(blocks / d).clip(-127, 127).astype(np.int8))
+
+
+def _q4_0(rows: np.ndarray) -> np.ndarray:
+    blocks = rows.reshape(len(rows), -1, 32)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
+    d = (largest / -8).astype(np.float16)
+    n = (blocks / d + 8.5).clip(0, 15).astype(np.uint8)
+    return _bytes(d, n[..., :16] | n[..., 16:] << 4)
+
+
+def _q4_k(rows: np.ndarray) -> np.ndarray:
+    parts = rows.reshape(len(rows), -1, 8, 32)
+    low = np.minimum(parts.min(-1), 0)
+    scale = (parts.max(-1) - low) / 15
+    d, dmin = ((s.max(-1, keepdims=True) / 63).astype(np.float16) for s in (scale, -low))
+    a, b = (np.rint(s / unit).astype(np.uint8).clip(0, 63) for s, unit in ((scale, d), (-low, dmin)))
+    factor, least = a * d.astype(np.float32), b * dmin.astype(np.float32)
+    n = np.rint((parts + least[..., None]) / np.where(factor == 0, 1, factor)[..., None]).clip(0, 15).astype(np.uint8)
+    first = a[..., :4] | a[..., 4:] >> 4 << 6, b[..., :4] | b[..., 4:] >> 4 << 6
+    return _bytes(
+        d, dmin, *first, a[..., 4:] & 15 | (b[..., 4:] & 15) << 4, *(n[..., g, :] | n[..., g + 1, :] << 4 for g in range(0, 8, 2))
+    )
+
+
+ROWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"q8_0": _q8_0, "q4_0": _q4_0, "q4_k": _q4_k}
+
+
 def _checked(got: np.ndarray, want: np.ndarray, who: str) -> None:
     off = float(np.abs(got - want).max() / np.abs(want).max())
     if off > _TOLERANCE:
@@ -86,14 +135,19 @@ def gather(size: int, count: int, threads: int) -> dict[str, Contestant]:
     exact = [x.astype(np.float64) @ w for w in weights]
     found: dict[str, Contestant] = {}
     for kind in KINDS:
-        made = [in_4_bits(w) if kind == "int4" else in_f32(w) for w in weights]
-        files = [m.SerializeToString() for m in made]
+        files: list[bytes] = []
+        models: list[Model] = []
+        for w in weights:
+            if kind in ROWS:
+                models.append(in_blocks(kind, w))
+                continue
+            files.append((in_4_bits(w) if kind == "int4" else in_f32(w)).SerializeToString())
+            model = ts.load(files[-1])
+            assert isinstance(model, Model)
+            models.append(model.with_weights(kind) if kind in ("bf16", "f16", "int8") else model)
         executables = []
         answers = []
-        for file in files:
-            model = ts.load(file)
-            assert isinstance(model, Model)
-            model = model.with_weights(kind) if kind in ("bf16", "f16", "int8") else model
+        for model in models:
             executable = ts.compile(model, name=kind)
             assert isinstance(executable, Executable)
             answers.append(model.evaluate([x])["y"])
