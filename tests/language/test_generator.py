@@ -118,11 +118,11 @@ def test_prompts_that_begin_alike_share_what_was_computed(lm: Generator) -> None
     prompt = [int(t) for t in np.random.default_rng(2).integers(0, 95, 40)]
     wanted = lm.generate([*prompt, 4], max_new_tokens=6)
     lm.generate([*prompt, 3], max_new_tokens=6)
-    (writing,) = lm._writings([[*prompt, 4]], max_new_tokens=6, reuse=True)
+    (writing,) = lm.writings([[*prompt, 4]], max_new_tokens=6, reuse=True)
     assert writing.state.tokens == prompt
     assert lm.generate([*prompt, 4], max_new_tokens=6, reuse=True) == wanted
     lm.forget()
-    (writing,) = lm._writings([[*prompt, 4]], reuse=True)
+    (writing,) = lm.writings([[*prompt, 4]], reuse=True)
     assert len(writing.state) == 0
 
 
@@ -150,6 +150,16 @@ def test_weights_in_fewer_bits(model: LanguageModel, lm: Generator, weights: str
     assert least <= share <= most
 
 
+def test_the_model_of_a_step_has_the_tasks_of_the_programs(model: LanguageModel, lm: Generator) -> None:
+    """So records of it are found when text is generated."""
+    program = lm.programs.program(StepSize(1, 1, 64))
+    step = ts.compile(model.step_model(places=64))
+    assert [k.code.digest for k in step.network.kernels] == [k.code.digest for k in program.network.kernels]
+    assert [s.kernel for s in step.network.steps] == [s.kernel for s in program.network.steps]
+    with pytest.raises(ts.UserError, match="tokens is 0"):
+        model.step_model(tokens=0)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -168,6 +178,7 @@ def test_weights_in_fewer_bits(model: LanguageModel, lm: Generator, weights: str
         (lambda lm: lm.step([lm.sequence()], [[1], [2]]), "1 sequences and 2 lists"),
         (lambda lm: lm.step(lm.sequence(), [1] * 129), "beyond the 128"),
         (lambda lm: lm.sequence().rewind(1), "cannot be taken back to 1"),
+        (lambda lm: ts.compile(lm.model, target="cortex-a53"), "is compiled where it runs"),
         (lambda lm: ts.compile(lm.model, weights="q3"), "weights is 'q3'"),
         (lambda lm: ts.compile(lm.model, check_indices=True), "check_indices=True is not for language models"),
     ],

@@ -75,7 +75,7 @@ def generate(
         lm = _compiled(file, weights, db, threads)
         settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
         settings |= {"max_new_tokens": max_new_tokens, "repetition_penalty": repetition_penalty, "ignore_end": ignore_end}
-        (writing,) = lm._writings([given], stop=tuple(stop or ()), **settings)  # type: ignore[arg-type]
+        (writing,) = lm.writings([given], stop=tuple(stop or ()), **settings)  # type: ignore[arg-type]
         loaded, times = time.perf_counter(), []
         for count, (_, piece) in enumerate(lm.written([writing])):
             times.append(time.perf_counter())

@@ -76,7 +76,7 @@ class Generator:
     def complete(self, prompt: Any, **wanted: Any) -> Any:
         """As `generate`, but gives a `Completion`: tokens, text, logarithms of probabilities, and why it ended."""
         prompts, several = _prompts(prompt)
-        writings = self._writings(prompts, **wanted)
+        writings = self.writings(prompts, **wanted)
         for _ in self.written(writings):
             pass
         found = [w.completion for w in writings]
@@ -90,7 +90,7 @@ class Generator:
         prompts, several = _prompts(prompt)
         if several:
             raise UserError("stream takes one prompt; generate takes several")
-        writings = self._writings(prompts, **wanted)
+        writings = self.writings(prompts, **wanted)
         return self._pieces(writings, isinstance(prompt, str))
 
     def _pieces(self, writings: list[Writing], text: bool) -> Iterator[Any]:
@@ -102,7 +102,7 @@ class Generator:
                 yield from writing.new[given:]
                 given = len(writing.new)
 
-    def _writings(
+    def writings(
         self,
         prompts: Sequence[Any],
         *,
@@ -117,6 +117,7 @@ class Generator:
         ignore_end: bool = False,
         reuse: bool = False,
     ) -> list[Writing]:
+        """Texts to be written on by `written`, from the arguments of `generate`."""
         sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
         stops = (stop,) if isinstance(stop, (str, int)) else tuple(stop)
         ends = frozenset(() if ignore_end else self.model.ends)

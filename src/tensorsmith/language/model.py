@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tensorsmith.compile import builder
 from tensorsmith.errors import UserError
-from tensorsmith.language.architecture import Architecture
+from tensorsmith.graph.model import Model
+from tensorsmith.language.architecture import Architecture, check_sizes
 from tensorsmith.language.generator import Generator
+from tensorsmith.language.network import StepSize, step_graph
 from tensorsmith.language.products import check_weights
 from tensorsmith.language.programs import Programs
 from tensorsmith.language.weight import Weight
+from tensorsmith.runtime.device import device_of
 from tensorsmith.show.line import line
 from tensorsmith.show.units import size
 from tensorsmith.targets.target import Target, given_or_native, on_threads
@@ -65,9 +68,20 @@ class LanguageModel:
         for name, given in others.items():
             raise UserError(f"{name}={given!r} is not for language models")
         there = on_threads(given_or_native(target), threads)
+        if (why := device_of(there.kind).why_not(there)) is not None:
+            raise UserError(f"a language model is compiled where it runs: it {why}")
         build = builder(database, there, effort=effort, threads=threads)
         stored = check_weights(weights) or self.stored
         return Generator(self, Programs(self.about, self.weights, stored, build))
+
+    def step_model(self, tokens: int = 1, sequences: int = 1, places: int = 256) -> Model:
+        """The network of one step, to look at or to tune: some tokens of each of some sequences, whose caches have so many places.
+
+        What `ts.tune(model.step_model(), database="tune.db")` finds, `ts.compile(model, database="tune.db")` uses.
+        """
+        check_sizes({"tokens": tokens, "sequences": sequences, "places": places}, "step_model")
+        size = StepSize(tokens, sequences, min(places, self.context))
+        return Model.from_graph(step_graph(self.about, self.weights, size, self.stored))
 
     def __repr__(self) -> str:
         about = self.about
