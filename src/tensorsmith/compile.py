@@ -163,9 +163,12 @@ def compile(
     Records are preferred that were timed as `tune` does it by default; where there are only others, these are used. A database
     that does not exist is an error; one that has nothing to use for the computation gives a warning that says why.
 
-    An `OpenModel` gives an executable for any sizes. The sizes that the model names are compiled now, others when they first come;
-    of these the last `keep` (16) stay. With `background` new sizes are compiled by a thread, and calls are served meanwhile by the
-    next larger variant, with filled-up inputs, where it is proved that this gives the same results; else they wait.
+    An `OpenModel` gives an executable for any sizes. The sizes that the model names are compiled now. For others a bounded variant
+    is compiled when the first size of a range comes, and serves the whole range: sizes up to 8, 32, 128 and so on. Of these as many
+    stay as have the values of their calls in `memory` bytes (1 GiB), those used last. Where a network is another one at another
+    size, and with `ranges=False`, each size is compiled when it first comes, and the last `keep` (16) stay. With `background` those
+    are compiled by a thread, and calls are served meanwhile by the next larger variant, with filled-up inputs, where it is proved
+    that this gives the same results; else they wait.
 
         kernel = ts.compile([A, B, C]).bind(B=b)
         exe = ts.compile(ts.load("model.onnx"), database="tune.db")
@@ -202,9 +205,9 @@ def compile(
         made = open_executable(computation, build, name, keep, background, ranges, memory, in_ranges)
         made.compile(computation.named)
         return made
-    if keep is not None or background:
+    if keep is not None or background or memory is not None or not ranges:
         example = Parameter("shapes", entries=(("batch", "None"),))
-        raise UserError("keep and background are for models with open dimensions: ", example)
+        raise UserError("keep, background, ranges and memory are for models with open dimensions: ", example)
 
     def again(given: Workload | Model, there: Target) -> Executable:
         return compile(

@@ -137,7 +137,10 @@ def test_two_inputs_must_agree() -> None:
         (lambda: model().at(batch=-3), "batch is -3; an open dimension has sizes from 0 on"),
         (lambda: model().at(batch=2.5), "the size of batch is 2.5; give a whole number"),
         (lambda: ts.compile(model(), keep=0), "keep is 0; give how many"),
-        (lambda: ts.compile(model().at(batch=1), keep=3), "keep and background are for models with open dimensions"),
+        (
+            lambda: ts.compile(model().at(batch=1), keep=3),
+            "keep, background, ranges and memory are for models with open dimensions",
+        ),
         (lambda: model({"batch": range(1, 66)}), "65 combinations of sizes are named; name at most 64"),
         (lambda: ts.tune(model(), trials=1), r'tune needs sizes to tune for: name some, as in shapes={"batch": \[1, 8, 32\]}'),
         (lambda: ts.tune([model(), model()]), r"has dense in it, of open sizes; tune it alone, or give model.at\(batch=8\)"),

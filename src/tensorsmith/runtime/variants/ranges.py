@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MEMORY = 1 << 30  # bytes that bounded variants may have for the values of calls; the one that was compiled last always stays
 
 _SMALLEST, _APART = 8, 4  # where the second range ends, and how many times as far the next
-_MUCH_LARGER = 16  # times the work at the largest sizes: beyond that a variant leaves threads idle, or spreads what is small
+_MUCH_LARGER = 128  # times the work at the largest sizes: beyond that a variant leaves threads idle, and its tiles mostly empty
 _MOST_SHAPES = 4096  # calls that are found without working out their sizes
 
 Shapes = tuple[tuple[int, ...], ...]  # of the inputs
