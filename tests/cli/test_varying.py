@@ -227,3 +227,14 @@ def test_what_a_file_cannot_obey(dense: str, tmp_path: Path) -> None:
     ):
         result = invoke("run", file, *options)
         assert isinstance(result.exception, UserError) and message in str(result.exception)
+
+
+def test_inputs_tell_the_sizes(dense: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).uniform(-1, 1, (5, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    shapes = [answered("run", dense, "--input", f"x={tmp_path / 'x.npy'}")["outputs"][0]["shape"]]
+    shapes.append(answered("run", dense, "--input", tmp_path / "x.npy")["outputs"][0]["shape"])
+    wanted = ts.load(dense, shapes={"batch": 5}).outputs[0].shape
+    assert shapes == [list(wanted)] * 2
+    wrong = invoke("run", dense, "--shape", "batch=4", "--input", f"x={tmp_path / 'x.npy'}")
+    assert wrong.exit_code != 0

@@ -246,17 +246,23 @@ def test_memory_has_a_bound() -> None:
 def test_a_larger_variant_serves_smaller_sizes() -> None:
     executable = ts.compile(opened(BOUNDED["softmax of a column"]))
     x = DRAWN.uniform(-1, 1, (20, 6)).astype(np.float32)
-    executable(np.zeros((100, 6), np.float32))
+    executable(np.zeros((500, 6), np.float32))
     np.testing.assert_allclose(executable(x).sum(axis=0), np.ones(6), atol=1e-5)
-    assert [v.largest for v in executable.ranges] == [(128,)]
-    executable(x[:2])  # the work of 128 is much more
-    assert [v.largest for v in executable.ranges] == [(8,), (128,)]
+    assert [v.largest for v in executable.ranges] == [(512,)]
+    executable(x[:2])  # for which there are far smaller tiles
+    assert [v.largest for v in executable.ranges] == [(8,), (512,)]
 
 
 def test_tables_that_end_before_the_range_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WEIGHTS, "table", WEIGHTS["table"][:70])
     executable = check(opened(BOUNDED["a table of positions"]), [{"n": n} for n in (40, 65, 70)])
     assert [v.largest for v in executable.ranges] in ([(64,), (65,), (70,)], [(64,), (70,)])
+
+
+def test_far_samples_find_what_near_ones_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WEIGHTS, "sixteen", np.array([16], np.int64))
+    executable = check(opened("f = Slice(x, zeros, sixteen, zeros) y = Relu(f)"), [{"n": n} for n in (32, 31, 10)])
+    assert "not bounded" in executable.ranges.why_not
 
 
 # -- forms ---------------------------------------------------------------------------------------------------------------

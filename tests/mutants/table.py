@@ -28,6 +28,7 @@ DEFAULT = "tests/backends/cpu/test_default.py::"
 OF_BYTES = "tests/rewrites/test_winograd_of_bytes.py::"
 FUSION = "tests/graph/test_tasks.py::"
 MEMORY = "tests/graph/test_memory.py::"
+BOUNDED = "tests/graph/test_bounded.py::"
 POOL = "tests/runtime/test_pool.py::"
 THREADS = "tests/runtime/test_threads.py::"
 BENCH = "tests/measure/test_bench.py::"
@@ -2141,5 +2142,47 @@ MUTANTS = (
         "if own * theirs < 0 or any(",
         "if any(",
         ("tests/lang/test_affine.py::test_ranges_under_random_conditions_hold_every_value",),
+    ),
+    Mutant(
+        "a-bounded-reduction-takes-one-step-too-many",
+        'whole = now if stride == 1 else self.f.op(f"udiv i64 {now.text}, {stride}", "i64")',
+        "whole = self.f.op(f\"udiv i64 {self.f.op(f'add i64 {now.text}, {stride}', 'i64').text}, {stride}\", \"i64\")",
+        (BOUNDED + "test_every_size_is_right_in_few_compilations", BOUNDED + "test_random_networks"),
+    ),
+    Mutant(
+        "a-bounded-reduction-leaves-out-what-is-left-of-a-step",
+        "return self.f.choose(some, lambda: once(whole, state, rest), None, state)",
+        "return state",
+        (BOUNDED + "test_every_size_is_right_in_few_compilations",),
+    ),
+    Mutant(
+        "lanes-behind-what-a-call-has-are-reduced-too",
+        "        self.lanes_there = now\n",
+        "        self.lanes_there = None\n",
+        (BOUNDED + "test_every_size_is_right_in_few_compilations",),
+    ),
+    Mutant(
+        "a-bounded-loop-stops-a-tile-early",
+        "return Remaining(self.there).trips(f, stride)",
+        'return f.op(f"sdiv i64 {self.there.text}, {stride}", "i64")',
+        (BOUNDED + "test_every_size_is_right_in_few_compilations",),
+    ),
+    Mutant(
+        "the-last-row-of-several-open-dimensions-is-left-out",
+        "    total[0] += 1\n    return tuple(total)",
+        "    return tuple(total)",
+        (BOUNDED + "test_what_is_there_of_an_axis_ends_behind_its_last_element", BOUNDED + "test_several_open_dimensions"),
+    ),
+    Mutant(
+        "numbers-of-a-size-are-those-of-the-largest",
+        "numbers = [np.array([number_value(number, sizes)]",
+        "numbers = [np.array([number_value(number, self.largest)]",
+        (BOUNDED + "test_every_size_is_right_in_few_compilations",),
+    ),
+    Mutant(
+        "what-computes-with-an-open-size-is-bounded-on-near-samples",
+        "if not found.computes:",
+        "if found is not None:",
+        (BOUNDED + "test_far_samples_find_what_near_ones_do_not",),
     ),
 )

@@ -139,7 +139,7 @@ def test_two_inputs_must_agree() -> None:
         (lambda: ts.compile(model(), keep=0), "keep is 0; give how many"),
         (
             lambda: ts.compile(model().at(batch=1), keep=3),
-            "keep, background, ranges and memory are for models with open dimensions",
+            "ranges and memory are for models with open dimensions",
         ),
         (lambda: model({"batch": range(1, 66)}), "65 combinations of sizes are named; name at most 64"),
         (lambda: ts.tune(model(), trials=1), r'tune needs sizes to tune for: name some, as in shapes={"batch": \[1, 8, 32\]}'),

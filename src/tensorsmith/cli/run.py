@@ -14,6 +14,7 @@ from tensorsmith.cli.arrays import Written, check_outputs, inputs_for, write_out
 from tensorsmith.cli.computation import Loading
 from tensorsmith.cli.executables import executables_of
 from tensorsmith.cli.options import AsJson, DrawSeed, Inputs, ModelOrExecutable, OpenShapes, Outputs, Records, Threads
+from tensorsmith.cli.told import with_told_sizes
 from tensorsmith.errors import UserError
 from tensorsmith.lang.dtypes import Array
 
@@ -72,7 +73,8 @@ def run(
     An executable is machine code: run only files that you trust.
     """
     with show.apart(json):
-        found = executables_of(file, db, Loading.of(shape, outputs, draw_seed), input or (), threads)
+        loading = with_told_sizes(file, Loading.of(shape, outputs, draw_seed), input or ())
+        found = executables_of(file, db, loading, input or (), threads)
         if len(found) > 1:
             names = ", ".join(one.executable.name for one in found)
             raise UserError(f"{file} has {len(found)} sizes ({names}): give --input FILE, or --shape with one")
