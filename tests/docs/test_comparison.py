@@ -71,10 +71,16 @@ def open_shapes(said: str) -> None:
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     exe = ts.compile(ts.load(model, shapes={"batch": None}))
-    for size in (1, 3):
+    for size in (3, 7, 5):
         assert exe(-np.ones((size, 4), np.float32)).shape == (size, 4)
+    assert len(exe.ranges) == 1 and len(exe.variants) == 0  # one for all
+    graph.node[0].CopyFrom(helper.make_node("Concat", ["x", "x"], ["y"], axis=0))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    exe = ts.compile(ts.load(model, shapes={"batch": None}))
+    for size in (1, 3):
+        assert exe(-np.ones((size, 4), np.float32)).shape == (2 * size, 4)
     assert len(exe.variants) == 2  # each when it first came
-    assert "when it first comes" in said and ("the last" not in said or f"the last {KEEP} are kept" in said)
+    assert "range" in said and "when it first comes" in said and ("the last" not in said or f"the last {KEEP} are kept" in said)
 
 
 def bf16(said: str) -> None:
@@ -135,7 +141,7 @@ def default_schedule(said: str) -> None:
 AGAINST: dict[str, Callable[[str], None]] = {
     "You have a GPU, a phone, or any machine but an x86-64 CPU on Linux.": only_x86_ran,
     "You train.": no_training,
-    "Every call has another shape.": open_shapes,
+    "Every call has another shape, and operators need the size itself.": open_shapes,
     "You have AMX.": bf16,
     "You need every operator.": counts_of_onnx,
     "You need something that thousands have run for years.": version,
