@@ -74,7 +74,7 @@ def _of_program(program: Program, rows: int) -> dict[str, _Stage]:
         for other in inside.before:
             visit(other, chain)
         mine.loops += [_line(v, rows, "") for v in (*inside.reduce, *inside.tile)]
-        if mine.scope == "shared":
+        if mine.scope == "shared" and inside.stage.reduction is None:
             mine.loops = _tile(inside, mine.loops, program, rows)
         threads = program.decisions.get(f"{stage}.threads")
         if threads is not None:
@@ -160,7 +160,8 @@ def _own(stage: StageState, loops: Sequence[Iterator], rows: int) -> list[Line]:
     for loop in loops:
         mark = _WORDS.get(loop.annotation, loop.annotation)
         root = _root(loop)
-        if root.fused and root.parts:  # fused, then dealt out: all of its steps are blocks and threads, or rounds and threads
+        # all of its steps are blocks and threads, or rounds and threads
+        if (root.fused and root.parts) or (root.reduce and stage.at is not None and _dealt(root)):
             if root not in done:
                 done.add(root)
                 bound = "grid" if stage.at is None and not root.reduce else "thread"
@@ -169,6 +170,11 @@ def _own(stage: StageState, loops: Sequence[Iterator], rows: int) -> list[Line]:
         for leaf in loop.leaves():
             found.append(_entry(leaf, mark if mark in ("block", "thread", "vthread", "parallel") else "", rows))
     return found
+
+
+def _dealt(root: Iterator) -> bool:
+    """Whether threads share the steps of a loop in rounds."""
+    return [x.annotation for x in root.parts] == ["", "threadIdx.x"]
 
 
 def _entry(leaf: Iterator, mark: str, rows: int) -> Line:

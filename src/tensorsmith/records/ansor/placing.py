@@ -312,6 +312,8 @@ def _aligned(sketch: Sketch, nest: Nest, line: Lines, lines: Mapping[str, Lines]
             return False
         if entry.mark == "vectorize" and loop != nest.vector:
             return False
+        if loop == nest.vector and loop.axis in reduced and entry.mark != "vectorize":  # lanes would add up in another order
+            return False
         if entry.mark == "parallel" and at >= shareable:
             return False
         return entry.mark != "unroll" or loop in nest.unrolled or (at >= len(nest.outer) and loop.axis not in reduced)
