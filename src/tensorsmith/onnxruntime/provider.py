@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tensorsmith.compile import compile
@@ -83,6 +83,14 @@ def _text(text: str) -> int:
     found = ctypes.create_string_buffer(text.encode())
     _keep.append(found)
     return ctypes.addressof(found)
+
+
+def _own_version() -> str:
+    """The package's; ONNX Runtime wants three numbers even where it is not installed."""
+    try:
+        return version("tensorsmith")
+    except PackageNotFoundError:
+        return "0.0.0"
 
 
 def _api_of() -> Api:
@@ -288,7 +296,7 @@ def _no_streams(_: int) -> bool:
     return False
 
 
-_NAME, _VENDOR, _VERSION = _text(NAME), _text("Tensorsmith"), _text(version("tensorsmith"))
+_NAME, _VENDOR, _VERSION = _text(NAME), _text("Tensorsmith"), _text(_own_version())
 
 #: OrtEpFactory, as far as 1.23 reads it.
 _FACTORY = (ctypes.c_uint64 * 14)(

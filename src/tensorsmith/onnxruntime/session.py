@@ -6,7 +6,7 @@ import functools
 from os import PathLike
 from typing import Any
 
-from tensorsmith.errors import UserError
+from tensorsmith.errors import UserError, install
 from tensorsmith.onnxruntime.library import opened
 from tensorsmith.onnxruntime.options import checked
 from tensorsmith.onnxruntime.provider import NAME, create_factories, release_factory
@@ -61,7 +61,7 @@ def _onnxruntime() -> Any:
     try:
         import onnxruntime as ort
     except ImportError as problem:
-        raise UserError("the execution provider needs the package onnxruntime, 1.23 or newer: pip install onnxruntime") from problem
+        raise UserError(f"the execution provider needs the package onnxruntime: {install('onnxruntime')}") from problem
     number = tuple(int(n) for n in ort.__version__.split(".")[:2])
     if number < _FIRST or not hasattr(ort, "register_execution_provider_library"):
         raise UserError(f"the execution provider needs onnxruntime 1.23 or newer; this is {ort.__version__}")
