@@ -117,7 +117,7 @@ def test_log_probabilities_are_those_of_the_logits(lm: Generator) -> None:
 def test_prompts_that_begin_alike_share_what_was_computed(lm: Generator) -> None:
     prompt = [int(t) for t in np.random.default_rng(2).integers(0, 95, 40)]
     wanted = lm.generate([*prompt, 4], max_new_tokens=6)
-    lm.generate([*prompt, 3], max_new_tokens=6)
+    lm.generate([*prompt, 3], max_new_tokens=6, reuse=True)
     (writing,) = lm.writings([[*prompt, 4]], max_new_tokens=6, reuse=True)
     assert writing.state.tokens == prompt
     assert lm.generate([*prompt, 4], max_new_tokens=6, reuse=True) == wanted

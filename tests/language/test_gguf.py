@@ -126,3 +126,20 @@ def changed(name: str, value: Any) -> bytes:
 def test_networks_that_do_not_fit_together_are_refused(tmp_path: Path, name: str, value: Any, words: str) -> None:
     with pytest.raises(ts.UserError, match=words):
         ts.load(written(tmp_path, changed(name, value)))
+
+
+JUNK: list[Any] = [True, -1, 0, 1, 3, (1 << 31) - 1, float("inf"), float("nan"), -0.5, "", "text", [1, 2], ["a"]]
+
+
+def test_values_of_junk_are_refused_or_read(tmp_path: Path) -> None:
+    """Whatever stands for whatever: a network, or a `UserError`."""
+    names = [*files.llama_metadata(), "llama.rope.dimension_count", "llama.rope.freq_base", "llama.attention.key_length"]
+    names += ["llama.attention.sliding_window", "llama.attention.scale", "llama.rope.scaling.type", "tokenizer.ggml.tokens"]
+    refused = 0
+    for name in names:
+        for value in JUNK:
+            try:
+                ts.load(written(tmp_path, changed(name, value)))
+            except ts.UserError:
+                refused += 1
+    assert refused > len(names) * 4

@@ -114,3 +114,45 @@ def test_folders_of_other_things_are_refused(tmp_path: Path) -> None:
         ts.load(tmp_path)
     with pytest.raises(ts.UserError, match="are for ONNX files"):
         ts.load(tmp_path, shapes={"x": 1})
+
+
+JUNK: list[Any] = [None, True, -1, 0, 1, 3, 1 << 40, 1e400, -0.5, "", "text", [], [1], {}, {"a": 1}]
+
+
+def test_configurations_of_junk_are_refused_or_read(tmp_path: Path) -> None:
+    """Whatever stands for whatever: a network, or a `UserError`."""
+    names = [
+        *files.CONFIG,
+        "head_dim",
+        "rope_theta",
+        "rope_scaling",
+        "rope_parameters",
+        "hidden_act",
+        "sliding_window",
+        "layer_types",
+    ]
+    names += ["partial_rotary_factor", "use_sliding_window", "max_window_layers", "original_max_position_embeddings"]
+    folder, refused = files.folder(tmp_path / "model"), 0
+    for name in names:
+        for value in JUNK:
+            (folder / "config.json").write_text(json.dumps({**files.CONFIG, name: value}))
+            try:
+                ts.load(folder)
+            except ts.UserError:
+                refused += 1
+    assert refused > len(names) * 4
+
+
+def test_rotaries_of_junk_are_refused_or_read(tmp_path: Path) -> None:
+    folder, refused = files.folder(tmp_path / "model"), 0
+    for kind in ("linear", "llama3", "yarn", "longrope"):
+        good = {"rope_type": kind, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "beta_fast": 32, "beta_slow": 1}
+        good |= {"original_max_position_embeddings": 64, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "rope_theta": 1e4}
+        for name in good:
+            for value in JUNK:
+                (folder / "config.json").write_text(json.dumps({**files.CONFIG, "rope_scaling": {**good, name: value}}))
+                try:
+                    ts.load(folder)
+                except ts.UserError:
+                    refused += 1
+    assert refused > 100

@@ -9,6 +9,9 @@ from tensorsmith.errors import UserError
 from tensorsmith.language.rotary import Rotary
 from tensorsmith.language.weight import Weight
 
+_LARGEST = 1 << 24  # of any size: nothing that a file says makes us take much memory before its weights are there
+MOST_LAYERS = 1 << 10
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -82,6 +85,9 @@ class Architecture:
 
     def checked(self, weights: Mapping[str, Weight], source: str) -> dict[str, Weight]:
         """The weights, if they are the network's. Raises `UserError` that names what is missing, left over or of another shape."""
+        for rotary in (self.rotary, self.local_rotary):
+            if rotary is not None and not 0 < 2 * len(rotary.frequencies) <= self.head:
+                raise UserError(f"{source}: {2 * len(rotary.frequencies)} numbers of a head are turned; it has {self.head}")
         needed = self.shapes()
         known = needed | self.optional()
         if missing := [name for name in needed if name not in weights]:
@@ -102,5 +108,11 @@ def _some(names: list[str]) -> str:
 def check_sizes(given: Mapping[str, int], source: str) -> None:
     """Raises `UserError` for a size that no network has."""
     for name, size in given.items():
-        if not 0 < size < 1 << 31:
-            raise UserError(f"{source}: {name} is {size}")
+        if not 0 < size <= _LARGEST:
+            raise UserError(f"{source}: {name} is {size}; it has to be from 1 to {_LARGEST}")
+
+
+def check_layers(layers: int, source: str) -> None:
+    """Raises `UserError` for more layers than any network has."""
+    if layers > MOST_LAYERS:
+        raise UserError(f"{source} says that there are {layers} layers; {MOST_LAYERS} are the most")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tensorsmith.errors import UserError
-from tensorsmith.language.architecture import Architecture, check_sizes
+from tensorsmith.language.architecture import Architecture, check_layers, check_sizes
 from tensorsmith.language.families import ACTIVATIONS, Family, by_model_type
 from tensorsmith.language.parts import apart
 from tensorsmith.language.rotary import Rotary, rotary
@@ -66,7 +67,7 @@ class _Config:
 
     def number(self, name: str, default: float | None = None) -> Any:
         found = self.get(name, default)
-        if not isinstance(found, (int, float)) or isinstance(found, bool):
+        if not isinstance(found, (int, float)) or isinstance(found, bool) or not math.isfinite(found):
             word = self.family.renamed.get(name, name)
             raise UserError(f"{self.source}: {word} is {found!r}; expected a number")
         return found
@@ -84,8 +85,9 @@ class _Config:
         head = self.size("head_dim", width // heads)
         gemma = self.get("hidden_activation") if family.activation != "silu" else None
         activation = gemma or (self.get("hidden_act", family.activation) if not family.scaled_embedding else family.activation)
-        if activation not in ACTIVATIONS:
+        if not isinstance(activation, str) or activation not in ACTIVATIONS:
             raise UserError(f"{self.source}: the activation is {activation!r}; known are {', '.join(ACTIVATIONS)}")
+        check_layers(self.size("num_hidden_layers"), self.source)
         windows = self._windows(self.size("num_hidden_layers"))
         scalar = self.number("query_pre_attn_scalar", head) if family.query_scalar else head
         return Architecture(
@@ -125,7 +127,11 @@ class _Config:
                 full = int(self.number("max_window_layers", layers))
                 return [None if n < full else window for n in range(layers)]
             return self.family.windows(layers, window)
-        if not isinstance(kinds, list) or len(kinds) != layers or not set(kinds) <= {"full_attention", "sliding_attention"}:
+        if (
+            not isinstance(kinds, list)
+            or len(kinds) != layers
+            or any(k not in ("full_attention", "sliding_attention") for k in kinds)
+        ):
             raise UserError(f"{self.source}: layer_types has to be full_attention or sliding_attention for each of {layers} layers")
         return [window if kind == "sliding_attention" else None for kind in kinds]
 
@@ -133,14 +139,20 @@ class _Config:
         """That of all layers, and another one of layers with a window."""
         if self.family.transposed:
             return None, None
-        given = self.get("rope_parameters") or {}
+        given = self._mapping("rope_parameters")
         base = self.number("rope_theta", 10_000.0)
-        old = {"rope_theta": base, **(self.get("rope_scaling") or {})}
+        old = {"rope_theta": base, **self._mapping("rope_scaling")}
         local_base = self.get("rope_local_base_freq", self.family.local_base)
         if "full_attention" in given:
             return self._rotary(given["full_attention"], head), self._rotary(given.get("sliding_attention") or {}, head)
         full = self._rotary(given or old, head)
-        return full, None if local_base is None else self._rotary({"rope_theta": local_base}, head)
+        return full, None if local_base is None else self._rotary({"rope_theta": local_base, "rope_type": "default"}, head)
+
+    def _mapping(self, name: str) -> Mapping[str, Any]:
+        found = self.get(name) or {}
+        if not isinstance(found, Mapping):
+            raise UserError(f"{self.source}: {name} is {str(found)[:60]!r}; an object is expected")
+        return found
 
     def _rotary(self, given: Mapping[str, Any], head: int) -> Rotary:
         if not isinstance(given, Mapping):
@@ -149,7 +161,12 @@ class _Config:
         context, base = self.size("max_position_embeddings"), given.get("rope_theta", self.get("rope_theta", 10_000.0))
         original = self.get("original_max_position_embeddings")
         scaling = dict(given) if original is None else {"original_max_position_embeddings": original, **given}
-        return rotary(int(head * float(share)) // 2, float(base), context, scaling)
+        try:
+            return rotary(int(head * min(float(share), 1.0)) // 2, float(base), context, scaling)
+        except (TypeError, ValueError, OverflowError) as problem:
+            if isinstance(problem, UserError):
+                raise
+            raise UserError(f"{self.source}: its rotary cannot be made: {problem}") from problem
 
 
 def _named(weights: Mapping[str, Weight], family: Family, about: Architecture) -> dict[str, Weight]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import UserError
-from tensorsmith.language.architecture import Architecture, check_sizes
+from tensorsmith.language.architecture import Architecture, check_layers, check_sizes
 from tensorsmith.language.families import Family, by_architecture
 from tensorsmith.language.gguf import GgufFile
 from tensorsmith.language.parts import apart
@@ -32,6 +33,8 @@ def network_of(file: GgufFile) -> tuple[Architecture, dict[str, Weight]]:
         weights = {n.replace("ffn_up", "ffn_gate_up"): w for n, w in weights.items()}
     weights = apart(weights, about.heads * about.head, about.key_heads * about.head, about.inner)
     found = about.checked(weights, str(file.path))
+    if family.paired_rows and about.head % 2:
+        raise UserError(f"{file.path}: heads have {about.head} numbers, which are no pairs")
     if family.paired_rows:
         for name, weight in found.items():
             if heads := about.heads if ".attn_q." in name else about.key_heads if ".attn_k." in name else 0:
@@ -80,7 +83,7 @@ class _Values:
         found = self.get(name, default)
         if found is _MISSING:
             raise UserError(f"{self.source} lacks {self.prefix}.{name}")
-        if not isinstance(found, (int, float)) or isinstance(found, bool):
+        if not isinstance(found, (int, float)) or isinstance(found, bool) or not math.isfinite(found):
             raise UserError(f"{self.source}: {self.prefix}.{name} is {str(found)[:60]!r}; one number is expected")
         return found
 
@@ -98,6 +101,7 @@ class _Values:
         if self.size("attention.value_length", head) != head:
             raise UserError(f"{self.source}: heads of keys and values differ in size, which is not supported")
         layers, window = self.size("block_count"), self.get("attention.sliding_window")
+        check_layers(layers, self.source)
         kind = "layer_norm_epsilon" if family.centred else "layer_norm_rms_epsilon"
         embedding = self.tensors.get("token_embd.weight")
         vocabulary = embedding.shape[0] if embedding is not None else self.size("vocab_size")

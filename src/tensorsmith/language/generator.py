@@ -136,7 +136,7 @@ class Generator:
     def writing(self, order: Order, number: int = 0, text: bool = False, reuse: bool = False) -> Writing:
         """A text to be written on by `written`."""
         state = self._like(order.prompt) if reuse else self.sequence()
-        return Writing(order, state, self.model.context, self.tokenizer if text else None, number)
+        return Writing(order, state, self.model.context, self.tokenizer if text else None, number, reuse)
 
     def written(self, writings: Sequence[Writing]) -> Iterator[tuple[Writing, str]]:
         """Writes texts to their ends, side by side; each with the text that became certain with each token."""
@@ -148,7 +148,8 @@ class Generator:
                     yield writing, piece
         finally:
             for writing in writings:
-                self.keep(writing.state)
+                if writing.reuse:
+                    self.keep(writing.state)
 
     def begun(self, writing: Writing) -> Array:
         """The logits behind a prompt."""

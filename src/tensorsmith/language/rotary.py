@@ -40,14 +40,14 @@ class Rotary:
 def rotary(pairs: int, base: float, context: int, scaling: Mapping[str, Any]) -> Rotary:
     """The rotary of a base and of a kind of scaling, in the words of `config.json`; `context` is what the model was made for."""
     kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise UserError(f"rope_type is {kind!r}; known are {', '.join(_KINDS)}")
     if not 0 < base < math.inf:
         raise UserError(f"rope_theta is {base}; it has to be positive")
     plain = (1.0 / np.float32(base) ** (np.arange(pairs, dtype=np.float32) / np.float32(pairs))).astype(np.float32)
     try:
         return _KINDS[kind](plain, base, context, scaling)
-    except (KeyError, TypeError, ZeroDivisionError) as problem:
+    except (KeyError, TypeError, ZeroDivisionError, OverflowError) as problem:
         raise UserError(f"rope_type {kind!r} needs {problem}, which the file does not give as a number") from problem
 
 

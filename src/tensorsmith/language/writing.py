@@ -52,9 +52,12 @@ class Completion:
 class Writing:
     """Takes logits, chooses tokens, and says which text is certain."""
 
-    def __init__(self, order: Order, state: State, context: int, tokens: Tokens | None, number: int = 0) -> None:
-        """`number` is that of the sequence in its batch: each draws its own numbers."""
+    def __init__(
+        self, order: Order, state: State, context: int, tokens: Tokens | None, number: int = 0, reuse: bool = False
+    ) -> None:
+        """`number` is that of the sequence in its batch: each draws its own numbers. With `reuse` its cache stays for others."""
         self.order, self.state, self.tokenizer = order, state, tokens
+        self.reuse = reuse
         self.new: list[int] = []
         self.log_probabilities: list[float] = []
         self.ended_by: str | None = None
