@@ -86,7 +86,10 @@ def test_what_is_a_sum_over_parts() -> None:
     assert found is not None and found.dot.name == "y_dot"
     assert part_sums(workload, workload.stage("y_dot"), target) is None
     assert [str(n) for n in found.outer()] == ["j.0", "i.0"]
-    assert found.over_parts() == "b.0 o0.0! o1.0!"
+    assert found.over_parts() == "b.0 o0.0 o1.0!"
+    workload = defined(FORMATS["q6_k"], 64, 512, 3)
+    found = part_sums(workload, workload.stage("y"), target)
+    assert found is not None and found.over_parts() == "b.0 o0.0 o3.0 o1.0! o2.0!"
 
 
 @pytest.mark.parametrize("loops", ["i.0 j.0 k.0 | i.1 j.1", "i.0 j.0 k.0! | i.1 j.1", "i.0 j.0 k.0 k.1 | i.1 j.1"])

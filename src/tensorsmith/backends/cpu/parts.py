@@ -16,13 +16,14 @@ from tensorsmith.backends.cpu.products import groups_pay
 from tensorsmith.backends.cpu.target import CpuTarget
 from tensorsmith.lang.affine import affine
 from tensorsmith.lang.dtypes import dtype
-from tensorsmith.lang.expr import variables
+from tensorsmith.lang.expr import Binary, variables, walk
 from tensorsmith.lang.workload import Axis, Stage, Workload
 from tensorsmith.program.grouping import factors, group_axis, group_steps
 from tensorsmith.space.sketch.loops import NestLoop, written
 
 _MOST_VECTORS = 4  # of a tile: more columns are no faster from memory, and fewer tiles are shared worse
-_MOST_LAID_OUT = 16  # parts of a block that are written one by one, so that shifts by their numbers are constants
+_MOST_LAID_OUT = 16  # parts that are written one by one, so that shifts by their numbers are constants
+_SHIFTS = ("shl", "shr")
 _UNROLL = 16  # steps of a part in a row: all of them, in the formats there are
 _REGISTERS = 3  # besides sums and products: a row's bytes, a mask, a scale
 _OF_VECTOR, _OF_ROW = 0.5, 0.25  # loads and unpacking of a step, in products
@@ -53,11 +54,16 @@ class PartSums:
         return found | {NestLoop(self.stage.axes[-1].name, 1): self.vectors * self.lanes}
 
     def over_parts(self) -> str:
-        """The reduction loops of the sum, as they are written."""
-        first, *others = self.stage.reduce_axes
-        short = math.prod(a.extent for a in others) <= _MOST_LAID_OUT
-        inside = [NestLoop(a.name, 0) for a in others]
-        return written([NestLoop(first.name, 0), *inside], frozenset(inside) if short else frozenset())
+        """The reduction loops of the sum, as they are written: last those that bits are moved by, laid out."""
+        names = dict(zip((a.name for a in self.dot.axes), (a.name for a in self.stage.reduce_axes)))  # of parts, which come first
+        places = [variables(e.b) for e in walk(self.dot.body) if isinstance(e, Binary) and e.op in _SHIFTS]
+        moved = {names[n] for n in set().union(*places) & names.keys()}
+        laid_out = [a for a in self.stage.reduce_axes if a.name in moved]
+        if math.prod(a.extent for a in laid_out) > _MOST_LAID_OUT:
+            laid_out = []
+        inside = {NestLoop(a.name, 0) for a in laid_out}
+        loops = [NestLoop(a.name, 0) for a in self.stage.reduce_axes]
+        return written([*(n for n in loops if n not in inside), *(n for n in loops if n in inside)], frozenset(inside))
 
     def of_part(self, target: CpuTarget) -> tuple[str, NestLoop | None, dict[str, int]]:
         """The register tile of the product, its group, and the sizes of its loops."""
