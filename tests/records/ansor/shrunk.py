@@ -30,6 +30,8 @@ def shrunk(record: Record, rng: np.random.Generator) -> Placed | None:
 def _arguments(name: str, given: list[Any]) -> list[Any]:
     if is_hash(name):
         return [[_divided(n) for n in shape] for shape in given]
+    if name.endswith("_test"):  # long enough for threads to share
+        return [2, 3, 96] if "matmul" in name else [3, 40] if "softmax" in name else [1, 6, 5, 3, 1]
     if "matmul" in name or name.endswith("mm"):
         sizes = [x for x in given if not isinstance(x, str)]
         batches = [2] * (len(sizes) - 3)
