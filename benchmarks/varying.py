@@ -160,7 +160,7 @@ def main() -> None:
     who, right = reference(model, source)
     console = Console(width=120, highlight=False, markup=False)
 
-    executable = ts.compile(model, database=given.db, keep=given.keep)
+    executable = ts.compile(model, database=given.db, keep=given.keep, ranges=False)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.tsm")
         executable.save(path)
@@ -176,7 +176,7 @@ def main() -> None:
             f"{max(c.difference for c in from_file):.1g} at most\n"
         )
     waiting = serve(executable, model, sizes, right)
-    behind = serve(ts.compile(model, database=given.db, keep=given.keep, background=True), model, sizes, right)
+    behind = serve(ts.compile(model, database=given.db, keep=given.keep, background=True, ranges=False), model, sizes, right)
     console.print(table(f"{len(sizes)} sizes in random order; right is what {who} gives", waiting, behind))
     console.print(f"\nafter all calls:\n{executable.variants}")
     if any(c.difference > _TOLERANCE for c in (*from_file, *waiting, *behind)):
