@@ -63,15 +63,16 @@ def test_q5_1() -> None:
     np.testing.assert_array_equal(found, spikes(32, 4, (3, 21), (19, 6), (20, 20)))
 
 
-#: scales 1 to 8 of the parts and minima 0, but 33 of part 5, each of six bits
-SCALES = bytes([1, 2, 3, 4, 0, 0x80, 0, 0, 5, 6 | 1 << 4, 7, 8])
+#: scales 1 to 7 and 56 of the parts and minima 0, but 33 of part 5, each of six bits
+SCALES = bytes([1, 2, 3, 4 | 3 << 6, 0, 0x80, 0, 0, 5, 6 | 1 << 4, 7, 8])
 
 
 def test_q4_k() -> None:
     """Group 2 is bytes 64 to 95: part 4 in the low halves, part 5 in the high halves."""
-    found = block("q4_k", half(1), half(0.5), SCALES, nibbles((64 + 7, 0x93), size=128))
+    found = block("q4_k", half(1), half(0.5), SCALES, nibbles((64 + 7, 0x93), (96 + 1, 0x20), size=128))
     wanted = np.zeros((8, 32), np.float32)
     wanted[5] = -33 / 2
+    wanted[7, 1] = 2 * 56
     wanted[4, 7], wanted[5, 7] = 3 * 5, 9 * 6 - 33 / 2
     np.testing.assert_array_equal(found, wanted.reshape(-1))
 
