@@ -50,8 +50,9 @@ class AddRfactor:
         for inner in (False, True):
             # threads share the longest axis; lanes want the last one, whose elements are neighbours
             axis = stage.reduce_axes[-1] if inner else max(stage.reduce_axes, key=lambda a: a.extent)
-            factors = _factors(axis.extent, target, inner) if self.few_results else _divisors(axis.extent, target, inner)
-            new = state.rewritten(Rfactor(stage.name, axis.name, factors[0], inner))
+            usual = _factors(axis.extent, target, inner)
+            factors = usual if self.few_results else _divisors(axis.extent, target, inner)
+            new = state.rewritten(Rfactor(stage.name, axis.name, usual[0], inner))
             partial = new.now.stage(f"{stage.name}.rf")
             final = new.now.stage(stage.name)
             choice = Choice(stage.name, "factor", tuple(map(str, factors)))
