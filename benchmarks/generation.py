@@ -30,6 +30,7 @@ from rich.table import Table
 import tensorsmith as ts
 from report import console, write_json
 from rows import OURS
+from tensorsmith.language.files import load
 from tensorsmith.targets.target import native
 
 PEER = "llama.cpp"
@@ -124,7 +125,7 @@ Write = Callable[[list[int], int], tuple[list[int], float, float]]
 
 
 def ours(file: str, threads: int, weights: str | None) -> Write:
-    lm = ts.compile(ts.load(file), threads=threads, weights=weights)
+    lm = ts.compile(load(Path(file)), threads=threads, weights=weights)
 
     def write(prompt: list[int], count: int) -> tuple[list[int], float, float]:
         times, found = [time.perf_counter()], []
