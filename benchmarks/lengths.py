@@ -55,7 +55,7 @@ def transformer() -> Path:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=3000, hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536,
-        max_position_embeddings=512, **{"attn_implementation": "eager"},
+        max_position_embeddings=512, attn_implementation="eager",  # type: ignore[call-arg]
     )  # fmt: skip
 
     class Pooled(torch.nn.Module):
