@@ -134,6 +134,9 @@ class GroupOperands:
             return const(e.value, e.dtype)
         if not self._varies(e):
             return self.body.value(e, self.block, point, None)
+        if isinstance(e, Load):
+            found = self._loaded(e, point, lanes)
+            return None if found is None else Value(found.text, e.dtype, found.lanes)
         if 8 * dtype(e.dtype).bytes != self.bits or dtype(e.dtype).kind == "f":
             return None
         if isinstance(e, Binary):
@@ -142,20 +145,18 @@ class GroupOperands:
         if isinstance(e, Cast) and dtype(e.a.dtype).bytes == dtype(e.dtype).bytes and dtype(e.a.dtype).kind in "iu":
             inside = self._bytes(e.a, point, lanes)
             return None if inside is None else Value(inside.text, e.dtype, inside.lanes)
-        found = self._loaded(e, point, lanes)
-        return None if found is None else Value(found.text, e.dtype, found.lanes)
+        return None
 
     def _varies(self, e: Expr) -> bool:
         """Whether an expression is another one from step to step, or from lane to lane."""
         terms = {name for axis in variables(e) for name in self.block.axes[axis].value.terms}
         return self.group in terms or self.block.vector in terms
 
-    def _loaded(self, e: Expr, point: LoopValues, lanes: Lanes) -> Value | None:
+    def _loaded(self, e: Load, point: LoopValues, lanes: Lanes) -> Value | None:
         """The groups of all lanes as they lie in memory."""
-        form = self.body.offset(e, self.block)[0] if isinstance(e, Load) else None
+        form = self.body.offset(e, self.block)[0]
         if form is None or form.terms.get(self.group) != 1 or form.terms.get(lanes.var) != self.steps:
             return None
-        assert isinstance(e, Load)
         running, constant, _ = self.body.linear(_without(form, self.group), point, lanes)
         key = ("load", e.tensor, running, constant, lanes, "group")
 
