@@ -125,10 +125,10 @@ def test_what_cannot_be_built_falls_back(tuned: Any, monkeypatch: pytest.MonkeyP
 
     made = build.build_kernel
 
-    def refusing(candidate: Candidate, target: Any, name: Any = None, schedule: str = "", formulation: Any = None) -> Any:
+    def refusing(candidate: Candidate, target: Any, name: Any = None, schedule: str = "", *others: Any) -> Any:
         if schedule == "carried":
             raise RuntimeError("no")
-        return made(candidate, target, name, schedule, formulation)
+        return made(candidate, target, name, schedule, *others)
 
     monkeypatch.setattr(build, "build_kernel", refusing)
     assert schedule(tuned(1e-2, 1e-6), 12) == "default"

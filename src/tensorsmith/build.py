@@ -208,7 +208,7 @@ def _bounded(w: Wanted, bounds: Bounds, target: Target) -> Kernel:
     """The first kernel that can be built with extents that are read at run time. Raises `Refusal` where none can."""
     guessed = [] if w.guess is None else [(*w.guess.found, w.guess.schedule)]
     for candidate, formulation, schedule in [*((*found, w.schedule) for found in w.found), *guessed]:
-        with contextlib.suppress(Refusal):
+        with contextlib.suppress(Exception):  # as in `build_best`; refusals are usual here
             return build_kernel(candidate, target, w.name, schedule, formulation, bounds)
     why: Refusal | None = None
     for formulation in (likely(w.workload, w.options), as_written(w.workload)):

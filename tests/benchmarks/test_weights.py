@@ -18,9 +18,9 @@ def test_the_files_mean_the_same_matrix() -> None:
 
 def test_a_small_contest_has_everyone() -> None:
     """Each answer is checked on the way."""
-    found = weights.gather(96, 2, 1)
+    found = weights.gather(256, 2, 1)
     assert [name.split()[1] for name in found if name.startswith("tensorsmith")] == list(weights.KINDS)
     assert found["tensorsmith bf16"].error < found["tensorsmith int8"].error * 2 < found["tensorsmith int4"].error
-    assert 96 * 96 < found["tensorsmith int8"].bytes < 1.2 * 96 * 96
+    assert 256 * 256 < found["tensorsmith int8"].bytes < 1.2 * 256 * 256
     for contestant in found.values():
         contestant.run()

@@ -304,8 +304,8 @@ def test_every_command_that_shows_something_has_it() -> None:
 
     found = dict(commands(typer.main.get_command(app)))
     without = [names for names, c in found.items() if not any("--json" in p.opts for p in c.params)]
-    # the first writes JSON lines, the last JSON in any case; `fleet` alone shows what it can do
-    assert without == [("records", "export"), ("fleet",), ("fleet", "resources")]
+    # `serve` answers requests, `export` writes JSON lines, `resources` JSON in any case; `fleet` alone shows what it can do
+    assert without == [("serve",), ("records", "export"), ("fleet",), ("fleet", "resources")]
 
 
 SHAPES: dict[str, tuple[type, ...]] = {

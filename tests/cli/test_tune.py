@@ -97,7 +97,7 @@ def test_options(definition: str, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--rules", "all"], "there is no rule set 'all'; known are default, ansor"),
         (
             ["--model", "oracle"],
-            "there is no cost model 'oracle'; known are trees, ensemble, ansor, mlp, halide, treegru, prior, random",
+            "there is no cost model 'oracle'; known are trees, ensemble, ansor, mlp, prior, random, halide, treegru",
         ),
         (["--policy", "nowhere:Policy"], "nowhere cannot be imported"),
         (["--formulations", "some"], "there is no formulation 'some'; known are all, direct"),

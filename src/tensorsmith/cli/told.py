@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from tensorsmith.cli.arrays import read_all
 from tensorsmith.cli.computation import Loading, is_model, parse_shapes
-from tensorsmith.frontends.onnx.inputs import declared_shape
-from tensorsmith.frontends.onnx.read import read_model
 
 
 def with_told_sizes(file: str, given: Loading, inputs: Sequence[str]) -> Loading:
@@ -16,6 +14,9 @@ def with_told_sizes(file: str, given: Loading, inputs: Sequence[str]) -> Loading
     not agree are left to the loading, which says so."""
     if not is_model(file) or not inputs:
         return given
+    from tensorsmith.frontends.onnx.inputs import declared_shape  # an executable runs without onnx
+    from tensorsmith.frontends.onnx.read import read_model
+
     graph = read_model(file)[0].graph
     weights = {tensor.name for tensor in graph.initializer}
     declared = {v.name: declared_shape(v) or () for v in graph.input if v.name not in weights}

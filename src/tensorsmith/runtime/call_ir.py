@@ -86,7 +86,7 @@ define internal {result} @{name}(ptr %python{taken}) alwaysinline {{
 """
 
 
-#: Reading words of memory, for this and other modules.
+#: Reading words of memory, for this and other modules. The whole text is what files compare their own code of calls with.
 READERS = """
 define internal ptr @pointer_at(ptr %base, i64 %offset) alwaysinline {
   %at = getelementptr i8, ptr %base, i64 %offset
@@ -100,6 +100,14 @@ define internal i64 @word_at(ptr %base, i64 %offset) alwaysinline {
   ret i64 %word
 }
 
+; A 32-bit integer; the arrays' are never negative.
+define internal i64 @half_at(ptr %base, i64 %offset) alwaysinline {
+  %at = getelementptr i8, ptr %base, i64 %offset
+  %half = load i32, ptr %at
+  %word = zext i32 %half to i64
+  ret i64 %word
+}
+
 ; The address of word n of an array of words that begins at %offset.
 define internal ptr @word_of(ptr %base, i64 %offset, i64 %n) alwaysinline {
   %first = getelementptr i8, ptr %base, i64 %offset
@@ -109,14 +117,6 @@ define internal ptr @word_of(ptr %base, i64 %offset, i64 %n) alwaysinline {
 """
 
 _IR = """
-; A 32-bit integer; the arrays' are never negative.
-define internal i64 @half_at(ptr %base, i64 %offset) alwaysinline {
-  %at = getelementptr i8, ptr %base, i64 %offset
-  %half = load i32, ptr %at
-  %word = zext i32 %half to i64
-  ret i64 %word
-}
-
 ; Whether an object is an array of exactly that type and shape, with those flags.
 define internal i1 @meets(ptr %python, ptr %x, ptr %specification) {
   %type = call ptr @pointer_at(ptr %x, i64 $TYPE$)
