@@ -231,7 +231,7 @@ def test_every_fault_is_noticed() -> None:
         for candidate in drawn(workload, 3, 5):
             made = kernels(lower(candidate), apart=True)
             more, unseen = noticed(made, lambda faulty: problems(workload, want, results(faulty, workload, inputs)))  # noqa: B023
-            harmless = [what for what in unseen if re.search(r"\.k\.0 \+ 1 < \d+$", what)]
+            harmless = [what for what in unseen if name == "nothing divides" and re.search(r"\.k\.0 \+ 1 < \d+$", what)]
             tried, missed = tried + more - len(harmless), missed + [what for what in unseen if what not in harmless]
     assert tried >= 30 and len(missed) <= 0.05 * tried, missed
 
