@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +15,10 @@ from tensorsmith.cli.options import AsJson, Records, Threads
 from tensorsmith.compile import compile
 from tensorsmith.errors import UserError
 from tensorsmith.frontends.load import is_language_model, load
-from tensorsmith.language.generator import Generator
-from tensorsmith.language.model import LanguageModel
-from tensorsmith.serve.server import Limits, Server
 from tensorsmith.show.line import page
+
+if TYPE_CHECKING:  # loaded by the commands that need it: other commands start faster
+    from tensorsmith.language.generator import Generator
 
 LanguageModelFile = Annotated[
     str, typer.Argument(metavar="MODEL", help="A language model: a GGUF file, or a folder with config.json and safetensors files.")
@@ -110,6 +110,8 @@ def serve(
     """Serves a language model over HTTP, as OpenAI's completions and chats: /v1/completions, /v1/chat/completions, /v1/models."""
     token = _token(token_file) if token_file is not None else None
     lm = _compiled(file, weights, db, threads)
+    from tensorsmith.serve.server import Limits, Server
+
     server = Server(lm, host, port, token, Limits(request_bytes=request_bytes, waiting=waiting))
     shown = f"[{host}]" if ":" in host else host
     show.say(f"{lm.model.name} is at http://{shown}:{server.server_port}/v1; Ctrl-C ends it")
@@ -124,6 +126,8 @@ def _compiled(file: str, weights: str | None, db: str | None, threads: int | Non
     if not path.exists():
         raise UserError(f"there is no {file}")
     model = load(path) if is_language_model(path) else None
+    from tensorsmith.language.model import LanguageModel
+
     if not isinstance(model, LanguageModel):
         raise UserError(f"{file} is no language model: give a GGUF file, or a folder with config.json and safetensors files")
     return compile(model, weights=weights, database=db, threads=threads)
